@@ -1,0 +1,1 @@
+"""What there is to learn: concepts, cards and questions, read from content/."""

@@ -1,0 +1,1 @@
+"""What a learner does: study, quiz, and the log of both."""

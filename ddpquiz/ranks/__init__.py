@@ -1,0 +1,1 @@
+"""Many processes, started, watched and stopped."""

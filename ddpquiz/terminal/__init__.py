@@ -1,0 +1,1 @@
+"""Draws screens and reads keys; knows no SQL and no torch."""
