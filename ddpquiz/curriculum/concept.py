@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class CardLevel(StrEnum):
@@ -77,7 +80,7 @@ Proof = CodeProof | DemoProof
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer to choose; `why` speaks to the belief behind a wrong one, `shows` is what a proof would then observe."""
+    """One answer to choose; `why` speaks to the belief behind a wrong one, `shows` is what a proof would then see."""
 
     text: str
     right: bool = False
@@ -181,6 +184,9 @@ class Prompt:
         return f"{self.concept}/{self.id}"
 
 
+Item = Card | Question | Prompt
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A real command line: what it does, its flags, and what it printed."""
@@ -229,6 +235,10 @@ class Concept:
     cards: tuple[Card, ...]
     questions: tuple[Question, ...]
     explain: tuple[Prompt, ...]
+
+    def items(self) -> tuple[Item, ...]:
+        """Return everything in it that the log knows by a key."""
+        return (*self.cards, *self.questions, *self.explain)
 
 
 @dataclass(frozen=True, slots=True)

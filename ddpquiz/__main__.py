@@ -1,0 +1,21 @@
+"""Where `ddpquiz` and `python -m ddpquiz` start; what needs no command line parser is answered before it is loaded."""
+
+import sys
+
+from ddpquiz import __version__
+
+
+def main() -> None:
+    """Run the command that the command line asks for."""
+    if sys.platform == "win32":
+        sys.exit("ddpquiz runs on Linux and macOS; on Windows, run it inside WSL.")
+    if sys.argv[1:] == ["--version"]:
+        print(__version__)
+        return
+    from ddpquiz.cli import app
+
+    app.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`ddpquiz demo`: run a demo on real ranks, or list the demos."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddpquiz.cli import names
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ddpquiz.curriculum.concept import DemoLink
+    from ddpquiz.ranks.seen import Seen
+
+PATIENCE = 10.0  # seconds without any movement that count as a hang
+
+Nproc = Annotated[int | None, typer.Option("--nproc", "-n", help="Ranks to start. [default: one per GPU, or 4]")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of a live view.")]
+Json = Annotated[bool, typer.Option("--json", help="One event a line, as JSON, and nothing else.")]
+
+
+def demo(
+    name: Annotated[str | None, typer.Argument(help="The demo; none lists them.", autocompletion=names.demos)] = None,
+    args: Annotated[list[str] | None, typer.Argument(help="After --: what the script is given.")] = None,
+    nproc: Nproc = None,
+    device: Device = "auto",
+    timeout: Annotated[float, typer.Option(help="Seconds without any movement that count as a hang.")] = PATIENCE,
+    plain: Plain = False,
+    json: Json = False,
+    copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
+) -> None:
+    """Run a demo on real ranks, live."""
+    if name is None:
+        from ddpquiz.cli.listing import list_demos
+
+        list_demos()
+    elif copy is not None:
+        copy_script(script_of(name), copy)
+    else:
+        follow(script_of(name), tuple(args or ()), nproc, device, timeout, plain=plain, json=json)
+
+
+def script_of(name: str) -> Path:
+    """Return the script of a demo; UserError when there is none of that name."""
+    from ddpquiz.shipped import demos_dir
+
+    path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
+    if not path.is_file():
+        near = difflib.get_close_matches(name, names.demos(""), 1)
+        hint = f"did you mean {near[0]}?" if near else "`ddpquiz demo` lists them."
+        raise UserError(f"There is no demo {name}; {hint}")
+    return path
+
+
+def copy_script(script: Path, folder: Path) -> None:
+    """Put a script into a folder, without writing over anything."""
+    target = folder / script.name
+    if target.exists():
+        raise UserError(f"{target} is there already; move it away or name another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(script, target)
+    except OSError as wrong:
+        raise UserError(f"{target} cannot be written: {wrong.strerror}.") from None
+    typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")
+
+
+def follow(
+    script: Path,
+    args: tuple[str, ...],
+    nproc: int | None,
+    device: str,
+    timeout: float | None,
+    *,
+    plain: bool,
+    json: bool,
+) -> None:
+    """Run a script on ranks, show it as asked, and end with its status."""
+    if device not in ("auto", "cpu", "cuda"):
+        raise typer.BadParameter(f"{device!r} is none of auto, cpu, cuda.", param_hint="--device")
+    from ddpquiz.ranks import launch
+
+    launch.server()  # torch is imported there while the rest of us is imported here
+    from ddpquiz.ranks.run import Run, read_script
+    from ddpquiz.terminal import screen, style, watch
+
+    launch.warm_for(read_script(script))
+    run = Run(launch.Request(script, args, nproc, device, timeout))
+    console = style.console()
+    if json:
+        seen = watch.json_lines(run)
+    elif plain or not screen.is_interactive():
+        seen = watch.lines(run, console)
+    else:
+        seen = watch.live(run, console)
+    if seen.end and not seen.end.ok:
+        raise typer.Exit(130 if seen.end.why == watch.INTERRUPTED else 1)
+
+
+def play(link: DemoLink, console: Console) -> Seen:
+    """Run a concept's demo for a learner who is in the middle of a sitting, and wait until they have looked at it."""
+    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.run import Run
+    from ddpquiz.terminal import watch
+
+    request = Request(script_of(link.run), link.args, link.ranks, timeout=PATIENCE)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return watch.lines(Run(request), console)
+    return watch.visit(lambda: Run(request), console, link.look)

@@ -1,0 +1,46 @@
+"""`ddpquiz prove`: run the proof behind an answer."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddpquiz.cli import names
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ddpquiz.curriculum.pose import Posed
+
+
+def prove(
+    item: Annotated[str, typer.Argument(help="The question, as concept/id.", autocompletion=names.items)],
+    seed: Annotated[int | None, typer.Option(help="Draw the same values each time.")] = None,
+) -> None:
+    """Run the proof behind an answer on real ranks, and show what was observed."""
+    from ddpquiz.curriculum.catalog import load
+    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.pose import pose
+    from ddpquiz.terminal import style
+
+    question = load().item(item)
+    if not isinstance(question, Question):
+        raise UserError(f"{item} is no question; only questions have proofs.")
+    if not play(pose(question, random.Random(seed)), style.console()):  # noqa: S311
+        raise typer.Exit(1)
+
+
+def play(posed: Posed, console: Console) -> bool:
+    """Run the proof of a question that was posed, print what was observed, and return whether it agrees with the key."""
+    from ddpquiz.ranks.launch import server
+    from ddpquiz.terminal.proof import show
+
+    if posed.question.proof is None:
+        raise UserError(
+            f"{posed.question.key} has no proof that a machine can run; its source is {posed.question.source}."
+        )
+    server()
+    return show(posed, console)

@@ -1,0 +1,129 @@
+"""What no file can know alone: that the concepts, tracks, sources and demos which it names are there and fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.demos import Demo, demo_names, read_demo
+from ddpquiz.curriculum.record import did_you_mean
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from ddpquiz.curriculum.concept import Source, Track
+    from ddpquiz.curriculum.page import Mention, Page
+    from ddpquiz.curriculum.reader import Reading
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the files of a content folder may name. `sources` is None when they could not be read."""
+
+    tracks: Sequence[Track]
+    sources: Mapping[str, Source] | None
+    demos: Path
+    thorough: bool = False
+    _read: dict[str, Demo | str] = field(default_factory=dict)  # a demo, or why it cannot be read
+
+    def track_of(self) -> dict[str, str]:
+        """Return the track of each concept, in the order in which they are learned."""
+        return {concept: track.id for track in self.tracks for concept in track.concepts}
+
+    def demo(self, name: str) -> Demo | str:
+        """Read a demo once; a text says why it cannot be read."""
+        if name not in self._read:
+            try:
+                self._read[name] = read_demo(self.demos / f"{name}.py")
+            except UserError as problem:
+                self._read[name] = str(problem)
+        return self._read[name]
+
+
+def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
+    """Complain, on the page of each reading, about what it names and is not there."""
+    track_of, demos = around.track_of(), demo_names(around.demos)
+    places = {concept: place for place, concept in enumerate(track_of)}
+    needs = {reading.id: [m.value for m in reading.page.mentions if m.kind == "need"] for reading in readings}
+    for reading in readings:
+        page = reading.page
+        for mention in page.mentions:
+            match mention.kind:
+                case "need":
+                    _check_need(reading, mention, places, needs)
+                case "source" if around.sources is not None and mention.value not in around.sources:
+                    _complain_unknown(page, mention, "source", "sources.yaml", around.sources)
+                case "demo" if mention.value not in demos:
+                    _complain_unknown(page, mention, "demo", f"{around.demos.name}/", demos)
+                case "argument" | "label" if around.thorough and mention.of in demos:
+                    _check_against_demo(page, mention, around.demo(mention.of))
+
+
+def check_tracks(readings: Sequence[Reading], tracks: Page, around: Surroundings, *, whole: bool) -> None:
+    """Complain about files that tracks.yaml does not name, and, of a whole folder, about names without a file."""
+    track_of = around.track_of()
+    files: dict[str, Reading] = {}
+    for reading in readings:
+        if (first := files.setdefault(reading.id, reading)) is not reading:
+            reading.page.complain_at(1, 1, f"the concept `{reading.id}` is taken by {first.page.name}")
+        elif reading.id not in track_of:
+            reading.page.complain_at(1, 1, f"`{reading.id}` is not in tracks.yaml; name it there under its track")
+        elif track_of[reading.id] != reading.track:
+            wrong = f"tracks.yaml has `{reading.id}` in the track `{track_of[reading.id]}`, not `{reading.track}`"
+            reading.page.complain_at(1, 1, wrong)
+    seen: set[str] = set()
+    for mention in tracks.mentions if whole else ():
+        if mention.value in seen:
+            tracks.complain(mention.node, f"the concept `{mention.value}` is named twice")
+        elif mention.value not in files:
+            tracks.complain(mention.node, f"there is no file {mention.of}/{mention.value}.yaml")
+        seen.add(mention.value)
+
+
+def _check_need(
+    reading: Reading, mention: Mention, places: Mapping[str, int], needs: Mapping[str, Sequence[str]]
+) -> None:
+    need, page = mention.value, reading.page
+    if need == reading.id:
+        page.complain(mention.node, f"`needs`: `{need}` needs itself")
+    elif need not in places:
+        page.complain(mention.node, f"`needs`: there is no concept `{need}`{did_you_mean(need, places)}")
+    elif circle := _way(need, reading.id, needs):
+        page.complain(mention.node, f"`needs` goes in a circle: {' -> '.join([reading.id, *circle])}")
+    elif places[need] > places.get(reading.id, len(places)):
+        page.complain(mention.node, f"`needs`: `{need}` is learned later; move it before `{reading.id}` in tracks.yaml")
+
+
+def _way(start: str, goal: str, needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the shortest way from one concept to another along their needs; [] when there is none."""
+    ways = [[start]]
+    seen = {start}
+    for way in ways:
+        for need in needs.get(way[-1], ()):
+            if need == goal:
+                return [*way, goal]
+            if need not in seen:
+                seen.add(need)
+                ways.append([*way, need])
+    return []
+
+
+def _check_against_demo(page: Page, mention: Mention, demo: Demo | str) -> None:
+    if isinstance(demo, str):
+        page.complain(mention.node, demo)
+    elif mention.kind == "label":
+        if mention.value not in demo.source:
+            page.complain(mention.node, f"`label`: the demo `{demo.name}` prints no `{mention.value}`")
+    elif mention.value.startswith("--"):
+        flag = mention.value.partition("=")[0]
+        if flag not in demo.flags:
+            known = did_you_mean(flag, demo.flags) or f"; it takes {', '.join(demo.flags) or 'no flags'}"
+            page.complain(mention.node, f"`args`: the demo `{demo.name}` has no `{flag}`{known}")
+
+
+def _complain_unknown(
+    page: Page, mention: Mention, what: str, where: str, known: Sequence[str] | Mapping[str, Source]
+) -> None:
+    page.complain(mention.node, f"there is no {what} `{mention.value}` in {where}{did_you_mean(mention.value, known)}")

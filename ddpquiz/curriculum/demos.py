@@ -1,0 +1,53 @@
+"""The demos as a folder of scripts: what each shows and which flags it takes, read without running it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A demo script: its name, the first line of its docstring, the flags of its argparse, and its text."""
+
+    name: str
+    summary: str
+    flags: tuple[str, ...]
+    source: str
+
+
+def demo_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the demos in a folder."""
+    return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.name.startswith(("_", "."))))
+
+
+def demos(folder: Path) -> tuple[Demo, ...]:
+    """Read every demo in a folder; raises UserError when one cannot be read."""
+    return tuple(read_demo(folder / f"{name}.py") for name in demo_names(folder))
+
+
+def read_demo(path: Path) -> Demo:
+    """Read one demo; raises UserError when it cannot be read."""
+    try:
+        source = path.read_text("utf-8")
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError) as problem:
+        raise UserError(f"The demo {path} cannot be read: {problem}.") from None
+    flags = (flag for node in ast.walk(tree) for flag in _flags(node))
+    summary = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return Demo(path.stem, summary, tuple(sorted(set(flags))), source)
+
+
+def _flags(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="add_argument"), args=args):
+            names = [argument.value for argument in args if isinstance(argument, ast.Constant)]
+            return [name for name in names if isinstance(name, str) and name.startswith("-")]
+        case _:
+            return []

@@ -1,0 +1,138 @@
+"""Arithmetic over named values, as content files write it: evaluated by walking its syntax, never by running it."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_LONGEST = 300  # characters; nobody reads a longer formula, and a deep one would exhaust the stack
+_LARGEST = 1e300
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[float], float]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_FUNCTIONS: dict[str, tuple[Callable[..., float], int, int]] = {  # with the fewest and the most arguments
+    "min": (min, 2, 9),
+    "max": (max, 2, 9),
+    "ceil": (math.ceil, 1, 1),
+    "floor": (math.floor, 1, 1),
+    "sqrt": (math.sqrt, 1, 1),
+    "log2": (math.log2, 1, 1),
+    "abs": (abs, 1, 1),
+    "round": (round, 1, 1),
+}
+FUNCTIONS = frozenset(_FUNCTIONS)
+
+
+def evaluate(expression: str, values: Mapping[str, float]) -> float:
+    """Return what `expression` is worth with these values; raises ValueError with a sentence when it has no value."""
+    try:
+        return _value(_parsed(expression), values)
+    except ZeroDivisionError:
+        raise ValueError(f"`{expression}` divides by zero") from None
+    except OverflowError:
+        raise ValueError(f"`{expression}` is too large a number") from None
+    except RecursionError:
+        raise ValueError(f"`{expression}` is nested too deeply") from None
+
+
+def names(expression: str) -> set[str]:
+    """Return the names of the values that `expression` uses; raises ValueError when it is no arithmetic."""
+    found: set[str] = set()
+    pending: list[ast.expr] = [_parsed(expression)]
+    while pending:
+        match pending.pop():
+            case ast.Name(id=name):
+                found.add(name)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY or isinstance(op, ast.Pow):
+                pending += [left, right]
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+                pending.append(operand)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+                pending += args
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+                pass
+            case node:
+                raise ValueError(_refusal(node))
+    return found
+
+
+def spell(number: float) -> str:
+    """Write a number as a learner would: no `.0`, no thousands separators, six significant digits at most."""
+    whole = round(number)
+    if math.isclose(number, whole, rel_tol=1e-12, abs_tol=1e-15) or abs(number) >= 1e6:
+        return str(whole)
+    return f"{number:.6g}"
+
+
+@lru_cache(maxsize=4096)
+def _parsed(expression: str) -> ast.expr:
+    if len(expression) > _LONGEST:
+        raise ValueError(f"an expression has {_LONGEST} characters at most, this one has {len(expression)}")
+    try:
+        return ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"`{expression}` is no arithmetic expression") from None
+
+
+def _value(node: ast.expr, values: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return _bounded(value)
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.Name(id=name):
+            raise ValueError(f"`{name}` is not known; known are {', '.join(values) or 'no names'}")
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            return _power(_value(left, values), _value(right, values))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _bounded(_BINARY[type(op)](_value(left, values), _value(right, values)))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+            return _UNARY[type(op)](_value(operand, values))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _called(name, [_value(argument, values) for argument in args])
+    raise ValueError(_refusal(node))
+
+
+def _called(name: str, arguments: list[float]) -> float:
+    function, least, most = _FUNCTIONS[name]
+    if not least <= len(arguments) <= most:
+        raise ValueError(f"`{name}` takes {least} to {most} values" if most > least else f"`{name}` takes one value")
+    try:
+        return function(*arguments)
+    except ValueError:
+        raise ValueError(f"`{name}({spell(arguments[0])})` has no value") from None
+
+
+def _power(base: float, exponent: float) -> float:
+    if abs(exponent) > 1024 or (base and abs(exponent * math.log2(abs(base))) > 1000):
+        raise OverflowError
+    result = base**exponent
+    if isinstance(result, complex):
+        raise ValueError(f"`{spell(base)} ** {spell(exponent)}` is no real number")  # noqa: TRY004 - a value is at fault
+    return float(result) if isinstance(result, float) else int(result)
+
+
+def _bounded(number: float) -> float:
+    if not -_LARGEST < number < _LARGEST:
+        raise OverflowError
+    return number
+
+
+def _refusal(node: ast.expr) -> str:
+    return (
+        f"`{ast.unparse(node)}` is not allowed; an expression has numbers, names, + - * / // % ** ( )"
+        f" and {' '.join(_FUNCTIONS)}"
+    )

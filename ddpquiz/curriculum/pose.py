@@ -1,0 +1,123 @@
+"""A question as one learner meets it this time: values drawn, texts filled in, options shuffled."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum import formula
+from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator, Mapping
+
+_BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
+_NUMBER = re.compile(r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A question ready to be shown.
+
+    In `question` every text is filled in, and the answers of a `number` question are numbers. `values` is the draw.
+    `shown[place]` is the index into `question.options` or `question.lines` of what stands at that place.
+    """
+
+    question: Question
+    values: Mapping[str, str]
+    shown: tuple[int, ...]
+
+
+def pose(question: Question, dice: random.Random) -> Posed:
+    """Draw the values of a question, fill them in, and decide the order of its options or lines."""
+    if question.kind is not Kind.NUMBER:
+        return Posed(question, {}, _arranged(question, dice))
+    values = {variable.name: dice.choice(variable.values) for variable in question.variables}
+    return Posed(_filled(question, values), values, ())
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Put values into `{name}` and computed ones into `{=expression}`; `{{` and `}}` are plain braces.
+
+    Raises ValueError with a sentence when a placeholder cannot be filled.
+    """
+    if "{" not in text and "}" not in text:
+        return text
+    return _BRACES.sub(lambda brace: _placed(brace, values), text)
+
+
+def worth(expression: str, values: Mapping[str, str]) -> float:
+    """Evaluate an expression over a draw."""
+    return formula.evaluate(expression, {name: number(value) for name, value in values.items()})
+
+
+def number(text: str) -> float:
+    """Read a number as content writes it; whole ones stay whole, so that large ones stay exact."""
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
+
+
+def placeholders(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what stands in each pair of braces and whether it is an expression; a single brace yields itself."""
+    for brace in _BRACES.finditer(text):
+        if brace[0] in ("{{", "}}"):
+            continue
+        yield (brace[0], False) if brace[2] is None else (brace[2].strip(), bool(brace[1]))
+
+
+def _placed(brace: re.Match[str], values: Mapping[str, str]) -> str:
+    if brace[0] in ("{{", "}}"):
+        return brace[0][0]
+    if brace[2] is None:
+        raise ValueError(f"a single `{brace[0]}`; write `{brace[0] * 2}` for a plain brace")
+    name = brace[2].strip()
+    if brace[1]:
+        return formula.spell(worth(name, values))
+    if name not in values:
+        raise ValueError(f"`{name}` is not known; known are {', '.join(values) or 'no names'}")
+    return values[name]
+
+
+def _filled(question: Question, values: Mapping[str, str]) -> Question:
+    def spelt(expression: str) -> str:
+        return formula.spell(worth(expression, values))
+
+    return replace(
+        question,
+        ask=fill(question.ask, values),
+        code=fill(question.code, values),
+        answer=spelt(question.answer),
+        traps=tuple(replace(trap, answer=spelt(trap.answer), why=fill(trap.why, values)) for trap in question.traps),
+        hints=tuple(fill(hint, values) for hint in question.hints),
+        steps=tuple(fill(step, values) for step in question.steps),
+        check=fill(question.check, values),
+        proof=_filled_proof(question.proof, values),
+    )
+
+
+def _filled_proof(proof: Proof | None, values: Mapping[str, str]) -> Proof | None:
+    if proof is None:
+        return None
+    ranks = formula.spell(worth(proof.ranks, values))
+    if isinstance(proof, DemoProof):
+        return replace(proof, ranks=ranks, args=tuple(fill(argument, values) for argument in proof.args))
+    return replace(proof, ranks=ranks)
+
+
+def _arranged(question: Question, dice: random.Random) -> tuple[int, ...]:
+    places = list(range(len(question.options) or len(question.lines)))
+    dice.shuffle(places)
+    if question.kind is Kind.ORDER:
+        while len(places) > 1 and places == sorted(places):
+            dice.shuffle(places)
+        return tuple(places)
+    sizes = [_leading_number(option.text) for option in question.options]
+    if all(size is not None for size in sizes):
+        places.sort(key=lambda place: sizes[place] or 0.0)  # stable: equal numbers stay shuffled
+    return tuple(places)
+
+
+def _leading_number(text: str) -> float | None:
+    found = _NUMBER.match(text)
+    return float(found[1].replace(",", "")) if found else None

@@ -1,0 +1,56 @@
+"""Python inside a content file: does it compile, and if not, which line of the file is at fault."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+    from ddpquiz.curriculum.page import Page
+
+OPTION = "<option>"
+_OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
+
+
+def has_option_line(code: str) -> bool:
+    """Return whether a line of this code stands for an option or for the lines in order."""
+    return _OPTION_LINE.search(code) is not None
+
+
+def with_option(code: str, option: str) -> str:
+    """Put an option's code, indented as it must be, in the place of the line `<option>`."""
+
+    def indented(line: re.Match[str]) -> str:
+        return "\n".join(line[1] + part if part.strip() else part for part in option.split("\n"))
+
+    return _OPTION_LINE.sub(indented, code)
+
+
+def check_snippet(page: Page, node: Node, name: str, code: str) -> None:
+    """Complain when `code`, which stands at `node`, is no Python; only in a thorough reading, for it takes time."""
+    if not page.thorough or not code:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(code)
+    except SyntaxError as problem:
+        line, column = _place(page, node, problem)
+        page.complain_at(line, column, f"`{name}` is no Python: {problem.msg}")
+    except (ValueError, RecursionError, MemoryError) as problem:
+        page.complain(node, f"`{name}` is no Python: {problem or 'too deeply nested'}")
+
+
+def _place(page: Page, node: Node, problem: SyntaxError) -> tuple[int, int]:
+    mark = node.start_mark
+    if getattr(node, "style", None) != "|" or not problem.lineno:
+        return mark.line + 1, mark.column + 1
+    lines = page.text.split("\n")
+    number = min(mark.line + problem.lineno, node.end_mark.line, len(lines) - 1)  # from 0; a block begins below its `|`
+    inside = (problem.text or "").rstrip("\n")
+    indent = max(len(lines[number].rstrip()) - len(inside.rstrip()), 0)
+    return number + 1, indent + max(problem.offset or 1, 1)

@@ -1,0 +1,267 @@
+"""What a learner has done: an append-only log in SQLite, and the state of each card that follows from it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import astuple, dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from ddpquiz.learning.database import FILE, connect, mendable, transaction
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called, study_day
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from datetime import timedelta
+    from pathlib import Path
+
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
+_KEPT = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
+_ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
+_STATE = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # what the state of a card follows from
+
+
+class Receipt(NamedTuple):
+    """Names a row of the log."""
+
+    device: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the log: a review, an answer, a flag, or the undoing of one of these.
+
+    `at` is UTC, `took` milliseconds, `chance` that of a blind guess, `calls` a card that an answer made due;
+    `retry` says that the question had been answered in the same sitting before.
+    """
+
+    kind: str  # review, answer, flag or undo
+    item: str
+    at: str
+    day: str
+    device: str = ""
+    sequence: int = 0
+    weights: str = ""
+    took: int | None = None
+    grade: int | None = None
+    credit: float | None = None
+    chance: float | None = None
+    level: str | None = None
+    given: str | None = None
+    calls: str | None = None
+    retry: bool = False
+    undone_device: str | None = None
+    undone_sequence: int | None = None
+
+    @property
+    def receipt(self) -> Receipt:
+        """The name of this row."""
+        return Receipt(self.device, self.sequence)
+
+
+_FIELDS = tuple(Row.__dataclass_fields__)
+_FROM_LOG = f"SELECT {', '.join('l.' + name for name in _FIELDS)} FROM log AS l "  # noqa: S608  names of our own
+_INTO_LOG = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
+_FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
+_INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class Progress:
+    """The progress kept in a folder. Each method that writes is one transaction, on the disk when it returns.
+
+    Raises UserError for whatever is wrong with the file, the folder or the disk. `at` is a moment in the learner's own
+    time zone, which decides the study day.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / FILE
+        self._database = connect(home)
+        self._schedules: dict[str, Schedule] = {}
+        with self._mendable():
+            self._device = self._own_device()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def review(self, card: str, grade: Grade, at: datetime, took: timedelta) -> Receipt:
+        """Keep a review of a card."""
+        return self._append(Row("review", card, *_when(at), took=_milliseconds(took), grade=int(grade)))
+
+    def answer(
+        self,
+        question: str,
+        credit: float,
+        at: datetime,
+        *,
+        took: timedelta,
+        given: str,
+        level: str,
+        chance: float,
+        calls: str | None = None,
+        retry: bool = False,
+    ) -> Receipt:
+        """Keep an answer to a question, and make the card that it calls due."""
+        row = Row("answer", question, *_when(at), took=_milliseconds(took), credit=credit, chance=chance, level=level)
+        return self._append(replace(row, given=given, calls=calls, retry=retry))
+
+    def flag(self, item: str, note: str, at: datetime) -> Receipt:
+        """Keep a complaint about an item."""
+        return self._append(Row("flag", item, *_when(at), given=note))
+
+    def undo(self, receipt: Receipt, at: datetime) -> Receipt:
+        """Undo a row: it stays in the log and counts no more."""
+        (row,) = self._rows("WHERE l.device = ? AND l.sequence = ?", *receipt)
+        undo = Row("undo", row.item, *_when(at), calls=row.calls)
+        return self._append(replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence))
+
+    def memories(self) -> dict[str, Memory]:
+        """Return what is known of each card that was reviewed or called."""
+        with self._mendable():
+            rows = self._database.execute(_FROM_CARD).fetchall()
+        return {
+            item: Memory(date.fromisoformat(due), stability, difficulty, _day(first), _day(last), reps, lapses)
+            for item, due, stability, difficulty, first, last, reps, lapses in rows
+        }
+
+    def kept(self, kind: str) -> list[Row]:
+        """Return the reviews, answers or flags that were not undone, oldest first."""
+        return self._rows(f"WHERE l.kind = ? AND {_KEPT} {_ORDER}", kind)
+
+    def log(self) -> list[Row]:
+        """Return every row, as it is kept."""
+        return self._rows(_ORDER)
+
+    def weights(self) -> Weights:
+        """Return the weights in use: those of FSRS-6 when none were fitted."""
+        with self._mendable():
+            newest = "SELECT parameters, retention FROM weights ORDER BY since DESC, version LIMIT 1"
+            row = self._database.execute(newest).fetchone()
+        return _weights(*row) if row else Weights()
+
+    def use(self, weights: Weights, at: datetime) -> None:
+        """Schedule by these weights from now on; what was scheduled before stays."""
+        with self._mendable(), transaction(self._database):
+            self._add_weights(weights, _utc(at))
+            self._database.execute("UPDATE weights SET since = ? WHERE version = ?", (_utc(at), weights.version))
+
+    def merge(self, rows: Iterable[Row], weights: Iterable[Weights]) -> int:
+        """Take in the log of another machine and return how many rows were new; the weights in use stay in use."""
+        with self._mendable(), transaction(self._database):
+            for known in (*weights, self.weights()):
+                self._add_weights(known, "")
+            before = self._database.total_changes
+            self._database.executemany(f"INSERT OR IGNORE {_INTO_LOG}", (_values(row) for row in rows))
+            added = self._database.total_changes - before
+            self._rebuild()
+        return added
+
+    def rebuild(self) -> None:
+        """Derive the state of every card from the log again."""
+        with self._mendable(), transaction(self._database):
+            self._rebuild()
+
+    def _append(self, row: Row) -> Receipt:
+        """Write a row and what follows from it, in one transaction."""
+        with self._mendable(), transaction(self._database):
+            weights = self.weights()
+            self._add_weights(weights, "")
+            last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"
+            sequence = self._database.execute(last, (self._device,)).fetchone()[0] + 1
+            row = replace(row, device=self._device, sequence=sequence, weights=weights.version)
+            self._database.execute(f"INSERT {_INTO_LOG}", _values(row))
+            self._derive(row.item)
+            if row.calls:
+                self._derive(row.calls)
+        return row.receipt
+
+    def _derive(self, card: str) -> None:
+        """Make the state of one card anew from its rows, which are few: nothing can then differ from a rebuild."""
+        self._database.execute("DELETE FROM card WHERE item = ?", (card,))
+        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_STATE} AND {_KEPT} {_ORDER}", card, card)
+        self._keep_cards({card: memories[card]} if card in memories else {})
+
+    def _rebuild(self) -> None:
+        self._database.execute("DELETE FROM card")
+        self._keep_cards(self._replay(f"WHERE {_STATE} AND {_KEPT} {_ORDER}"))
+
+    def _replay(self, where: str, *values: object) -> dict[str, Memory]:
+        """Return what follows from some rows of the log, each by the weights of its time."""
+        memories: dict[str, Memory] = {}
+        for row in self._each(where, *values):
+            day = date.fromisoformat(row.day)
+            if row.kind == "review" and row.grade:
+                schedule = self._schedule(row.weights)
+                memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
+            elif row.calls:
+                memories[row.calls] = called(memories.get(row.calls), day)
+        return memories
+
+    def _keep_cards(self, memories: Mapping[str, Memory]) -> None:
+        rows = ((item, *(str(x) if isinstance(x, date) else x for x in astuple(m))) for item, m in memories.items())
+        self._database.executemany(f"INSERT {_INTO_CARD}", rows)
+
+    def _schedule(self, version: str) -> Schedule:
+        if version not in self._schedules:
+            query = "SELECT parameters, retention FROM weights WHERE version = ?"
+            self._schedules[version] = Schedule(_weights(*self._database.execute(query, (version,)).fetchone()))
+        return self._schedules[version]
+
+    def _add_weights(self, weights: Weights, since: str) -> None:
+        values = (weights.version, since, weights.retention, json.dumps(weights.parameters))
+        insert = "INSERT OR IGNORE INTO weights (version, since, retention, parameters) VALUES (?, ?, ?, ?)"
+        self._database.execute(insert, values)
+
+    def _own_device(self) -> str:
+        """Return the name of this machine in the log, made up at the first start."""
+        if not (found := self._database.execute("SELECT id FROM device").fetchone()):
+            make = "INSERT INTO device (id) SELECT ? WHERE NOT EXISTS (SELECT * FROM device)"  # another may be as new
+            self._database.execute(make, (secrets.token_hex(6),))
+            found = self._database.execute("SELECT id FROM device").fetchone()
+        return str(found[0])
+
+    def _rows(self, where: str, *values: object) -> list[Row]:
+        with self._mendable():
+            return list(self._each(where, *values))
+
+    def _each(self, where: str, *values: object) -> Iterator[Row]:
+        for found in self._database.execute(_FROM_LOG + where, values):
+            row = Row(*found)
+            yield replace(row, retry=bool(row.retry))
+
+    def _mendable(self) -> AbstractContextManager[None]:
+        return mendable(self.path)
+
+
+def _values(row: Row) -> tuple[object, ...]:
+    return astuple(row)
+
+
+def _when(at: datetime) -> tuple[str, str]:
+    """Return a moment as the log keeps it, in UTC, and its study day."""
+    return _utc(at), str(study_day(at))
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime(_TIME)
+
+
+def _day(text: str | None) -> date | None:
+    return date.fromisoformat(text) if text else None
+
+
+def _milliseconds(took: timedelta) -> int:
+    return round(took.total_seconds() * 1000)
+
+
+def _weights(parameters: str, retention: float) -> Weights:
+    return Weights(tuple(json.loads(parameters)), retention)

@@ -1,0 +1,147 @@
+"""When a card comes back: FSRS by the study day, with fuzz that anybody can repeat."""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import IntEnum
+from functools import cached_property
+
+from fsrs import Card as FsrsCard
+from fsrs import Rating, Scheduler, State
+
+from ddpquiz.errors import UserError
+
+_TURN = timedelta(hours=4)  # the study day turns at four in the morning, local time
+_RETENTION = (0.7, 0.97)  # below, cards are forgotten as a rule; above, they come back all the time
+_DIGITS = 6  # kept of stability and difficulty, so that another machine's last bit makes no difference
+_FUZZ_FROM = 2.5  # days; shorter intervals are exact
+_FUZZ = ((2.5, 7.0, 0.15), (7.0, 20.0, 0.1), (20.0, math.inf, 0.05))  # from day, to day, share of the days in between
+
+FSRS_6 = (  # the weights that FSRS-6 starts from, copied here because the log names them
+    *(0.212, 1.2931, 2.3065, 8.2956, 6.4133, 0.8334, 3.0194, 0.001, 1.8722, 0.1666, 0.796),
+    *(1.4835, 0.0614, 0.2629, 1.6483, 0.6014, 1.8729, 0.5425, 0.0912, 0.0658, 0.1542),
+)
+
+
+class Grade(IntEnum):
+    """How well a card was recalled; HARD was recalled too."""
+
+    AGAIN = 1
+    HARD = 2
+    GOOD = 3
+    EASY = 4
+
+    @property
+    def should_come_back(self) -> bool:
+        """Whether the card is asked once more in the same sitting: only what was forgotten."""
+        return self is Grade.AGAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the log says about the memory of a card; `stability` (days) is None before the first review."""
+
+    due: date
+    stability: float | None = None
+    difficulty: float | None = None
+    first: date | None = None
+    last: date | None = None
+    reps: int = 0
+    lapses: int = 0  # times forgotten after it had been learned on an earlier day
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What FSRS knows about a learner; `version` is made from the values, so two machines never mean different ones."""
+
+    parameters: tuple[float, ...] = FSRS_6
+    retention: float = 0.9  # the share of cards that is to be recalled on the day they are due
+
+    def __post_init__(self) -> None:
+        low, high = _RETENTION
+        if not low <= self.retention <= high:
+            raise UserError(f"Retention must lie between {low} and {high}; {self.retention} does not.")
+        try:
+            Scheduler(self.parameters)
+        except ValueError as error:
+            raise UserError(f"These are no FSRS-6 weights: {error}") from None
+
+    @cached_property
+    def version(self) -> str:
+        """The name of these weights in the log."""
+        return f"{zlib.crc32(repr((self.parameters, self.retention)).encode()):08x}"
+
+
+class Schedule:
+    """FSRS with one set of weights. A day is a study day; two reviews on one day are short-term learning."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        self._fsrs = Scheduler(weights.parameters, weights.retention, (), (), enable_fuzzing=False)
+
+    def review(self, key: str, memory: Memory | None, grade: Grade, day: date) -> Memory:
+        """Return the memory of a card after a review. What was forgotten stays due on the same day.
+
+        The fuzz is seeded by what the log says of the review (card, day and how many reviews came before), so buttons
+        show what will be, and a rebuilt state is the same.
+        """
+        memory = memory or Memory(due=day)
+        day = max(day, memory.last or day)  # a clock set back, or a flight to the west
+        card, _ = self._fsrs.review_card(_to_fsrs(memory), Rating(int(grade)), _midnight(day))
+        interval = 0 if grade.should_come_back else _fuzzed((card.due.date() - day).days, f"{key} {day} {memory.reps}")
+        learned_before = memory.last is not None and memory.last < day
+        return Memory(
+            due=day + timedelta(days=interval),
+            stability=round(card.stability or 0.0, _DIGITS),
+            difficulty=round(card.difficulty or 0.0, _DIGITS),
+            first=memory.first or day,
+            last=day,
+            reps=memory.reps + 1,
+            lapses=memory.lapses + (grade is Grade.AGAIN and learned_before),
+        )
+
+    def preview(self, key: str, memory: Memory | None, day: date) -> dict[Grade, int]:
+        """Return the days until the card comes back, for each grade; 0 is in this sitting."""
+        return {grade: (self.review(key, memory, grade, day).due - day).days for grade in Grade}
+
+    def recall(self, memory: Memory, day: date) -> float:
+        """Return the chance that a card is recalled on a day; 0 for one that was never reviewed."""
+        return float(self._fsrs.get_card_retrievability(_to_fsrs(memory), _midnight(day)))
+
+
+def study_day(at: datetime) -> date:
+    """Return the study day of a moment, by the clock of the time zone that it is given in."""
+    return (at.replace(tzinfo=None) - _TURN).date()
+
+
+def called(memory: Memory | None, day: date) -> Memory:
+    """Return the memory of a card that is wanted today whatever its schedule says, as after a wrong answer."""
+    if memory is None:
+        return Memory(due=day)
+    return Memory(
+        min(memory.due, day), memory.stability, memory.difficulty, memory.first, memory.last, memory.reps, memory.lapses
+    )
+
+
+def _to_fsrs(memory: Memory) -> FsrsCard:
+    due = _midnight(memory.due)
+    if memory.stability is None or memory.last is None:
+        return FsrsCard(card_id=0, due=due)  # without these two it sleeps a millisecond for a name of its own
+    return FsrsCard(0, State.Review, None, memory.stability, memory.difficulty, due, _midnight(memory.last))
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)  # py-fsrs takes this very time zone only
+
+
+def _fuzzed(interval: int, seed: str) -> int:
+    """Spread an interval a little, so that cards learned together part; a longer one never becomes the shorter."""
+    if interval < _FUZZ_FROM:
+        return interval
+    spread = 1.0 + sum(share * max(min(interval, end) - start, 0.0) for start, end, share in _FUZZ)
+    low, high = max(2, round(interval - spread)), round(interval + spread)
+    return low + int(random.Random(seed).random() * (high - low + 1))  # noqa: S311  the dice need no secret

@@ -1,0 +1,65 @@
+"""Whether a run uses GPUs over NCCL or CPUs over Gloo, and the reason in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpquiz.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the server found: GPUs that torch can use, whether torch has NCCL and Gloo, and its version."""
+
+    gpus: int
+    nccl: bool
+    gloo: bool
+    torch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the ranks of a run compute on, over which backend they talk, and why."""
+
+    kind: str  # cpu | cuda
+    backend: str  # gloo | nccl
+    reason: str
+
+
+def default_ranks(machine: Machine) -> int:
+    """Return how many ranks to start when nobody said: one per GPU if there are several, else four."""
+    return machine.gpus if machine.gpus >= 2 else 4
+
+
+def choose(wanted: str, ranks: int, machine: Machine) -> Device:
+    """Return the device for `ranks` ranks; `wanted` is auto, cpu or cuda.
+
+    NCCL refuses or deadlocks when two ranks share a GPU, so it is taken only when there is one for each rank.
+    """
+    gpus = "1 GPU" if machine.gpus == 1 else f"{machine.gpus or 'no'} GPUs"
+    enough = machine.gpus >= ranks and machine.nccl
+    if wanted == "cuda" and not enough:
+        lack = "this torch has no NCCL" if machine.gpus and not machine.nccl else f"{gpus} found"
+        raise UserError(
+            f"{_ranks(ranks)} on GPUs need {ranks} GPUs and NCCL, but {lack}; "
+            f"leave out --device cuda to run on CPU, or lower --nproc."
+        )
+    if wanted != "cpu" and enough:
+        return Device("cuda", "nccl", f"{_ranks(ranks)} on GPU over NCCL · {gpus} found, one for each rank")
+    if not machine.gloo:
+        raise UserError(
+            "This torch was built without Gloo, so ranks cannot talk on CPU; install torch from pytorch.org."
+        )
+    if wanted == "cpu":
+        why = "as --device cpu asks"
+    elif machine.gpus and not machine.nccl:
+        why = f"{gpus} found, but this torch has no NCCL"
+    elif machine.gpus:
+        why = f"{gpus} found, NCCL needs one per rank"
+    else:
+        why = "no GPU found"
+    return Device("cpu", "gloo", f"{_ranks(ranks)} on CPU over Gloo · {why}")
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"

@@ -1,0 +1,275 @@
+"""One run, followed from its first event to its last process: what the ranks say, whether they hang, who failed first."""
+
+from __future__ import annotations
+
+import ast
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks import claims, device
+from ddpquiz.ranks.events import (
+    Began,
+    Claimed,
+    End,
+    Ended,
+    Event,
+    Exited,
+    Hung,
+    Issued,
+    Joining,
+    Lines,
+    Output,
+    Raised,
+    Standing,
+    decode,
+    labelled,
+)
+from ddpquiz.ranks.launch import Processes, Request, server
+
+GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
+MOST_RANKS = 64
+# What a rank raises because another one is gone: never the cause.
+CONSEQUENCE = re.compile(
+    r"Connection (closed|reset|was likely closed)|Broken pipe|Timed out waiting|timeout caused pair closure|"
+    r"wait timeout after|Socket Timeout|Connection refused|failed to pass monitoredBarrier|recvValue failed|sendBytes failed"
+)
+
+
+class Run:
+    """N ranks of a script. Call `read` until `over`; the last event is an End, and then no process is left."""
+
+    def __init__(self, request: Request) -> None:
+        source = read_script(request.script)
+        serving = server()
+        machine = serving.machine
+        self.ranks = request.ranks or device.default_ranks(machine)
+        if not 1 <= self.ranks <= MOST_RANKS:
+            raise UserError(f"--nproc is {self.ranks}, but one machine runs 1 to {MOST_RANKS} ranks.")
+        chosen = device.choose(request.device, self.ranks, machine)
+        self.claims = claims.find(ast.parse(source))
+        self.began = Began(
+            str(request.script),
+            tuple(request.args),
+            self.ranks,
+            chosen.kind,
+            chosen.backend,
+            chosen.reason,
+            self.claims,
+        )
+        self.over = False
+        self._script = str(request.script)
+        self._timeout = request.timeout
+        self._processes = Processes(request, serving, chosen, self.ranks, source)
+        self._unsaid: list[Event] = [self.began]
+        self._lines: dict[tuple[int, str], Lines] = {}
+        self._ranks = [_Rank() for _ in range(self.ranks)]
+        self._moved, self._cpu, self._cpu_at = 0.0, 0.0, 0.0
+        self._failed_at: float | None = None
+        self._asked_stacks_at: float | None = None
+        self._hung: Hung | None = None
+        self._stopped = ""  # why we ended it
+
+    def read(self, timeout: float) -> list[Event]:
+        """Return what happened, waiting up to `timeout` seconds for something to happen."""
+        events, self._unsaid = self._unsaid, []
+        if events or self.over:
+            return events
+        for rank, carries, data in self._processes.read(timeout):
+            events += self._understand(rank, carries, data)
+        for event in events:
+            self._note(event)
+        events += self._watch()
+        if self._processes.over:
+            events.append(self._end())
+            self.over = True
+        return events
+
+    def events(self) -> Iterator[Event]:
+        """Yield every event until the run is over."""
+        while not self.over:
+            yield from self.read(0.1)
+
+    def stop(self, why: str) -> None:
+        """End every process; the events that are left still come, and the last one says `why`."""
+        if not self._stopped:
+            self._stopped = why
+            self._processes.stop()
+
+    def _understand(self, rank: int, carries: str, data: bytes) -> list[Event]:
+        lines = self._lines.setdefault((rank, carries), Lines())
+        now = self._processes.now()
+        match carries:
+            case "exit":
+                return [Exited(now, rank, int(data))]
+            case "events":
+                return [
+                    decode(line) for line in lines.feed(data) if line.endswith(b"}")
+                ]  # a killed rank may stop mid-line
+            case "stack":
+                self._ranks[rank].stack += data.decode(errors="replace")
+                return []
+        said = [line.decode(errors="replace").rstrip("\r") for line in lines.feed(data)]
+        labels = [labelled(text) if carries == "stdout" else None for text in said]
+        return [Output(now, rank, carries, text, *(label or ())) for text, label in zip(said, labels, strict=True)]
+
+    def _note(self, event: Event) -> None:
+        self._moved = max(self._moved, self._processes.now())
+        match event:
+            case Issued(rank=rank, number=number):
+                self._ranks[rank].open[number] = event
+            case Ended(rank=rank, number=number):
+                self._ranks[rank].open.pop(number, None)
+            case Joining(rank=rank):
+                self._ranks[rank].joining = not event.done
+            case Claimed(rank=rank, line=line, held=held):
+                self._ranks[rank].claims[line] = self._ranks[rank].claims.get(line, True) and held
+            case Raised(rank=rank):
+                self._ranks[rank].raised = event
+                self._failed_at = self._failed_at or self._moved
+            case Exited(rank=rank, status=status):
+                self._ranks[rank].exited = event
+                if status and not self._stopped:
+                    self._failed_at = self._failed_at or self._moved
+
+    def _watch(self) -> list[Event]:
+        """End the run some time after a failure, or when nothing moves; tell of a hang once every rank said where it is."""
+        now = self._processes.now()
+        if self._stopped or self._processes.over:
+            return []
+        if self._failed_at is not None:
+            if now - self._failed_at > GRACE:
+                self.stop("failed")
+            return []
+        if self._asked_stacks_at is not None:
+            if now - self._asked_stacks_at < GRACE:
+                return []
+            self._hung = Hung(
+                now, round(now - self._moved, 1), tuple(self._standing(rank) for rank in range(self.ranks))
+            )
+            self.stop("hung")
+            return [self._hung]
+        if self._timeout is not None and now - self._moved > self._timeout and not self._computing(now):
+            self._asked_stacks_at = now
+            self._processes.signal(signal.SIGUSR1)
+        return []
+
+    def _computing(self, now: float) -> bool:
+        """Whether the silence is no hang: nobody communicates, or a rank uses a processor."""
+        used, before = self._processes.cpu_seconds(), self._cpu
+        busy = used - before > 0.05 * (now - self._cpu_at)
+        self._cpu, self._cpu_at = used, now
+        if busy or not any(rank.waits_in for rank in self._ranks):
+            self._moved = now - (self._timeout or 0) / 2  # look again in half the time
+            return True
+        return False
+
+    def _standing(self, rank: int) -> Standing:
+        state = self._ranks[rank]
+        frames = re.findall(r'File "(.+?)", line (\d+)', state.stack)
+        file, line = next((frame for frame in frames if frame[0] == self._script), frames[0] if frames else ("", "0"))
+        return Standing(rank, state.waits_in, file, int(line), state.stack)
+
+    def _end(self) -> End:
+        broken = {line for rank in self._ranks for line, held in rank.claims.items() if not held}
+        proven = {line for rank in self._ranks for line in rank.claims} - broken
+        rank, why = self._cause()
+        if not why and broken:
+            why = "A claim is broken."
+        return End(self._processes.now(), not why, len(proven), len(self.claims), rank, why)
+
+    def _cause(self) -> tuple[int | None, str]:
+        """Return the rank that failed first, unless only the others' failure made it fail, and what happened to it."""
+        if self._hung:
+            waiting = [str(each.rank) for each in self._hung.ranks if each.waits_in]
+            return (
+                None,
+                f"Nothing moved for {self._hung.seconds:g} s: {_ranks(waiting)} in a communication that cannot end.",
+            )
+        if self._stopped not in ("", "failed"):
+            return None, self._stopped
+        failures = [
+            (rank.failed_at, bool(rank.raised and CONSEQUENCE.search(rank.raised.message)), number)
+            for number, rank in enumerate(self._ranks)
+            if rank.failed_at is not None
+        ]
+        if not failures:
+            return None, ""
+        at, consequence, first = min(failures, key=lambda failure: (failure[1], failure[0]))
+        if consequence:
+            for number, rank in enumerate(self._ranks):
+                if rank.exited and rank.exited.status == 0 and rank.exited.time <= at + GRACE:
+                    return number, f"Rank {number} had ended (exit status 0) while {_ranks([str(first)])} for it."
+        return first, self._ranks[first].failure(first)
+
+
+class _Rank:
+    """What is known of one rank."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, Issued] = {}
+        self.joining = False
+        self.claims: dict[int, bool] = {}
+        self.raised: Raised | None = None
+        self.exited: Exited | None = None
+        self.stack = ""
+
+    @property
+    def waits_in(self) -> str:
+        """The communication that this rank is in, or nothing."""
+        if self.exited:
+            return ""
+        if self.joining:
+            return "init_process_group"
+        return self.open[min(self.open)].op if self.open else ""
+
+    @property
+    def failed_at(self) -> float | None:
+        """When it failed by itself, in seconds."""
+        if self.raised:
+            return self.raised.time
+        if self.exited and self.exited.status and self.exited.status != -signal.SIGKILL:
+            return self.exited.time
+        return self.killed_at
+
+    @property
+    def killed_at(self) -> float | None:
+        """When somebody else killed it; those that we kill ourselves die after the cause is known."""
+        return self.exited.time if self.exited and self.exited.status == -signal.SIGKILL else None
+
+    def failure(self, rank: int) -> str:
+        """Say how it failed, in a sentence."""
+        if self.raised and self.raised.error == "SystemExit":
+            return self.raised.message
+        if self.raised:
+            return f"Rank {rank} raised {self.raised.error}: {self.raised.message}".rstrip(": ")
+        status = self.exited.status if self.exited else 0
+        if status == -signal.SIGKILL:
+            return f"Rank {rank} was killed by SIGKILL; the kernel does that when memory runs out."
+        if status < 0:
+            return f"Rank {rank} was ended by {signal.Signals(-status).name}."
+        return f"Rank {rank} exited with status {status}."
+
+
+def _ranks(numbers: list[str]) -> str:
+    if len(numbers) == 1:
+        return f"rank {numbers[0]} waits"
+    return f"ranks {', '.join(numbers)} wait" if numbers else "ranks wait"
+
+
+def read_script(path: Path) -> str:
+    """Return the source of a script, or raise UserError when it cannot be run."""
+    try:
+        source = path.read_text(encoding="utf-8")
+        ast.parse(source)
+    except FileNotFoundError:
+        raise UserError(f"There is no script {path}.") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder; name the script in it that is to run.") from None
+    except SyntaxError as wrong:
+        raise UserError(f"{path}:{wrong.lineno}: {wrong.msg}; Python cannot read this script.") from None
+    except (OSError, ValueError) as wrong:
+        raise UserError(f"{path} cannot be read: {wrong}") from None
+    return source

@@ -1,0 +1,225 @@
+"""Single keys from the terminal, read for a whole sitting: nothing echoed, nothing lost, nothing glued together."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import os
+import re
+import select
+import signal
+import sys
+import termios
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
+
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import FrameType
+
+_ESCAPE_WAIT = 0.05  # seconds after which an escape that nothing followed is the key itself
+_URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when they were typed before a prompt was painted
+_SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
+_UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
+_FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
+_TILDE = {"1": "home", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
+_NAMED = {
+    "\r": "enter",
+    "\n": "enter",
+    " ": "space",
+    "\t": "tab",
+    "\x1b": "escape",
+    "\x7f": "backspace",
+    "\b": "backspace",
+}
+
+
+def split(text: str) -> tuple[list[str], str]:
+    """Split what was typed or pasted into names of keys, and what may be the start of a longer sequence."""
+    keys, at = [], 0
+    while at < len(text):
+        if found := _SEQUENCE.match(text, at):
+            keys += _of_sequence(found[0])
+            at = found.end()
+        elif _UNFINISHED.fullmatch(text, at):
+            break
+        else:
+            keys.append(_of_character(text[at]))
+            at += 1
+    return keys, text[at:]
+
+
+def _of_sequence(sequence: str) -> list[str]:
+    """Name the key that sends a sequence; keys that mean nothing here are no keys at all."""
+    numbers, final = sequence[2:-1], sequence[-1]
+    name = _TILDE.get(numbers.split(";")[0]) if final == "~" else _FINAL.get(final)
+    return [name] if name and not numbers.startswith("[") else []
+
+
+def _of_character(character: str) -> str:
+    if name := _NAMED.get(character):
+        return name
+    return f"ctrl+{chr(ord(character) + 64).lower()}" if character < " " else character
+
+
+class Keys:
+    """The keyboard as single keys while the `with` lasts; whatever ends it, the terminal is as it was.
+
+    `away` is what must happen around the time when the terminal belongs to somebody else: `Screen.suspended`.
+    """
+
+    def __init__(self, away: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
+        self._away = away
+        self._fd = 0
+        self._before: list[Any] = []
+        self._raw = False
+        self._typed: deque[str] = deque()
+        self._rest = ""  # the start of a sequence whose end has not come yet
+        self._rest_until = 0.0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._signals: dict[signal.Signals, Any] = {}
+        self._wake: tuple[int, int] = (-1, -1)  # a pipe that a signal writes into, so that `get` returns
+
+    def __enter__(self) -> Self:
+        try:
+            self._fd = sys.stdin.fileno()
+            self._before = termios.tcgetattr(self._fd)
+        except (OSError, ValueError, termios.error):
+            raise UserError("This needs a terminal to read keys from; standard input is none.") from None
+        self._wake = os.pipe()
+        os.set_blocking(self._wake[1], False)
+        self._handle(signal.SIGWINCH, lambda *_: self._note(b"w"))
+        self._handle(signal.SIGTSTP, lambda *_: self._note(b"z"))
+        self._handle(signal.SIGCONT, self._continued)
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            self._handle(ending, _end)
+        self._enter_raw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave_raw()
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._fd, termios.TCIFLUSH)  # what was typed for us is not for the shell
+        for number, before in self._signals.items():
+            signal.signal(number, before)
+        self._signals.clear()
+        for end in self._wake:
+            os.close(end)
+
+    def get(self, timeout: float | None = None) -> str | None:
+        """Return the next key, or None when none came in `timeout` seconds.
+
+        A key is a character, or one of enter, space, escape, backspace, tab, up, down, left, right, home, end, pageup,
+        pagedown, ctrl+c, ctrl+d and so on; "resize" asks for a repaint, and "eof" says that the terminal is gone.
+        Ctrl-Z is obeyed here, and is a "resize" once the program continues.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._typed:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if not self._wait(left) and left == 0:
+                return None
+        key = self._typed.popleft()
+        if key != "ctrl+z":
+            return key
+        self._stop()
+        return "resize"
+
+    def drop(self, keep: tuple[str, ...] = _URGENT) -> None:
+        """Forget what was typed so far: call it when a new prompt has been painted, which nobody can have answered."""
+        while "eof" not in self._typed and (self._wait(_ESCAPE_WAIT if self._rest else 0) or self._rest):
+            pass
+        self._typed = deque(key for key in self._typed if key in (*keep, "resize"))
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Give the terminal, as it was found, to somebody else for a while."""
+        with self._away():
+            self._leave_raw()
+            try:
+                yield
+            finally:
+                self._enter_raw()
+
+    def _wait(self, timeout: float | None) -> bool:
+        """Wait for keys or a signal and note them; return whether anything came."""
+        if self._rest:
+            left = max(0.0, self._rest_until - time.monotonic())
+            timeout = left if timeout is None else min(timeout, left)
+        ready, _, _ = select.select([self._fd, self._wake[0]], [], [], timeout)
+        if self._wake[0] in ready:
+            notes = os.read(self._wake[0], 1024)
+            self._typed.append("ctrl+z" if b"z" in notes else "resize")
+        elif self._fd in ready:
+            self._read()
+        elif self._rest and time.monotonic() >= self._rest_until:  # nothing followed: it was the key escape after all
+            self._typed += ["escape", *split(self._rest[1:])[0]]
+            self._rest = ""
+        return bool(ready)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, 4096)
+        except OSError:  # the terminal is gone
+            data = b""
+        if not data:
+            self._typed.append("eof")
+            return
+        keys, self._rest = split(self._rest + self._decoder.decode(data))
+        self._rest_until = time.monotonic() + _ESCAPE_WAIT
+        self._typed += keys
+
+    def _enter_raw(self) -> None:
+        self._raw = True
+        with contextlib.suppress(termios.error):  # a terminal that is gone is an "eof" later
+            mode = termios.tcgetattr(self._fd)
+            mode[0] &= ~termios.IXON  # ctrl+s must not freeze the screen
+            mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+            mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0  # OPOST stays: a line feed returns the carriage
+            _set_mode(self._fd, mode)
+
+    def _leave_raw(self) -> None:
+        self._raw = False
+        with contextlib.suppress(termios.error):
+            _set_mode(self._fd, self._before)
+
+    def _stop(self) -> None:
+        """Stop as ctrl+z would have stopped us, and come back when the shell says so."""
+        if signal.SIGTSTP not in self._signals:  # whoever started us wants no stopping
+            return
+        with self.suspended():
+            ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(0, signal.SIGTSTP)  # the whole job, as the terminal does it
+            signal.signal(signal.SIGTSTP, ours)
+
+    def _continued(self, *_: object) -> None:
+        if self._raw:  # somebody stopped us without asking, and the shell has set its own mode since
+            self._enter_raw()
+        self._note(b"w")
+
+    def _note(self, note: bytes) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake[1], note)
+
+    def _handle(self, number: signal.Signals, handler: Callable[[int, FrameType | None], object]) -> None:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # such as nohup asks for
+            self._signals[number] = signal.signal(number, handler)
+
+
+def _set_mode(fd: int, mode: list[Any]) -> None:
+    """Set the terminal's mode, again when a signal came in between."""
+    while True:
+        try:
+            return termios.tcsetattr(fd, termios.TCSANOW, mode)
+        except termios.error as error:
+            if error.args[0] != errno.EINTR:
+                raise
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End by an exception, so that every `with` puts back what it changed."""
+    sys.exit(128 + number)

@@ -1,0 +1,78 @@
+"""The Markdown of a lesson in the colours of everything else; the only module that loads a Markdown parser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from markdown_it import MarkdownIt
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.padding import Padding
+from rich.syntax import ANSISyntaxTheme, Syntax
+from rich.text import Text
+
+from ddpquiz.terminal.style import THEME, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.markdown import MarkdownElement
+
+_INDENT = 4
+_PYTHON = ANSISyntaxTheme(
+    {
+        Comment: THEME.styles["quiet"],
+        Keyword: THEME.styles["accent"],
+        Operator.Word: THEME.styles["accent"],
+        Name.Builtin: THEME.styles["accent"],
+        String: THEME.styles["good"],
+        Number: THEME.styles["warn"],
+    },
+)
+
+
+class _Heading(Heading):
+    """A heading at the left, whatever its depth."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console, options
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Code(CodeBlock):
+    """Code or a drawing, without a background that only dark terminals can bear."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console, options
+        yield Padding(code_block(str(self.text), self.lexer_name), (0, 0, 0, _INDENT))
+
+
+class _Page(Markdown):
+    """Markdown that shows every address, and takes what looks like HTML as the text that it is."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", hyperlinks=False)
+        parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["entity", "image", "autolink"])
+        self.parsed = parser.parse(text)
+
+
+def markdown(text: str) -> RenderableType:
+    """Draw Markdown that came from a content file."""
+    return _Page(plain(text))
+
+
+def code_block(text: str, language: str = "") -> RenderableType:
+    """Draw lines of code; Python gets colours, anything else stays as it is."""
+    text = plain(text).expandtabs(4).rstrip("\n")
+    if language not in {"python", "py"}:
+        return Text(text, style="code")
+    return Syntax(text, "python", theme=_PYTHON, background_color="default", word_wrap=True)

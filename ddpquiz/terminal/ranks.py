@@ -1,0 +1,181 @@
+"""A run on the screen: a column a rank, a row a label, the claims, and what went wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.ranks.events import Began, Claimed, End, Hung, Note, Output
+from ddpquiz.terminal.style import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from ddpquiz.ranks.events import ClaimText, Event
+    from ddpquiz.ranks.seen import Seen
+
+BARS = "▁▂▃▄▅▆▇█"
+MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
+NARROWEST = 12  # a rank's column; with less, the ranks go below each other in groups
+TAIL = 12  # lines without a label that a live frame shows
+
+
+def frame(seen: Seen, width: int, *, live: bool) -> RenderableType:
+    """Return the picture of a run: a frame of the live view, or the last one, with all lines."""
+    parts: list[RenderableType] = [header(seen)]
+    parts += [Text(plain(note), style="warn") for note in seen.notes]
+    parts += _tables(seen, width, live=live)
+    lines = seen.lines[-TAIL:] if live else seen.lines
+    failed = seen.end.rank if seen.end else None
+    parts += [
+        _line(line) for line in lines if not (line.stream == "stderr" and line.rank != failed and failed is not None)
+    ]
+    parts += [Text(), *(_claim(*verdict, seen.ranks) for verdict in seen.verdicts())]
+    if seen.end:
+        parts += [Text(), *failure(seen), summary(seen)]
+    return Group(*parts)
+
+
+def header(seen: Seen) -> Text:
+    """Say what runs on what, and why there."""
+    return Text(seen.began.reason if seen.began else "Loading torch ...", style="accent")
+
+
+def torchrun(began: Began) -> str:
+    """Return the command line that runs the same without us."""
+    return " ".join(["torchrun", f"--nproc-per-node {began.ranks}", shown_path(began.script), *began.args])
+
+
+def shown_path(file: str) -> str:
+    """Return a path as short as it can be said from here."""
+    path = Path(file)
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _tables(seen: Seen, width: int, *, live: bool) -> list[RenderableType]:
+    if not seen.rows and not live:
+        return []
+    first = max([4, *(len(label) for label in seen.rows)])
+    first = min(first, width // 3)
+    columns = max(1, min(seen.ranks or 1, (width - first - 2) // (NARROWEST + 2)))
+    tables: list[RenderableType] = []
+    for start in range(0, max(1, seen.ranks), columns):
+        ranks = range(start, min(start + columns, seen.ranks))
+        each = (width - first - 2) // max(1, len(ranks)) - 2
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        table.add_column(width=first, style="head", overflow="fold")
+        for rank in ranks:
+            table.add_column(f"rank {rank}", max_width=each, overflow="fold")
+        if live:
+            table.add_row(Text("now", style="quiet"), *(Text(seen.doing(rank), style="quiet") for rank in ranks))
+        for label, values in seen.rows.items():
+            table.add_row(Text(label), *(_cell(values.get(rank, []), each) for rank in ranks))
+        tables += [Text(), table]
+    return tables
+
+
+def _cell(values: list[str], width: int) -> Text:
+    if not values:
+        return Text("-", style="quiet")
+    shown = Text(plain(values[-1]))
+    numbers = [number for number in map(_number, values) if number is not None]
+    if len(numbers) >= 3 and len(numbers) == len(values):
+        shown.append("\n" + sparkline(numbers, min(width, 16)), style="accent")
+    return shown
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def sparkline(numbers: list[float], width: int) -> str:
+    """Draw numbers as a line of bars, the oldest first; more than fit are thinned out."""
+    if len(numbers) > width:
+        numbers = [numbers[at * (len(numbers) - 1) // (width - 1)] for at in range(width)]
+    finite = [number for number in numbers if abs(number) < float("inf")]
+    if not finite:
+        return "!" * len(numbers)
+    low, span = min(finite), (max(finite) - min(finite)) or 1.0
+    return "".join(BARS[int((n - low) / span * 7.999)] if abs(n) < float("inf") else "!" for n in numbers)
+
+
+def _line(line: Output) -> Text:
+    return Text.assemble((f"rank {line.rank}  ", "quiet"), plain(line.text))
+
+
+def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> Text:
+    mark, style = MARKS[verdict]
+    text = Text.assemble((f"{mark} ", style), plain(claim.text))
+    if verdict == "proven":
+        where = "every rank" if len(ranks) == of else f"{len(ranks)} of {of} ranks" if of > 1 else "the rank"
+        text.append(f"  proven on {where}", style="quiet")
+    elif verdict == "broken":
+        text.append(f"  broken on rank {', '.join(map(str, ranks))}", style=style)
+    else:
+        text.append("  not reached", style=style)
+    return text
+
+
+def failure(seen: Seen) -> list[RenderableType]:
+    """Return what went wrong: the traceback of the rank that failed first, or who waits where."""
+    parts: list[RenderableType] = []
+    if seen.hung:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for column in ("", "waits in", "stands at"):
+            table.add_column(column)
+        for each in seen.hung.ranks:
+            place = f"{shown_path(each.file)}:{each.line}" if each.line else "-"
+            away = Text("nothing: it has ended" if each.rank in seen.exited else "nothing", style="warn")
+            table.add_row(f"rank {each.rank}", each.waits_in or away, place)
+        parts += [table, Text()]
+    elif seen.end and seen.end.rank is not None:
+        raised = seen.raised.get(seen.end.rank)
+        if raised and raised.traceback:
+            parts += [Text(f"rank {raised.rank}", style="bad"), Text(plain(raised.traceback.rstrip()))]
+    return parts
+
+
+def summary(seen: Seen) -> Text:
+    """Return the last line of a run."""
+    end = seen.end
+    if end is None:
+        return Text()
+    claims = f" · {end.proven} of {end.claims} claims proven" if end.claims else ""
+    seconds = f"{end.time:.2f} s"
+    if end.ok:
+        return Text.assemble(("done", "good"), f" in {seconds}{claims}")
+    return Text.assemble((plain(end.why), "bad"), f"\nended after {seconds}{claims}")
+
+
+def say(event: Event, seen: Seen, console: Console) -> None:
+    """Print an event as plain lines, for a pipe or a dumb terminal."""
+    match event:
+        case Began():
+            console.print(header(seen), soft_wrap=True)
+        case Output(stream="stdout"):
+            console.print(Text(f"rank {event.rank}  {plain(event.text)}"), soft_wrap=True)
+        case Note():
+            console.print(Text(plain(event.text)), soft_wrap=True)
+        case Claimed(held=False):
+            console.print(Text(f"rank {event.rank}  breaks the claim in line {event.line}"), soft_wrap=True)
+        case Hung() | End():
+            if isinstance(event, Hung):
+                return
+            for verdict in seen.verdicts():
+                console.print(_claim(*verdict, seen.ranks), soft_wrap=True)
+            for part in failure(seen):
+                console.print(part, soft_wrap=True)
+            for line in seen.lines:
+                if line.stream == "stderr" and line.rank == event.rank:
+                    console.print(_line(line), soft_wrap=True)
+            console.print(summary(seen), soft_wrap=True)

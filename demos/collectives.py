@@ -1,0 +1,132 @@
+"""Collectives: the eight operations, and what each rank holds before and after.
+
+    torchrun --nproc-per-node 4 demos/collectives.py
+
+Rank r brings the numbers 10r, 10r+1, ... so each number tells whose it was and where it stood. Look at who holds the
+result: the root alone (gather, reduce), everybody the same (broadcast, all-gather, all-reduce), or each rank a part of
+its own (scatter, reduce-scatter, all-to-all). And look at what `reduce` leaves on the ranks that are not the root.
+
+Try    --op all-to-all    one operation alone: the table of all ranks' rows comes out transposed
+       --root 1           another rank gives or receives where there is a root
+       --reduce max       the largest number instead of the sum
+"""
+
+import argparse
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+OPERATIONS = ("broadcast", "scatter", "gather", "all-gather", "reduce", "all-reduce", "reduce-scatter", "all-to-all")
+
+
+def show(label: str, numbers: torch.Tensor | list[torch.Tensor] | None) -> None:
+    """Print what this rank holds."""
+    held = torch.cat(numbers) if isinstance(numbers, list) else numbers
+    print(f"{label}: {'nothing' if held is None else ' '.join(str(number) for number in held.tolist())}")
+
+
+def main() -> None:
+    """Run the operations one after another and compare each with what one process works out alone."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--op", choices=OPERATIONS, help="show this one alone")
+    parser.add_argument("--root", type=int, default=0, help="the rank that gives or receives where there is a root")
+    parser.add_argument("--reduce", choices=("sum", "max"), default="sum", help="how numbers become one")
+    args = parser.parse_args()
+    if not 0 <= args.root < int(os.environ["WORLD_SIZE"]):
+        raise SystemExit(f"--root {args.root}: there are only ranks 0 to {int(os.environ['WORLD_SIZE']) - 1}.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+    rank, world, root = dist.get_rank(), dist.get_world_size(), args.root
+    op = dist.ReduceOp.SUM if args.reduce == "sum" else dist.ReduceOp.MAX
+    todo = (args.op,) if args.op else OPERATIONS
+
+    # Row r of the table is what rank r brings. Any process can write it down: the plain answers need no communication.
+    table = torch.arange(world, device=device) + 10 * torch.arange(world, device=device)[:, None]
+    reduced = table.sum(dim=0) if args.reduce == "sum" else table.amax(dim=0)
+    mine = table[rank]
+    parts = mine.split(1)  # my numbers one by one: number c is meant for rank c
+
+    def empty(count: int) -> list[torch.Tensor]:
+        return [torch.full_like(parts[0], -1) for _ in range(count)]
+
+    # 1. One rank gives. Broadcast: everybody gets the whole. Scatter: rank r gets part r.
+    if "broadcast" in todo:
+        x = mine.clone()
+        show("broadcast before", x)
+        dist.broadcast(x, src=root)
+        show("broadcast after", x)
+        assert torch.equal(x, table[root]), "broadcast: every rank holds the root's numbers"
+
+    if "scatter" in todo:
+        (x,) = empty(1)
+        show("scatter before", mine if rank == root else None)
+        dist.scatter(x, list(parts) if rank == root else None, src=root)
+        show("scatter after", x)
+        assert torch.equal(x, table[root, rank : rank + 1]), "scatter: rank r holds part r of the root's numbers"
+
+    # 2. Everybody gives, nothing is added up. Gather: to the root alone. All-gather: to everybody.
+    if "gather" in todo:
+        collected = empty(world) if rank == root else None
+        show("gather before", parts[0])
+        dist.gather(parts[0], collected, dst=root)
+        show("gather after", collected)
+        if collected is not None:
+            assert torch.equal(torch.cat(collected), table[:, 0]), "gather: the root holds one number of each rank"
+
+    if "all-gather" in todo:
+        collected = empty(world)
+        show("all-gather before", parts[0])
+        dist.all_gather(collected, parts[0])
+        show("all-gather after", collected)
+        assert torch.equal(torch.cat(collected), table[:, 0]), "all-gather: every rank holds one number of each rank"
+
+    # 3. Everybody gives, and numbers in the same place become one. Reduce: at the root. All-reduce: at every rank.
+    if "reduce" in todo:
+        x = mine.clone()
+        show("reduce before", x)
+        dist.reduce(x, dst=root, op=op)
+        show("reduce after", x)  # elsewhere than at the root: not defined. Gloo leaves half-made sums; never read them
+        if rank == root:
+            assert torch.equal(x, reduced), "reduce: the root holds the sum (or maximum) over all ranks"
+
+    if "all-reduce" in todo:
+        x = mine.clone()
+        show("all-reduce before", x)
+        dist.all_reduce(x, op=op)
+        show("all-reduce after", x)
+        assert torch.equal(x, reduced), "all-reduce: every rank holds the sum (or maximum) over all ranks"
+
+    # 4. The same, but rank r keeps only part r. An all-gather after it makes it an all-reduce: a ring does just that.
+    if "reduce-scatter" in todo:
+        (x,), collected = empty(1), empty(world)
+        reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # the older name
+        show("reduce-scatter before", mine)
+        reduce_scatter(x, mine, op=op)
+        show("reduce-scatter after", x)
+        assert torch.equal(x, reduced[rank : rank + 1]), "reduce-scatter: rank r holds part r of the sum (or maximum)"
+        dist.all_gather(collected, x)
+        show("then all-gather", collected)
+        whole = mine.clone()
+        dist.all_reduce(whole, op=op)
+        assert torch.equal(torch.cat(collected), whole), "reduce-scatter, then all-gather, equals all-reduce"
+
+    # 5. Everybody gives each rank a part of its own: rows become columns. So tokens travel to the experts of a mixture.
+    if "all-to-all" in todo:
+        x = torch.empty_like(mine)
+        show("all-to-all before", mine)
+        dist.all_to_all_single(x, mine)  # cuts `mine` into one part for each rank
+        show("all-to-all after", x)
+        assert torch.equal(x, table[:, rank]), "all-to-all: rank r holds part r of every rank's numbers"
+
+    # dist.barrier() is not among the eight: it makes ranks wait for each other and moves no data.
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""DistributedDataParallel: equal replicas, different data, one averaged gradient.
+
+    torchrun --nproc-per-node 4 demos/ddp.py
+
+Each rank builds a model of two weights from its own seed and holds four samples of its own. Wrapping the model in DDP
+copies rank 0's weights to everybody, once. From then on only gradients travel: every backward pass leaves the average
+of all ranks' gradients on every rank, and equal replicas that take equal steps stay equal.
+Look at `own gradient`, different everywhere, beside `gradient after backward`, the same everywhere.
+
+Try    --loss sum            DDP still divides by the number of ranks: the ratio falls from 1 to 1/N
+       --perturb 1           change rank 1's weights half way: `distance from rank 0` never comes back to 0
+       --steps 30            the replicas stay equal for as long as you like
+"""
+
+import argparse
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+LEARNING_RATE = 0.05
+NUDGE = 0.5  # what --perturb adds to each weight of one rank
+
+
+def of_all_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Every rank's copy of `tensor`, in the order of ranks."""
+    copies = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(copies, tensor.detach().contiguous())
+    return copies
+
+
+def show(label: str, tensor: torch.Tensor) -> None:
+    """Print the numbers of a small tensor."""
+    print(f"{label}: {' '.join(f'{number:.3f}' for number in tensor.flatten().tolist())}")
+
+
+def main() -> None:
+    """Wrap, look at one backward pass, train; compare with one process each time."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--loss", choices=["mean", "sum"], default="mean", help="how a rank's loss joins its samples")
+    parser.add_argument("--perturb", type=int, metavar="RANK", help="change this rank's weights half way")
+    parser.add_argument("--steps", type=int, default=6, help="training steps")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if args.steps < 1:
+        raise SystemExit("--steps needs 1 or more: without a step there is nothing to compare.")
+    if args.perturb is not None and (world < 2 or not 0 <= args.perturb < world):
+        raise SystemExit(f"--perturb needs 2 ranks or more and a rank among them: this run has ranks 0 to {world - 1}.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. The same whole batch is known to all, so that one process can check the result; training uses only x and y.
+    data = torch.Generator().manual_seed(7)
+    whole_x = torch.randn(4 * world, 2, generator=data).to(device)
+    whole_y = whole_x @ torch.tensor([[2.0], [-1.0]], device=device) + 0.5
+    x, y = whole_x[rank::world], whole_y[rank::world]
+    loss_of = torch.nn.MSELoss(reduction=args.loss)
+
+    # 2. Replicas that start out different are made equal by wrapping: rank 0's weights are broadcast.
+    torch.manual_seed(rank)
+    model = torch.nn.Linear(2, 1, bias=False).to(device)
+    starts = of_all_ranks(model.weight)
+    show("weights before wrapping", model.weight)
+    ddp = DistributedDataParallel(model)
+    show("weights after wrapping", model.weight)
+    if world > 1:
+        assert not torch.equal(starts[0], starts[-1]), "different seeds gave the replicas different weights"
+    assert torch.equal(model.weight, starts[0]), "after wrapping every rank holds the weights that rank 0 started with"
+
+    # 3. One backward pass. autograd.grad goes round DDP's hooks, so it shows what this rank alone would have used.
+    (own,) = torch.autograd.grad(loss_of(model(x), y), model.weight)
+    (whole,) = torch.autograd.grad(loss_of(model(whole_x), whole_y), model.weight)  # one process, the whole batch
+    loss_of(ddp(x), y).backward()
+    show("own gradient", own)
+    show("gradient after backward", model.weight.grad)
+    show("one process (whole batch)", whole)
+    print(f"ratio to one process: {model.weight.grad.norm() / whole.norm():.3f}")
+    mean = torch.stack(of_all_ranks(own)).mean(0)
+    assert torch.allclose(model.weight.grad, mean), "backward leaves the mean of all ranks' gradients on every rank"
+    if args.loss == "mean":
+        assert torch.allclose(mean, whole), "with a mean loss that is the gradient of one process with the whole batch"
+    else:  # the whole batch's gradient is the sum over ranks, and DDP divided that sum by their number
+        assert torch.allclose(mean, whole / world), "with a sum loss it is only 1/N of one process's gradient"
+
+    # 4. Training: each rank steps by itself. Nothing but gradients is exchanged, and nobody compares weights.
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    alone = starts[0].clone().requires_grad_()  # one process on the whole batch, for comparison
+    for step in range(args.steps):
+        if rank == args.perturb and step == args.steps // 2:
+            model.weight.data += NUDGE
+        optimizer.zero_grad()
+        loss = loss_of(ddp(x), y)
+        loss.backward()
+        optimizer.step()
+        replicas = of_all_ranks(model.weight)
+        print(f"loss of own samples: {loss.item():.4f}")
+        print(f"distance from rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
+        if args.perturb is None:
+            same = all(torch.equal(replica, model.weight) for replica in replicas)
+            assert same, "after every step all replicas are equal, to the last bit"
+
+        (gradient,) = torch.autograd.grad(loss_of(whole_x @ alone.T, whole_y), alone)
+        alone.data -= LEARNING_RATE * (gradient if args.loss == "mean" else gradient / world)
+    show("weights after training", model.weight)
+    if args.perturb is None:
+        assert torch.allclose(model.weight, alone, atol=1e-5), "training ends where one process ends on the whole batch"
+    else:
+        gap = replicas[args.perturb] - replicas[(args.perturb + 1) % world]
+        assert torch.allclose(gap, torch.full_like(gap, NUDGE), atol=1e-5), (
+            "the changed replica never heals: equal steps keep the distance that the change made"
+        )
+
+    del ddp  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""DataParallel against DistributedDataParallel: one device in the middle, or all alike.
+
+    torchrun --nproc-per-node 4 demos/dp_vs_ddp.py
+
+nn.DataParallel drives all devices from one process, and its home is device 0: in every step that device deals out the
+batch, copies the weights to the others, collects their outputs, takes the loss, hands back the outputs' gradients and
+adds up the weights' gradients. On CPU nn.DataParallel merely calls the model, so here its copies are written out as
+messages, with rank 0 as device 0. DDP is the real one. Both arrive at the same gradient.
+Look at `dp bytes in all` beside `ddp bytes in all`: what each rank sent and received in training.
+
+Try    --width 128           copies of weights and gradients soon dwarf the batch
+       --batch 2400          DataParallel moves a larger batch; what DDP moves stays the same
+       on 2 ranks, then 8    the load of device 0 grows with the ranks, that of the ring hardly does
+"""
+
+import argparse
+import os
+from collections import Counter
+from copy import deepcopy
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+
+moved = Counter()  # bytes that went out of or into this rank
+
+
+def copy(tensor: torch.Tensor, source: int, target: int, what: str) -> None:
+    """Copy `tensor` from one device to another and count its bytes at both ends."""
+    rank = dist.get_rank()
+    if rank == source:
+        dist.send(tensor.contiguous(), target)
+    elif rank == target:
+        dist.recv(tensor, source)
+    if rank in {source, target}:
+        moved[what] += tensor.nbytes
+
+
+def data_parallel_backward(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
+    """Do what nn.DataParallel does up to optimizer.step(); device 0 ends with the whole batch's gradient."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    others = range(1, world)
+
+    # 1. Device 0 holds the batch and the weights. In every step it deals out the one and copies the other.
+    parts = [part if rank == 0 else torch.empty_like(part) for part in x.chunk(world)]
+    for device in others:
+        copy(parts[device], 0, device, "batch")
+        for weight in model.parameters():
+            copy(weight.data, 0, device, "weights")
+
+    # 2. All devices compute at once. Device 0 gathers what comes out, and it alone takes the loss.
+    output = model(parts[rank])
+    outputs = [output.detach() if device == rank else torch.empty_like(output) for device in range(world)]
+    for device in others:
+        copy(outputs[device], device, 0, "outputs")
+    gathered = torch.cat(outputs).requires_grad_()
+    if rank == 0:
+        loss = mse_loss(gathered, y)
+        loss.backward()
+        print(f"dp loss: {loss.item():.4f}")
+
+    # 3. Backward: the outputs' gradients go out; the weights' gradients come in and are *added* on device 0.
+    slopes = list((gathered.grad if rank == 0 else torch.empty_like(gathered)).chunk(world))
+    for device in others:
+        copy(slopes[device], 0, device, "outputs")
+    output.backward(slopes[rank])
+    for device in others:
+        for weight in model.parameters():
+            gradient = weight.grad if rank == device else torch.empty_like(weight)
+            copy(gradient, device, 0, "gradients")
+            if rank == 0:
+                weight.grad += gradient
+
+
+def gradient_of(model: torch.nn.Module) -> torch.Tensor:
+    """All gradients of the model as one vector."""
+    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
+
+
+def main() -> None:
+    """Train one model both ways, beside one process that has the whole batch."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--width", type=int, default=32, help="inputs and hidden units of the model")
+    parser.add_argument("--batch", type=int, default=48, help="samples in the whole batch")
+    parser.add_argument("--steps", type=int, default=3, help="training steps")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if min(args.width, args.batch, args.steps) < 1 or args.batch % world:
+        raise SystemExit(f"--width and --steps need 1 or more, and --batch a multiple of the {world} ranks.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(args.width, args.width), torch.nn.ReLU(), torch.nn.Linear(args.width, 1)
+    whole = torch.nn.Sequential(*layers).to(device)  # trained by one process, to compare with
+    dp, ddp = deepcopy(whole), DistributedDataParallel(deepcopy(whole))
+    size = sum(weight.nbytes for weight in whole.parameters())
+    reduced = 0
+
+    def count(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        nonlocal reduced
+        reduced += bucket.buffer().nbytes
+        return allreduce_hook(group, bucket)  # what DDP does without a hook
+
+    ddp.register_comm_hook(dist.group.WORLD, count)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in (dp, ddp, whole)]
+    data = torch.Generator().manual_seed(1)
+    for _ in range(args.steps):
+        x = torch.randn(args.batch, args.width, generator=data).to(device)
+        y = x[:, :1].abs()
+        for model in dp, ddp, whole:
+            model.zero_grad()
+
+        data_parallel_backward(dp, x, y)
+        loss = mse_loss(ddp(x.chunk(world)[rank]), y.chunk(world)[rank])  # each rank takes a loss of its own
+        loss.backward()
+        mse_loss(whole(x), y).backward()
+        print(f"ddp loss: {loss.item():.4f}")
+        print(f"dp gradient (norm): {gradient_of(dp).norm():.4f}")
+        print(f"ddp gradient (norm): {gradient_of(ddp).norm():.4f}")
+
+        truth = gradient_of(whole)
+        if rank == 0:  # the other replicas hold gradients of their parts, and will be overwritten in the next step
+            assert torch.allclose(gradient_of(dp), truth, atol=1e-5), "DataParallel: device 0 has the batch's gradient"
+        assert torch.allclose(gradient_of(ddp), truth, atol=1e-5), "DDP: every rank has the whole batch's gradient"
+        for optimizer in optimizers:
+            optimizer.step()
+
+    for what in "batch", "weights", "outputs", "gradients":
+        print(f"dp bytes of {what}: {moved[what]}")
+    ring = 4 * (world - 1) * reduced // world  # 2(N-1)/N out, as much in: Patarasuk & Yuan 2009, see allreduce.py
+    print(f"dp bytes in all: {moved.total()}")
+    print(f"ddp bytes in all: {ring}")
+
+    totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
+    dist.all_gather(totals, torch.tensor([moved.total()], device=device))
+    middle, *rest = (total.item() for total in totals)
+    given = (args.batch - args.batch // world) * (x[0].nbytes + 2 * y[0].nbytes)  # inputs, outputs and their gradients
+    assert middle == args.steps * (2 * (world - 1) * size + given), (
+        "in every step device 0 moves two models for each other device, and its share of the batch"
+    )
+    assert reduced == args.steps * size, "in every step DDP all-reduces one gradient as large as the model, no batch"
+    if world > 1:
+        assert middle == sum(rest), "every byte that DataParallel moves has device 0 at one end"
+        assert middle > ring, "device 0 moves more than any rank of DDP's ring"
+
+    del ddp, model, optimizers  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Launch: what a rank finds when it wakes up, and how the ranks become a group.
+
+    torchrun --nproc-per-node 4 demos/launch.py
+
+The launcher starts the same script N times; only the environment tells the processes apart. They find each other in a
+key-value store whose address it gives them. Look at what differs between ranks (rank, local rank, pid) and what is the
+same, and at who waits when one of them is late or does not come.
+
+Try    --late 1              rank 1 comes a second later: how long do the others wait, and how long does it?
+       --missing 1           rank 1 never joins: what do the others read, and who knows which rank it was?
+       --omit MASTER_ADDR    one of the four variables that joining needs is not set (RANK, WORLD_SIZE, MASTER_PORT)
+"""
+
+import argparse
+import os
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # LOCAL_RANK is not among them: it picks your GPU
+LATE = 1.0  # seconds
+
+
+def join(seconds: float) -> tuple[float, str]:
+    """Join the group; return how long that took and, if it failed, what was said."""
+    start, said = time.monotonic(), ""
+    try:
+        # Gloo, also on GPUs: it connects all ranks here and now. NCCL does so at the first collective.
+        dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
+    except (ValueError, RuntimeError) as error:
+        said = f"{type(error).__name__}: {error}"
+        print(said)
+    return time.monotonic() - start, said
+
+
+def miss(store: dist.Store, rank: int, others: list[int], seconds: float) -> None:
+    """Join as one of `others`, or stay away until they have given up."""
+    if rank not in others:
+        print("state: busy elsewhere")
+        store.wait([f"gave up/{r}" for r in others], timedelta(seconds=seconds + 30))
+        return
+    print("state: joining")
+    store.set(f"joining/{rank}", "now")
+    waited, said = join(seconds)
+    print(f"state: gave up, {waited:.1f} s")
+    # The error is about a key and a time. Who is missing stands in the store, if every rank has left its name there.
+    absent = [r for r in range(len(others) + 1) if not store.check([f"joining/{r}"])]
+    print(f"missing: {' '.join(map(str, absent))}")
+    store.set(f"gave up/{rank}", "now")
+    assert said, "without one of its ranks the group is not made"
+    assert waited > seconds / 2, "the others waited for the missing rank until their time was over"
+    assert [r for r in range(len(others) + 1) if r not in others] == absent, "the store tells which rank never came"
+
+
+def main() -> None:
+    """Show the environment, then join: in time, too late, without one rank or without one variable."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    unusual = parser.add_mutually_exclusive_group()
+    unusual.add_argument("--late", type=int, metavar="RANK", help="this rank joins a second later")
+    unusual.add_argument("--missing", type=int, metavar="RANK", help="this rank never joins")
+    unusual.add_argument("--omit", choices=NEEDED, help="nobody has this variable")
+    parser.add_argument("--timeout", type=float, default=2, help="seconds until the others give up a missing rank")
+    args = parser.parse_args()
+
+    # 1. What the launcher wrote into the environment of this process.
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    local_rank, local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    node = int(os.environ.get("GROUP_RANK", "0"))
+    guest = args.missing if args.late is None else args.late
+    if guest is not None and (world < 2 or not 0 <= guest < world):
+        raise SystemExit(f"No rank {guest} with another rank to wait for it: {world} rank(s) were started.")
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= local_world:  # a GPU for each rank: the local rank says which
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+    print(f"rank: {rank} of {world}")
+    print(f"local rank: {local_rank} of {local_world}")
+    print(f"node: {node}")
+    print(f"device: {device}")
+    print(f"pid: {os.getpid()}")
+    print(f"store: {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
+
+    if args.omit:
+        del os.environ[args.omit]
+        _, said = join(30)
+        assert f"environment variable {args.omit} expected" in said, "joining fails and names the variable not set"
+        return
+
+    # 2. Meet in the store, so that the clocks below start together however long each process took to start.
+    store, _, _ = next(dist.rendezvous("env://", timeout=timedelta(seconds=30)))
+    store.set(f"awake/{rank}", "now")
+    store.wait([f"awake/{r}" for r in range(world)], timedelta(seconds=30))
+    if args.missing is not None:
+        miss(store, rank, [r for r in range(world) if r != args.missing], args.timeout)
+        return
+
+    # 3. Join. No rank passes before the last one has come.
+    if rank == args.late:
+        time.sleep(LATE)
+    waited, said = join(30)
+    if said:
+        raise SystemExit(said)
+    print(f"waited to join: {waited:.2f} s")
+
+    # 4. Who is here? Each rank tells its numbers to all.
+    mine = []  # one name in the script, one list in each process
+    mine.append(rank)
+    facts = torch.tensor([rank, node, local_rank, os.getpid(), len(mine), round(waited * 1000)])
+    everybody = [torch.empty_like(facts) for _ in range(world)]
+    dist.all_gather(everybody, facts)
+    ranks, nodes, local_ranks, pids, lengths, waits = torch.stack(everybody).T.tolist()
+    print(f"joined: {' '.join(map(str, ranks))}")
+    print(f"my list: {mine}")
+
+    assert (dist.get_rank(), dist.get_world_size()) == (rank, world), (
+        "the group takes rank and size from RANK, WORLD_SIZE"
+    )
+    assert sorted(ranks) == list(range(world)), "the ranks are 0 to N-1, each exactly once"
+    assert len(set(zip(nodes, pids, strict=True))) == world, "each rank is a process of its own"
+    neighbours = [local for local, on in zip(local_ranks, nodes, strict=True) if on == node]
+    assert sorted(neighbours) == list(range(local_world)), "on a node the local ranks are 0, 1, 2, ...: a GPU for each"
+    assert lengths == [1] * world, "a variable belongs to one process: nobody sees what the others append"
+    if args.late is not None:
+        on_time = [wait for r, wait in enumerate(waits) if r != args.late]
+        assert min(on_time) > LATE * 1000 / 2, "every rank on time waited for the late one"  # half: a busy machine
+        assert waits[args.late] < min(on_time), "the late rank itself waited least"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

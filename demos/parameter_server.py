@@ -1,0 +1,158 @@
+"""Parameter server: servers keep the weights, workers fetch them and bring back gradients.
+
+    torchrun --nproc-per-node 4 demos/parameter_server.py
+
+Rank 0 keeps the weights of a linear regression; the other ranks are workers, each with its own share of the samples.
+A worker's step: pull the weights, compute a gradient, push it. Look at the bytes: the server sends a model to every
+worker and gets a gradient from each, where a ring of workers has no such place. Look at the age of a gradient: how
+many updates the weights had moved on since they were pulled.
+
+Try    --mode async --slow 2    nobody waits for rank 2; whose gradients are old, and who is done first?
+       --slow 2                 everybody waits for rank 2, at every step
+       --servers 2              each server keeps half of the keys and carries half of the bytes
+"""
+
+import argparse
+import os
+import time
+from collections import Counter
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+KEYS, WIDTH, SAMPLES, LR = 8, 2, 64, 0.1  # the weights: KEYS rows of WIDTH numbers; SAMPLES of each worker
+PULL, PUSH = 0, 1
+moved = Counter()  # bytes of weights and gradients; the requests around them, two numbers each, are not counted
+
+
+def send(tensor: torch.Tensor, to: int) -> None:
+    """Send weights or a gradient, and count."""
+    dist.send(tensor.contiguous(), dst=to)
+    moved["sent"] += tensor.nbytes
+
+
+def receive(like: torch.Tensor, source: int) -> torch.Tensor:
+    """Receive weights or a gradient, and count."""
+    tensor = torch.empty_like(like, memory_format=torch.contiguous_format)
+    dist.recv(tensor, src=source)
+    moved["received"] += tensor.nbytes
+    return tensor
+
+
+def serve(weights: torch.Tensor, workers: int, steps: int, sync: bool) -> tuple[int, list[int]]:
+    """Answer pulls and apply pushes to `weights`; return its version and the ages of all gradients."""
+    version, ages, waiting, gradients = 0, [], [], {}
+    request = torch.empty(2, dtype=torch.int64)
+    while len(ages) < workers * steps:
+        worker = dist.recv(request)  # from whoever comes first
+        kind, pulled_version = request.tolist()
+        if kind == PULL:
+            waiting.append(worker)
+            # Synchronous: no weights before everybody is back. Asynchronous: at once, but for the start, made together.
+            if len(waiting) == workers or (version > 0 and not sync):
+                for peer in waiting:
+                    dist.send(torch.tensor(version), dst=peer)
+                    send(weights, peer)
+                waiting.clear()
+        else:
+            gradients[worker] = receive(weights, worker)
+            ages.append(version - pulled_version)
+            dist.send(torch.tensor(ages[-1]), dst=worker)
+            # Synchronous: one update with the mean of all gradients. Asynchronous: a small one for each as it comes.
+            if len(gradients) == workers or not sync:
+                weights -= LR * sum(gradients[peer] for peer in sorted(gradients)) / workers
+                gradients.clear()
+                version += 1
+    return version, ages
+
+
+def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: float) -> None:
+    """Pull, compute and push, `steps` times, on this worker's samples."""
+    weights = torch.empty(KEYS, WIDTH, device=x.device)
+    version, age = torch.zeros(servers, dtype=torch.int64), torch.zeros(servers, dtype=torch.int64)
+    for _ in range(steps):
+        for server in range(servers):
+            dist.send(torch.tensor([PULL, 0]), dst=server)
+            dist.recv(version[server], src=server)
+            weights[server::servers] = receive(weights[server::servers], server)
+        gradient = gradient_of_loss(weights, x, y)
+        time.sleep(pause)  # a model worth distributing would compute for a while
+        for server in range(servers):
+            dist.send(torch.tensor([PUSH, version[server]]), dst=server)
+            send(gradient[server::servers], server)
+            dist.recv(age[server], src=server)
+        print(f"version pulled: {' '.join(map(str, version.tolist()))}")
+        print(f"age of gradient: {' '.join(map(str, age.tolist()))}")
+
+
+def gradient_of_loss(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The gradient of the mean squared error, shaped like the weights."""
+    return (2 * x.T @ (x @ weights.flatten() - y) / len(y)).view_as(weights)
+
+
+def main() -> None:
+    """Be a server or a worker, then compare weights and bytes with what they should be."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mode", choices=("sync", "async"), default="sync", help="do workers wait for each other?")
+    parser.add_argument("--servers", type=int, default=1, help="how many ranks keep the weights")
+    parser.add_argument("--slow", type=int, metavar="RANK", help="a worker that computes six times as long")
+    parser.add_argument("--steps", type=int, default=6, help="steps of each worker")
+    args = parser.parse_args()
+    rank, world, sync = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.mode == "sync"
+    servers, workers, steps = args.servers, world - args.servers, args.steps
+    if workers < 1 or not 1 <= servers <= KEYS or steps < 1:
+        raise SystemExit(f"This takes 1 to {KEYS} servers, 1 step and 1 worker: at least {max(servers, 1) + 1} ranks.")
+    if args.slow is not None and not servers <= args.slow < world:
+        raise SystemExit(f"--slow {args.slow}: the workers are ranks {servers} to {world - 1}.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    # Requests travel on the CPU even then: NCCL cannot receive from whoever comes first.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+
+    generator = torch.Generator().manual_seed(0)  # the same samples on every rank, of which a worker uses its share
+    x = torch.randn(workers * SAMPLES, KEYS * WIDTH, generator=generator).to(device)
+    y = x @ torch.linspace(-1, 1, KEYS * WIDTH, device=device)
+    weights = torch.zeros(KEYS, WIDTH, device=device)
+    start = time.perf_counter()
+
+    # 1. Servers serve and workers work. The keys of server s are the rows s, s + servers, s + 2 * servers, ...
+    print(f"role: {'server' if rank < servers else 'worker'}")
+    if rank < servers:
+        share = workers * weights[rank::servers].nbytes  # S bytes of its keys, m workers: m S each way (Li et al. 2014)
+        version, ages = serve(weights[rank::servers], workers, steps, sync)
+        print(f"versions made: {version}")
+        print(f"oldest gradient: {max(ages)}")
+    else:
+        share = weights.nbytes
+        mine = slice((rank - servers) * SAMPLES, (rank - servers + 1) * SAMPLES)
+        work(x[mine], y[mine], servers, steps, 0.06 if rank == args.slow else 0.01)
+    print(f"done after: {time.perf_counter() - start:.2f} s")
+    print(f"bytes sent a step: {moved['sent'] // steps}")
+    print(f"bytes received a step: {moved['received'] // steps}")
+    if rank >= servers:  # without any server: 2(m-1)/m models, see allreduce.py
+        print(f"in a ring it would send: {2 * (workers - 1) * weights.nbytes // workers}")
+    assert moved["sent"] == moved["received"] == steps * share, "servers move m models each way a step, workers one"
+
+    # 2. Compare with one process that takes as many steps, with all the samples at once.
+    alone = torch.zeros_like(weights)
+    for _ in range(steps):
+        alone -= LR * gradient_of_loss(alone, x, y)
+    if rank < servers:
+        off = (weights - alone)[rank::servers].abs().max().item()
+        print(f"off one process by: {off:.6f}")
+        assert version == steps * (1 if sync else workers), "sync makes a version a step, async one a gradient"
+        if sync:
+            assert max(ages) == 0, "sync: no gradient is older than the weights that it meets"
+        elif workers > 1:  # all first gradients are of version 0, and the last of them meets version m-1 or a later one
+            assert max(ages) >= workers - 1, "async: the oldest gradient is m-1 updates late, or more"
+        if sync or workers == 1:
+            assert off < 1e-6, "without old gradients the weights are those of one process with all the samples"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""DistributedSampler: which samples each rank gets, and which it gets twice.
+
+    torchrun --nproc-per-node 4 demos/sampler.py
+
+The sampler puts the dataset in an order, makes its length a multiple of the number of ranks, and deals it out like
+cards: rank r takes every N-th sample, beginning with sample r. The ranks never talk about it; they agree because each
+of them works out the same order, shuffled from seed + epoch.
+Look at `in order` for samples that turn up twice, and at the epochs: is each one a new deal?
+
+Try    --drop-last           nothing is repeated; instead some samples are left out
+       --no-set-epoch        the trainer forgets sampler.set_epoch(epoch): each epoch is the first one again
+       --samples 12          a dataset that 4 ranks can share out evenly
+"""
+
+import argparse
+import math
+import os
+from collections import Counter
+from datetime import timedelta
+from itertools import pairwise
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DistributedSampler
+
+SEED = 0
+
+
+def deal(sampler: DistributedSampler, device: torch.device) -> tuple[list[int], list[int]]:
+    """The samples of this rank, and those of all ranks in the order in which they were dealt."""
+    mine = torch.tensor(list(sampler), dtype=torch.int64, device=device)
+    hands = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(hands, mine)  # all hands are equally long: that is what padding is for
+    return mine.tolist(), torch.stack(hands, dim=1).flatten().tolist()
+
+
+def mean_over_ranks(scores: list[int], device: torch.device) -> float:
+    """The mean of all ranks' scores: sums and counts are added up, then divided once."""
+    total = torch.tensor([sum(scores), len(scores)], dtype=torch.float64, device=device)
+    dist.all_reduce(total)
+    return (total[0] / total[1]).item()
+
+
+def shown(samples: list[int]) -> str:
+    """Sample numbers in a line, as many as a column can hold."""
+    line = " ".join(map(str, samples[:8])) or "none"
+    return f"{line} ..." if len(samples) > 8 else line
+
+
+def main() -> None:
+    """Deal out a dataset in order and shuffled, and count who got what."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=10, help="samples in the dataset")
+    parser.add_argument("--epochs", type=int, default=3, help="epochs to deal")
+    parser.add_argument("--drop-last", action="store_true", help="leave the remainder out instead of padding")
+    parser.add_argument("--no-set-epoch", action="store_true", help="never call sampler.set_epoch")
+    parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True, help="shuffle the epochs")
+    args = parser.parse_args()
+    rank, world, samples = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.samples
+    if samples < (world if args.drop_last else 1) or args.epochs < 1:
+        raise SystemExit(f"--epochs needs 1 or more, and --samples 1 or more ({world} or more with --drop-last).")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+    dataset = range(samples)  # sample i is the number i
+
+    # 1. One deal in order, to see the pattern.
+    in_order, dealt = deal(DistributedSampler(dataset, shuffle=False, drop_last=args.drop_last), device)
+    real = [sample for place, sample in enumerate(in_order) if rank + place * world < samples]
+    print(f"in order: {shown(in_order)}")
+    print(f"of these padding: {shown(in_order[len(real) :])}")
+
+    each = samples // world if args.drop_last else math.ceil(samples / world)
+    cards = [place % samples for place in range(each * world)]  # past the end it begins again with sample 0
+    repeated, missing = Counter(dealt) - Counter(dataset), Counter(dataset) - Counter(dealt)
+    print(f"repeated on all ranks: {repeated.total()}")
+    print(f"left out on all ranks: {missing.total()}")
+    assert in_order == cards[rank::world], "rank r holds every N-th sample, beginning with sample r"
+    if args.drop_last:
+        assert not repeated, "with drop_last no sample is dealt twice"
+        assert missing.total() == samples % world, "what does not divide by the number of ranks is left out"
+    else:
+        assert not missing, "together the ranks hold every sample"
+        assert repeated.total() == each * world - samples, "as many are repeated as make the dataset divide evenly"
+
+    # 2. Epochs of training. Only set_epoch tells the sampler that a new one has begun.
+    sampler = DistributedSampler(dataset, shuffle=args.shuffle, seed=SEED, drop_last=args.drop_last)
+    orders = []
+    for epoch in range(args.epochs):
+        if not args.no_set_epoch:
+            sampler.set_epoch(epoch)
+        mine, dealt = deal(sampler, device)
+        orders.append(dealt)
+        print(f"epoch {epoch}: {shown(mine)}")
+
+        # One process's order: torch/utils/data/distributed.py seeds a generator with seed + epoch.
+        seeded = torch.Generator().manual_seed(SEED + sampler.epoch)
+        order = torch.randperm(samples, generator=seeded).tolist() if args.shuffle else list(dataset)
+        assert dealt == [order[card] for card in cards], "all ranks' shares put together are one process's order"
+    if args.shuffle and args.epochs > 1 and samples >= 8:  # two orders of fewer samples may agree by chance
+        if args.no_set_epoch:
+            assert all(order == orders[0] for order in orders), (
+                "without set_epoch every epoch has the first one's order"
+            )
+        else:
+            assert all(a != b for a, b in pairwise(orders)), "set_epoch gives each epoch a new order"
+
+    # 3. What a repeat does to an evaluation: let sample i score i points, and average over the ranks.
+    truth = sum(dataset) / samples
+    score = mean_over_ranks(in_order, device)
+    print(f"true mean score: {truth:.3f}")
+    print(f"mean score as dealt: {score:.3f}")
+    if missing:
+        assert score < truth, "leaving samples out shifts the score: here the last and best ones are not counted"
+    elif repeated.total() % samples:
+        assert score < truth, "padding shifts the score: samples from the beginning count twice"
+    if not args.drop_last:
+        score = mean_over_ranks(real, device)
+        print(f"mean score without padding: {score:.3f}")
+        assert math.isclose(score, truth), "without the padding the ranks' mean score is the true one"
+
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

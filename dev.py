@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Set up this checkout, run ddpquiz from it, and check it.
+
+    python3 dev.py run demo allreduce    any ddpquiz command
+    python3 dev.py check                 everything that must hold before a change is sent
+    python3 dev.py check -k WORD         what follows goes to pytest
+
+The first call makes .venv in this folder and installs into it what pyproject.toml and constraints.txt name; later calls
+do that again only when one of the two has changed. Nothing outside this folder is touched.
+"""
+
+# An older Python must get as far as the sentence that says so: keep the syntax of this file old.
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "installed-from"
+CHECKS = {
+    "ruff check": ["-m", "ruff", "check", "."],
+    "ruff format": ["-m", "ruff", "format", "--check", "."],
+    "mypy": ["-m", "mypy"],
+    "pytest": ["-m", "pytest"],
+}
+
+
+def main(words: list[str]) -> int:
+    """Do what the command line says and return the exit status."""
+    if sys.version_info < (3, 11):  # noqa: UP036  # this file is started by whatever python3 there is
+        return _fail(f"ddpquiz needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
+    if os.name == "nt":
+        return _fail("ddpquiz runs on Linux and macOS; on Windows, run it inside WSL.")
+    if not words or words[0] not in {"run", "check"}:
+        print((__doc__ or "").strip())
+        return 0 if words in (["-h"], ["--help"]) else 2
+    problem = _set_up()
+    if problem:
+        return _fail(problem)
+    if words[0] == "check":
+        return _check(words[1:])
+    sys.stdout.flush()
+    os.execv(PYTHON, [str(PYTHON), "-P", "-m", "ddpquiz", *words[1:]])  # noqa: S606  # arguments, no shell
+    raise AssertionError  # execv does not return
+
+
+def _fail(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 1
+
+
+def _set_up() -> str | None:
+    """Make .venv hold what the project names; return None, or what is wrong in a sentence."""
+    wanted = _fingerprint()
+    if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted:
+        return None
+    print("Setting up .venv; the first time this takes minutes, most of them for torch.", file=sys.stderr, flush=True)
+    STAMP.unlink(missing_ok=True)
+    if not _works():
+        import venv  # slow to import, and hardly ever needed
+
+        try:
+            venv.create(VENV, clear=True, symlinks=True, with_pip=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            return f"Python could not make .venv ({error}); on Debian and Ubuntu: apt install python3-venv."
+    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-c", "constraints.txt"]
+    pip += [] if sys.stderr.isatty() else ["--quiet"]
+    if subprocess.call([*pip, "-e", ".", *_tools()], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr):
+        return "pip could not install what ddpquiz needs; its own words are above."
+    STAMP.write_text(wanted)
+    return None
+
+
+def _fingerprint() -> str:
+    """Name what .venv is made from: the two files, and the folder that the editable install points to."""
+    parts = [str(ROOT).encode(), *(ROOT.joinpath(name).read_bytes() for name in ("pyproject.toml", "constraints.txt"))]
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()
+
+
+def _works() -> bool:
+    """Whether .venv has a Python that starts, is new enough and has pip."""
+    if not PYTHON.exists():  # also when it is a link to a Python that was removed
+        return False
+    probe = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
+    return subprocess.call([PYTHON, "-c", probe], stderr=subprocess.DEVNULL) == 0
+
+
+def _tools() -> list[str]:
+    """Read what the checks run with; pip itself reads dependency groups only from version 25.1 on."""
+    import tomllib
+
+    tools: list[str] = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))["dependency-groups"]["dev"]
+    return tools
+
+
+def _check(more: list[str]) -> int:
+    """Run every check, whatever the others say, and end with one line for each."""
+    failed, summary = False, []
+    for name, command in CHECKS.items():
+        print(f"== {name}", flush=True)
+        begun = time.monotonic()
+        extra = more if name == "pytest" else []
+        status = subprocess.call([PYTHON, *command, *extra], cwd=ROOT, stdin=subprocess.DEVNULL)
+        failed = failed or status != 0
+        summary.append(f"{name:12} {'FAILED' if status else 'ok':6} {time.monotonic() - begun:6.1f} s")
+    print("== summary", *summary, sep="\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
