@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path  # noqa: TC003 - typer reads it when it runs
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +30,7 @@ def check(
     concepts = found.catalog.concepts
     problems = [str(complaint) for complaint in found.complaints]
     if proofs and not problems:
-        problems = _prove(concepts)
+        problems = _prove(concepts, path)
     summary = _summary(concepts)
     if json_:
         _print_json(summary, problems)
@@ -50,11 +51,42 @@ def _refuse_strangers(path: Path | None, *, trust: bool) -> None:
         )
 
 
-def _prove(concepts: Sequence[Concept]) -> list[str]:
-    """Run every proof and return a sentence about each that does not hold."""
-    from ddpquiz.errors import UserError
+def _prove(concepts: Sequence[Concept], path: Path | None) -> list[str]:
+    """Run every proof and return a line about each that does not hold."""
+    from ddpquiz.ranks.proof import prove_all
 
-    raise UserError(f"The proofs of {len(concepts)} concepts cannot be run yet.")
+    questions = [question for concept in concepts for question in concept.questions if question.proof]
+    problems: list[str] = []
+    slowest: list[tuple[float, str]] = []
+    for number, proven in enumerate(prove_all(questions), 1):
+        _progress(f"proof {number} of {len(questions)}: {proven.question.key}")
+        where = _place(proven.question.concept, proven.question.id, path)
+        problems += [f"{where}: the proof of {proven.question.id} fails: {complaint}" for complaint in proven.complaints]
+        slowest.append((proven.seconds, proven.question.key))
+    _progress("")
+    total = sum(seconds for seconds, _ in slowest)
+    slow = ", ".join(f"{key} {seconds:.1f} s" for seconds, key in sorted(slowest, reverse=True)[:3])
+    typer.echo(f"{_counted(len(questions), 'proof')} took {total:.1f} s; the slowest: {slow}", err=True)
+    return problems
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        typer.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def _place(concept: str, item: str, path: Path | None) -> str:
+    """Return file, line and column of an item."""
+    import re
+
+    from ddpquiz.shipped import content_dir
+
+    root = path or content_dir()
+    file = root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
+    text = file.read_text(encoding="utf-8")
+    found = re.search(rf"\bid: *[\"']?{re.escape(item)}\b", text)
+    before = text[: found.start()] if found else ""
+    return f"{file}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
 def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:

@@ -38,13 +38,22 @@ def demo(
 ) -> None:
     """Run a demo on real ranks, live."""
     if name is None:
-        from ddpquiz.cli.listing import list_demos
-
         list_demos()
     elif copy is not None:
         copy_script(script_of(name), copy)
     else:
         follow(script_of(name), tuple(args or ()), nproc, device, timeout, plain=plain, json=json)
+
+
+def list_demos() -> None:
+    """Print the demos, by track."""
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.curriculum.demos import demos
+    from ddpquiz.shipped import demos_dir
+    from ddpquiz.terminal import demos as drawing
+    from ddpquiz.terminal import layout, style
+
+    layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir())))
 
 
 def script_of(name: str) -> Path:

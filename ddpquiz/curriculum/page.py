@@ -8,14 +8,11 @@ import re
 import stat
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
 from ddpquiz.errors import Complaint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LARGEST = 1_000_000  # bytes
 _DEEPEST = 30  # a concept needs eight
@@ -40,11 +37,22 @@ _ADVICE = {
     "but found another document": "a file holds one document; take out the line `---`",
 }
 
+PLAIN_TAGS: dict[type[yaml.Node], str] = {
+    yaml.ScalarNode: "tag:yaml.org,2002:str",
+    yaml.MappingNode: "tag:yaml.org,2002:map",
+    yaml.SequenceNode: "tag:yaml.org,2002:seq",
+}
+
 
 class _Nodes(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """The loader without types: `no`, 1.0 and 2024-01-01 stay the texts that they are."""
 
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - the shape that PyYAML wants
+    def resolve(self, kind: type[yaml.Node], _value: str, _implicit: tuple[bool, bool]) -> str:
+        return PLAIN_TAGS[kind]
+
+    def descend_resolver(self, _parent: yaml.Node, _index: object) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
 
 
 class Mention(NamedTuple):

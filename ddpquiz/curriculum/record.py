@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from yaml import MappingNode, ScalarNode, SequenceNode
 
-from ddpquiz.curriculum.page import HIDDEN, Page
+from ddpquiz.curriculum.page import HIDDEN, PLAIN_TAGS, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Choice = TypeVar("_Choice", bound="StrEnum")
 _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
-_TAGS = {"tag:yaml.org,2002:" + name for name in ("str", "map", "seq")}
+_TAGS = set(PLAIN_TAGS.values())
 _WHOLE = re.compile(r"\d{1,9}")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ddpquiz.curriculum.concept import CardLevel, Level
 from ddpquiz.curriculum.pose import Posed, pose
 from ddpquiz.learning.judge import Verdict, judge
-from ddpquiz.learning.schedule import study_day
 
 if TYPE_CHECKING:
     import random
@@ -203,11 +202,6 @@ def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[st
 
     best = min((card for card in cards if card.concept == question.concept), key=rank, default=None)
     return best.key if best else None
-
-
-def day_of(answer: Answer) -> date:
-    """Return the study day of an answer."""
-    return study_day(answer.at)
 
 
 def _advanced(quiz: Quiz, at: datetime) -> Quiz:

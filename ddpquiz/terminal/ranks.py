@@ -15,7 +15,7 @@ from ddpquiz.terminal.style import plain
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from ddpquiz.ranks.events import ClaimText, Event
+    from ddpquiz.ranks.events import ClaimText, Event, Standing
     from ddpquiz.ranks.seen import Seen
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -135,14 +135,20 @@ def failure(seen: Seen) -> list[RenderableType]:
             table.add_column(column)
         for each in seen.hung.ranks:
             place = f"{shown_path(each.file)}:{each.line}" if each.line else "-"
-            away = Text("nothing: it has ended" if each.rank in seen.exited else "nothing", style="warn")
-            table.add_row(f"rank {each.rank}", each.waits_in or away, place)
+            table.add_row(f"rank {each.rank}", each.waits_in or Text(_absence(each, seen), style="warn"), place)
         parts += [table, Text()]
     elif seen.end and seen.end.rank is not None:
         raised = seen.raised.get(seen.end.rank)
         if raised and raised.traceback:
             parts += [Text(f"rank {raised.rank}", style="bad"), Text(plain(raised.traceback.rstrip()))]
     return parts
+
+
+def _absence(rank: Standing, seen: Seen) -> str:
+    exited = seen.exited.get(rank.rank)
+    if exited and seen.hung and exited.time < seen.hung.time:
+        return f"nothing: it has ended with status {exited.status}"
+    return "nothing" if rank.stack else "does not answer"
 
 
 def summary(seen: Seen) -> Text:

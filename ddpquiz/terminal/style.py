@@ -90,4 +90,4 @@ def _unwrapped(text: str) -> str:
 
 def code(text: str) -> Text:
     """Show lines of code or output as they are."""
-    return Text(plain(text).expandtabs(4).rstrip("\n"), style="code", no_wrap=False)
+    return Text(plain(text).expandtabs(4).rstrip("\n"), style="code")

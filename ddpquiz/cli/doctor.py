@@ -1,0 +1,118 @@
+"""`ddpquiz doctor`: whether this machine can do what ddpquiz needs, ending with a real all-reduce."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROBE = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+x = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(x)
+assert x.item() == 3.0, "two ranks summed 1 and 2"
+dist.destroy_process_group()
+"""
+
+
+def doctor() -> None:
+    """Look for what could keep demos from running, and end with a real all-reduce of two ranks."""
+    good = True
+    for name, examine in _EXAMINATIONS:
+        try:
+            for found in examine():
+                typer.echo(f"ok   {name:<9} {found}")
+        except (UserError, OSError) as wrong:
+            good = False
+            typer.echo(f"BAD  {name:<9} {wrong}")
+    if not good:
+        raise UserError("Something above is BAD; mend it, and run `ddpquiz doctor` again.")
+    typer.echo("All is well.")
+
+
+def _python() -> Iterator[str]:
+    if sys.flags.optimize:
+        raise UserError("Python runs with -O, which drops the asserts that demos make; start it without -O.")
+    yield f"{platform.python_version()} on {platform.system()} {platform.release()}, {os.cpu_count()} cores"
+
+
+def _packages() -> Iterator[str]:
+    needed = ("typer", "rich", "PyYAML", "fsrs", "torch")
+    yield ", ".join(f"{package} {metadata.version(package)}" for package in needed)
+
+
+def _content() -> Iterator[str]:
+    from ddpquiz.curriculum.catalog import load
+
+    concepts = load().concepts
+    yield f"{len(concepts)} concepts, {sum(len(each.cards) + len(each.questions) for each in concepts)} items"
+
+
+def _data() -> Iterator[str]:
+    from ddpquiz.learning import database
+
+    folder = database.folder()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    if not os.access(existing, os.W_OK):
+        raise UserError(f"{folder} cannot be written; set DDPQUIZ_HOME to a folder that can.")
+    yield f"{folder} can be written"
+
+
+def _loopback() -> Iterator[str]:
+    with socket.socket() as here, socket.socket() as there:
+        here.bind(("127.0.0.1", 0))
+        here.listen(1)
+        there.connect(here.getsockname())
+    yield "127.0.0.1 takes connections"
+
+
+def _torch() -> Iterator[str]:
+    from ddpquiz.ranks.device import choose, default_ranks
+    from ddpquiz.ranks.launch import server
+
+    machine = server().machine
+    have = [name for name, there in (("NCCL", machine.nccl), ("Gloo", machine.gloo)) if there]
+    yield f"{machine.torch}, {' and '.join(have) or 'no backend'}, {machine.gpus} GPUs"
+    yield f"a demo would run {choose('auto', default_ranks(machine), machine).reason}"
+
+
+def _ranks() -> Iterator[str]:
+    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.run import Run
+    from ddpquiz.ranks.seen import Seen
+
+    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
+        script = Path(folder) / "doctor.py"
+        script.write_text(PROBE)
+        seen = Seen()
+        for event in Run(Request(script, ranks=2, device="cpu", timeout=10)).events():
+            seen.add(event)
+    if seen.end is None or not seen.end.ok:
+        raise UserError(seen.end.why if seen.end else "the run did not end")
+    yield f"two ranks summed 1 and 2 to 3 in {seen.end.time:.2f} s"
+
+
+_EXAMINATIONS: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
+    ("python", _python),
+    ("packages", _packages),
+    ("content", _content),
+    ("data", _data),
+    ("loopback", _loopback),
+    ("torch", _torch),
+    ("ranks", _ranks),
+)

@@ -1,0 +1,77 @@
+"""`ddpquiz list`: what there is to learn."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpquiz.cli import names
+
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept
+
+
+def list_(
+    concept: Annotated[
+        str | None,
+        typer.Argument(help="List what this concept holds.", autocompletion=names.concepts),
+    ] = None,
+    path: Annotated[bool, typer.Option("--path", help="List what to learn first to understand CONCEPT.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """List the curriculum, or what one concept holds."""
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.terminal import layout, listing, style
+
+    if path and concept is None:
+        raise typer.BadParameter("name a concept: `ddpquiz list --path CONCEPT`")
+    known = catalog.load()
+    chosen = known.concept(concept) if concept else None
+    if as_json:
+        concepts = known.path(chosen.id) if chosen and path else [chosen] if chosen else known.concepts
+        print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
+    elif chosen and path:
+        layout.show(style.console(), listing.way(known.path(chosen.id)))
+    else:
+        layout.show(style.console(), listing.contents(chosen) if chosen else listing.curriculum(known))
+
+
+def _as_json(known: Catalog, concepts: tuple[Concept, ...] | list[Concept]) -> dict[str, Any]:
+    titles = {track.id: track.title for track in known.tracks}
+    return {
+        "concepts": [
+            {
+                "id": concept.id,
+                "track": {"id": concept.track, "title": titles[concept.track]},
+                "title": concept.title,
+                "idea": concept.idea,
+                "needs": concept.needs,
+                "cards": [card.key for card in concept.cards],
+                "questions": [question.key for question in concept.questions],
+                "demos": list(dict.fromkeys(link.run for link in concept.demos)),
+            }
+            for concept in concepts
+        ],
+    }
+
+
+def list_demos() -> None:
+    """List the demos, with the first line of what each says about itself and the concepts that use it."""
+    import ast
+
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.shipped import demos_dir
+    from ddpquiz.terminal import layout, listing, style
+
+    used: dict[str, list[str]] = {}
+    for concept in catalog.load().concepts:
+        for link in concept.demos:
+            used.setdefault(link.run, []).append(concept.id)
+    rows = []
+    for name in names.demos(""):
+        text = ast.get_docstring(ast.parse(demos_dir().joinpath(f"{name}.py").read_bytes())) or ""
+        rows.append((name, text.partition("\n")[0], list(dict.fromkeys(used.get(name, ())))))
+    layout.show(style.console(), listing.demos(rows))

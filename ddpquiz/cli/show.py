@@ -1,0 +1,30 @@
+"""`ddpquiz show`: one item with its answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ddpquiz.cli import names
+
+
+def show(
+    item: Annotated[str, typer.Argument(help="The item, as concept/id.", autocompletion=names.items)],
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Show an item with its answer, the steps to it, its source and its proof."""
+    import dataclasses
+    import json
+
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.terminal import layout, style
+    from ddpquiz.terminal.item import item_page
+
+    known = catalog.load()
+    chosen = known.item(item)
+    if as_json:
+        print(json.dumps({"key": chosen.key, **dataclasses.asdict(chosen)}, indent=2, ensure_ascii=False))
+        return
+    source = known.sources.get(getattr(chosen, "source", ""))
+    layout.show(style.console(), item_page(chosen, source))

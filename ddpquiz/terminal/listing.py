@@ -1,0 +1,133 @@
+"""What there is to learn, as lists: the curriculum, the way to a concept, its items, the demos, what a search found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Card, Question
+from ddpquiz.terminal.layout import columns, indented, section
+from ddpquiz.terminal.style import plain, prose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog, Hit
+    from ddpquiz.curriculum.concept import Concept, Item
+
+
+_HEAD = ("concept", "", "cards", "questions", "demos")
+
+
+def curriculum(catalog: Catalog) -> Group:
+    """Draw the concepts of each track, in the order in which they are learned, with what each one holds."""
+    widths = [
+        max((len(text) for text in texts), default=0) for texts in zip(*map(_named, catalog.concepts), strict=True)
+    ]
+    parts: list[RenderableType] = [_rows(widths, [[Text(word, style="quiet") for word in _HEAD]])]
+    for track in catalog.tracks:
+        concepts = [concept for concept in catalog.concepts if concept.track == track.id]
+        rows = [[*_named(concept), *(Text(f"{count}") for count in _counts(concept))] for concept in concepts]
+        if rows:
+            parts += section(plain(track.title), _rows(widths, rows))
+    totals = [
+        _count(len(catalog.concepts), "concept"),
+        _count(len(catalog.cards()), "card"),
+        _count(len(catalog.questions()), "question"),
+        _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+    ]
+    return Group(*parts, Text(), Text(" · ".join(totals)), Text("ddpquiz learn CONCEPT", style="code"))
+
+
+def demos(scripts: Sequence[tuple[str, str, Sequence[str]]]) -> Group:
+    """Draw the demos: the name of each, what it shows, and the concepts that use it."""
+    parts: list[RenderableType] = []
+    for name, shows, concepts in scripts:
+        parts += [Text(name, style="code"), indented(prose(shows))]
+        parts += [indented(Text(", ".join(concepts), style="quiet"))] if concepts else []
+    return Group(*parts, Text(), Text("ddpquiz demo NAME", style="code"))
+
+
+def way(concepts: Sequence[Concept]) -> RenderableType:
+    """Draw the concepts on the way to the last of them, in order."""
+    rows = [
+        (Text(f"{number}.", style="quiet", justify="right"), Text(concept.id, style="code"), prose(concept.idea))
+        for number, concept in enumerate(concepts, 1)
+    ]
+    return columns(rows)
+
+
+def contents(concept: Concept) -> Group:
+    """Draw the items of a concept: what each is called, how hard it is, and what it asks."""
+    parts: list[RenderableType] = [
+        Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet")),
+    ]
+    for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
+        if items:
+            parts += section(title, *(_item(item) for item in items))
+    return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
+
+
+def found(hits: Sequence[Hit], words: str) -> Group:
+    """Draw what a search found, the best first; below each, a line that shows a word its heading does not have."""
+    parts: list[RenderableType] = []
+    for hit in hits:
+        parts += [Text(hit.key, style="code"), indented(one_line(hit.heading))]
+        elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
+        if elsewhere and (line := _line_with(elsewhere[0], hit.more)):
+            parts.append(indented(Text(line, style="quiet", no_wrap=True, overflow="ellipsis")))
+    return Group(*parts)
+
+
+def one_line(text: str) -> Text:
+    """Show as much of a text as fits in a line."""
+    shown = prose(" ".join(text.split()))
+    shown.no_wrap, shown.overflow = True, "ellipsis"
+    return shown
+
+
+def _rows(widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> Table:
+    """Line up the names and numbers of concepts, the same in every table; on a narrow terminal titles give way."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=widths[0], no_wrap=True)
+    table.add_column(width=widths[1], overflow="ellipsis")
+    for word in _HEAD[2:]:
+        table.add_column(width=len(word), no_wrap=True, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _named(concept: Concept) -> tuple[Text, Text]:
+    return Text(concept.id, style="code"), one_line(concept.title)
+
+
+def _counts(concept: Concept) -> tuple[int, int, int]:
+    return len(concept.cards), len(concept.questions), len(concept.demos)
+
+
+def _item(item: Item) -> Group:
+    return Group(
+        Text.assemble((item.id, "code"), "  ", (_sort(item), "quiet")),
+        indented(one_line(item.front if isinstance(item, Card) else item.ask)),
+    )
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _sort(item: Item) -> str:
+    if isinstance(item, Question):
+        return f"{item.level} {item.kind}"
+    return str(item.level) if isinstance(item, Card) else ""
+
+
+def _line_with(word: str, text: str) -> str:
+    lines = [plain(line).strip() for line in text.splitlines()]
+    return next((line for line in lines if word in line.lower()), "")

@@ -1,0 +1,134 @@
+"""Two small concepts, enough to study and to be asked about, and a clock that a test can turn."""
+
+from datetime import UTC, datetime, timedelta
+
+from ddpquiz.curriculum.concept import (
+    Card,
+    CardLevel,
+    CodeProof,
+    Concept,
+    DemoLink,
+    Kind,
+    Level,
+    Line,
+    Option,
+    Question,
+    Shows,
+    Trap,
+    Variable,
+)
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that goes on by some seconds each time it is read."""
+
+    def __init__(self, at=START, tick=4.0):
+        self.at = at
+        self.tick = timedelta(seconds=tick)
+
+    def __call__(self):
+        self.at += self.tick
+        return self.at
+
+
+def card(name, level=CardLevel.BEGINNER, concept="ring"):
+    return Card(concept, name, level, f"Front of {name}?", f"Back of {name}.", "dist")
+
+
+RING_CARDS = (
+    card("one"),
+    card("two", CardLevel.INTERMEDIATE),
+    card("three", CardLevel.ADVANCED),
+    card("four"),
+)
+DDP_CARDS = (card("one", concept="ddp"), card("two", concept="ddp"))
+
+BYTES = Question(
+    "ring",
+    "bytes",
+    Level.MEDIUM,
+    Kind.CHOICE,
+    "Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank send?",
+    options=(
+        Option("1,800 bytes", right=True),
+        Option("1,200 bytes", why="Each sum travels to be made and again to be shared."),
+        Option("3,600 bytes", why="A root would send that much."),
+        Option("2,400 bytes", why="That is the limit for very many ranks."),
+    ),
+    hints=("How large is a chunk?", "There are six steps."),
+    steps=("A chunk is 300 bytes.", "6 x 300 = 1,800 bytes."),
+    check="Between S and 2 S.",
+    proof=CodeProof("1", "print(1800)", Shows("1800")),
+)
+PHASES = Question(
+    "ring",
+    "phases",
+    Level.EASY,
+    Kind.CHOICES,
+    "Which two collectives make an all-reduce?",
+    options=(
+        Option("reduce-scatter", right=True),
+        Option("all-gather", right=True),
+        Option("broadcast", why="A broadcast copies from one rank."),
+        Option("barrier", why="A barrier moves no data."),
+    ),
+)
+STEPS = Question(
+    "ring",
+    "steps",
+    Level.HARD,
+    Kind.NUMBER,
+    "A ring of {n} ranks moves {s} bytes. How many does each rank send?",
+    variables=(Variable("n", ("4",)), Variable("s", ("1200",))),
+    answer="2 * (n - 1) / n * s",
+    unit="bytes",
+    traps=(Trap("2 * s", "That is the limit for very many ranks."),),
+    steps=("2 x 3/4 x {s} = {=2*(n-1)/n*s}",),
+)
+HOOKS = Question(
+    "ddp",
+    "hooks",
+    Level.MEDIUM,
+    Kind.ORDER,
+    "In which order does this happen in backward?",
+    lines=(Line("the last layer's gradient is ready"), Line("its bucket is full"), Line("the all-reduce starts")),
+)
+PRINTS = Question(
+    "ddp",
+    "prints",
+    Level.EASY,
+    Kind.OUTPUT,
+    "Four ranks run this. What does each print?",
+    code="x = torch.tensor([1.0, float(rank)])\ndist.all_reduce(x)\nprint(x.tolist())",
+    answer="[4.0, 6.0]",
+    traps=(Trap("[1.0, 1.5]", "That is the mean."),),
+    hints=("SUM is the default.",),
+    proof=CodeProof("4"),
+)
+
+
+def concept(name, title, cards, questions, demos=()):
+    return Concept(
+        id=name,
+        track="collectives",
+        title=title,
+        idea="An idea.",
+        why="A reason.",
+        lesson="A lesson.",
+        needs=(),
+        commands=(),
+        mistakes=(),
+        remember=(),
+        demos=demos,
+        cards=cards,
+        questions=questions,
+        explain=(),
+    )
+
+
+RING = concept("ring", "The ring", RING_CARDS, (BYTES, PHASES, STEPS), (DemoLink("allreduce", "the bytes"),))
+DDP = concept("ddp", "DDP", DDP_CARDS, (HOOKS, PRINTS))
+QUESTIONS = (*RING.questions, *DDP.questions)
+CARDS = (*RING_CARDS, *DDP_CARDS)

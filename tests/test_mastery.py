@@ -1,0 +1,81 @@
+"""How strong a concept is."""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import pytest
+
+from ddpquiz.learning.mastery import Label, strength, strengths, weakest
+
+TODAY = date(2026, 3, 2)
+
+
+@dataclass
+class Answer:
+    item: str
+    credit: float
+    level: str = "medium"
+    chance: float = 0.25
+    day: str = str(TODAY)
+
+
+def ten(right, chance=0.25):
+    levels = ["easy", "medium", "hard"]
+    return [Answer(f"c/{n}", float(n < right), levels[n % 3], chance) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "label"),
+    [
+        ([], Label.UNKNOWN),
+        ([Answer("c/a", 1.0)], Label.UNKNOWN),
+        ([Answer("c/a", 0.0)], Label.UNKNOWN),
+        (ten(10), Label.STRONG),
+        (ten(9), Label.STRONG),
+        (ten(7), Label.FAIR),
+        (ten(3), Label.WEAK),
+        (ten(0), Label.WEAK),
+    ],
+)
+def test_a_label_needs_evidence(answers, label):
+    assert strength(answers, TODAY).label is label
+
+
+def test_being_right_by_guessing_says_less_than_computing_it():
+    assert strength(ten(6, chance=0.5), TODAY).mean < strength(ten(6, chance=0.0), TODAY).mean
+
+
+def test_a_hard_question_says_more_when_right_and_an_easy_one_when_wrong():
+    def mean(level, credit):
+        return strength([Answer("c/a", credit, level)], TODAY).mean
+
+    assert mean("easy", 1) < mean("medium", 1) < mean("hard", 1)
+    assert mean("easy", 0) < mean("medium", 0) < mean("hard", 0)
+
+
+def test_a_hint_leaves_half():
+    full, half, none = (strength([Answer("c/a", credit)], TODAY).mean for credit in (1.0, 0.5, 0.0))
+    assert none < half < full
+
+
+def test_only_the_last_answer_to_a_question_counts():
+    assert strength([Answer("c/a", 0.0), Answer("c/a", 1.0)], TODAY) == strength([Answer("c/a", 1.0)], TODAY)
+
+
+def test_what_was_shown_long_ago_is_no_longer_sure():
+    old = [Answer(a.item, a.credit, a.level, a.chance, str(TODAY - timedelta(days=400))) for a in ten(10)]
+    assert strength(old, TODAY).label is Label.UNKNOWN
+
+
+def test_the_weakest_concept_is_one_that_is_known_to_want_work():
+    answers = [*ten(7), *(Answer(f"d/{n}", 0.0) for n in range(6)), Answer("e/a", 0.0)]
+    known = strengths(answers, TODAY)
+    assert set(known) == {"c", "d", "e"}
+    assert weakest(known) == "d"
+    assert weakest(strengths(ten(10), TODAY)) is None
+
+
+def test_a_strength_is_told_with_how_sure_it_is():
+    assert str(strength(ten(10), TODAY)) == "strong, 78% to 98% after 10 answers"
+    assert str(strength([], TODAY)) == "unknown, no answers yet"
+    assert str(strength([Answer("c/a", 1.0)], TODAY)).endswith("after 1 answer")

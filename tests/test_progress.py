@@ -1,0 +1,309 @@
+"""The log, and what follows from it."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ddpquiz.errors import UserError
+from ddpquiz.learning import database
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
+
+AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+TOOK = timedelta(seconds=3)
+WRONG = {"took": TOOK, "given": "2", "level": "easy", "chance": 0.25}
+
+
+@pytest.fixture
+def progress(tmp_path):
+    with Progress(tmp_path) as opened:
+        yield opened
+
+
+def states(progress):
+    return progress._database.execute("SELECT * FROM card ORDER BY item").fetchall()
+
+
+def test_a_review_is_kept_and_the_card_is_scheduled(progress):
+    receipt = progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    assert receipt.sequence == 1
+    assert progress.memories() == {"ring/one": Schedule(Weights()).review("ring/one", None, Grade.GOOD, study_day(AT))}
+    (row,) = progress.log()
+    assert (row.kind, row.item, row.grade, row.took) == ("review", "ring/one", 3, 3000)
+    assert (row.at, row.day, row.weights) == ("2026-03-02T09:00:00.000000Z", "2026-03-02", Weights().version)
+
+
+def test_the_log_has_utc_and_the_study_day_of_where_the_learner_was(progress):
+    progress.review("ring/one", Grade.GOOD, datetime(2026, 3, 2, 2, tzinfo=timezone(timedelta(hours=9))), TOOK)
+    (row,) = progress.log()
+    assert (row.at, row.day) == ("2026-03-01T17:00:00.000000Z", "2026-03-01")
+
+
+def test_an_undo_is_a_row_and_takes_the_review_out_of_the_state(progress):
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    before = progress.memories()
+    receipt = progress.review("ring/one", Grade.AGAIN, AT + TOOK, TOOK)
+    progress.undo(receipt, AT + 2 * TOOK)
+    assert progress.memories() == before
+    assert [row.kind for row in progress.log()] == ["review", "review", "undo"]
+    assert [row.grade for row in progress.kept("review")] == [3]
+
+
+def test_an_answer_makes_a_card_due_and_undoing_it_takes_that_back(progress):
+    progress.review("ring/one", Grade.EASY, AT, TOOK)
+    before = progress.memories()
+    tomorrow = AT + timedelta(days=1)
+    receipt = progress.answer("ring/bytes", 0.0, tomorrow, calls="ring/one", **WRONG)
+    assert progress.memories()["ring/one"].due == study_day(tomorrow)
+    assert progress.memories()["ring/one"].stability == before["ring/one"].stability
+    progress.undo(receipt, tomorrow)
+    assert progress.memories() == before
+    progress.answer("ring/bytes", 0.0, tomorrow, calls="ring/new", **WRONG)
+    assert progress.memories()["ring/new"] == Memory(study_day(tomorrow))
+
+
+def test_the_log_can_only_grow(progress):
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    for change in ("DELETE FROM log", "UPDATE log SET grade = 4"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            progress._database.execute(change)
+
+
+acts = st.lists(
+    st.tuples(
+        st.sampled_from(["review", "answer", "undo", "weights"]),
+        st.sampled_from(["c/a", "c/b", "d/a"]),
+        st.integers(1, 4),
+        st.integers(-3 * 24, 40 * 24),  # hours between, backwards too
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(acts)
+def test_a_rebuilt_state_is_the_same_to_the_byte_here_and_on_another_machine(tmp_path_factory, acts):
+    home = tmp_path_factory.mktemp("progress")
+    at, receipts = AT, []
+    with Progress(home) as progress, Progress(home / "other") as other:
+        for number, (act, card, grade, hours) in enumerate(acts):
+            at += timedelta(hours=hours)
+            if act == "review":
+                receipts.append(progress.review(card, Grade(grade), at, TOOK))
+            elif act == "answer":
+                receipts.append(progress.answer("c/q", 0.0, at, calls=card, **WRONG))
+            elif act == "weights":
+                progress.use(Weights(retention=0.8 + grade / 100), at)
+            elif receipts:
+                progress.undo(receipts.pop(number % len(receipts)), at)
+        kept = repr(states(progress))
+        progress.rebuild()
+        assert repr(states(progress)) == kept
+        known = [Weights(), *(Weights(retention=0.8 + grade / 100) for grade in range(1, 5))]
+        assert other.merge(progress.log(), known) == len(progress.log())
+        assert repr(states(other)) == kept
+        assert other.merge(progress.log(), known) == 0
+
+
+def test_two_machines_can_be_merged_and_agree(tmp_path):
+    with Progress(tmp_path / "here") as here, Progress(tmp_path / "there") as there:
+        for days in range(4):
+            here.review("c/a", Grade.GOOD, AT + timedelta(days=2 * days), TOOK)
+            there.review("c/a", Grade.HARD, AT + timedelta(days=2 * days + 1), TOOK)
+        mine, theirs = here.log(), there.log()
+        here.merge(theirs, [there.weights()])
+        there.merge(mine, [here.weights()])
+        assert states(here) == states(there)
+        assert here.memories()["c/a"].reps == 8
+        here.review("c/a", Grade.GOOD, AT + timedelta(days=30), TOOK)
+        kept = states(here)
+        here.rebuild()
+        assert states(here) == kept
+
+
+def test_weights_in_use_are_those_used_last(progress):
+    assert progress.weights() == Weights()
+    progress.use(Weights(retention=0.8), AT)
+    progress.use(Weights(), AT + TOOK)
+    assert progress.weights() == Weights()
+    progress.use(Weights(retention=0.8), AT + 2 * TOOK)
+    assert progress.weights() == Weights(retention=0.8)
+
+
+def test_two_sittings_at_once_are_safe(tmp_path):
+    script = """
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade
+with Progress(Path(sys.argv[1])) as progress:
+    for n in range(40):
+        progress.review(f"c/{n % 3}", Grade.GOOD, datetime(2026, 3, 2, tzinfo=UTC) + timedelta(days=n), timedelta(seconds=1))
+"""
+    started = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
+    assert [one.wait(60) for one in started] == [0, 0, 0]
+    with Progress(tmp_path) as progress:
+        assert sorted(row.sequence for row in progress.log()) == list(range(1, 121))
+        kept = states(progress)
+        progress.rebuild()
+        assert states(progress) == kept
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path):
+    script = """
+import os, signal, sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade
+progress = Progress(Path(sys.argv[1]))
+for n in range(7):
+    progress.review(f"c/{n}", Grade.GOOD, datetime(2026, 3, 2, tzinfo=UTC), timedelta(seconds=1))
+progress._database.execute("BEGIN IMMEDIATE")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)]).returncode == -9
+    with Progress(tmp_path) as progress:
+        assert len(progress.memories()) == 7
+        assert len(progress.log()) == 7
+
+
+def test_durability_is_what_was_asked_for(progress):
+    one = lambda pragma: progress._database.execute(f"PRAGMA {pragma}").fetchone()[0]  # noqa: E731
+    assert (one("journal_mode"), one("synchronous"), one("foreign_keys")) == ("wal", 2, 1)
+
+
+def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path):
+    Progress(tmp_path).close()
+    path = tmp_path / database.FILE
+    with sqlite3.connect(path) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    before = path.read_bytes(), sorted(os.listdir(tmp_path))
+    with pytest.raises(UserError) as refused:
+        Progress(tmp_path)
+    assert str(refused.value) == (
+        f"{path} was written by a newer ddpquiz (its version is 99, this ddpquiz knows {len(database.MIGRATIONS)}); "
+        "update ddpquiz. Nothing was changed."
+    )
+    assert (path.read_bytes(), sorted(os.listdir(tmp_path))) == before
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    Progress(tmp_path).close()
+    broken = (*database.MIGRATIONS, ("CREATE TABLE half (a TEXT) STRICT", "CREATE TABLE half (a TEXT) STRICT"))
+    monkeypatch.setattr(database, "MIGRATIONS", broken)
+    with pytest.raises(sqlite3.OperationalError):
+        Progress(tmp_path)
+    monkeypatch.undo()
+    with Progress(tmp_path) as progress:
+        assert progress._database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").fetchone() == (0,)
+
+
+def test_a_migration_runs_once_and_is_recorded(tmp_path, monkeypatch):
+    Progress(tmp_path).close()
+    longer = (*database.MIGRATIONS, ("CREATE TABLE more (a TEXT) STRICT",))
+    monkeypatch.setattr(database, "MIGRATIONS", longer)
+    for _ in range(2):
+        with Progress(tmp_path) as progress:
+            assert progress._database.execute("PRAGMA user_version").fetchone() == (len(longer),)
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database at all, but longer than a header" * 40, b"SQLite format 3\0junk"]
+)
+def test_a_damaged_file_is_told_in_a_sentence_and_kept(tmp_path, content):
+    path = tmp_path / database.FILE
+    path.write_bytes(content)
+    with pytest.raises(UserError) as refused:
+        Progress(tmp_path)
+    assert str(refused.value) == (
+        f"{path} is damaged: it is no database any more. Put a copy back, or move it away to start afresh."
+    )
+    assert path.read_bytes() == content
+
+
+def test_damage_in_the_middle_is_told_too(tmp_path):
+    with Progress(tmp_path) as progress:
+        for n in range(200):
+            progress.review(f"c/{n}", Grade.GOOD, AT, TOOK)
+    path = tmp_path / database.FILE
+    data = bytearray(path.read_bytes())
+    data[4096 * 2 : -4096] = b"\xff" * (len(data) - 4096 * 3)
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="is damaged"), Progress(tmp_path) as progress:
+        progress.memories()
+        progress.log()
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / database.FILE) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    other.close()
+    with pytest.raises(UserError, match="is no progress of ddpquiz; move it away"):
+        Progress(tmp_path)
+
+
+def test_a_full_disk_is_told_and_the_answer_can_be_given_again(progress):
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    pages = progress._database.execute("PRAGMA page_count").fetchone()[0]
+    progress._database.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(UserError) as refused:
+        for n in range(200):
+            progress.flag("ring/one", "x" * 5000, AT + timedelta(seconds=n))
+    folder = progress.path.parent
+    assert str(refused.value) == (
+        f"The disk with {folder} is full, so the last answer was not kept; make room and answer it again."
+    )
+    progress._database.execute("PRAGMA max_page_count = 100000")
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        with pytest.raises(UserError, match="set DDPQUIZ_HOME to another folder"):
+            Progress(tmp_path)
+    finally:
+        tmp_path.chmod(stat.S_IRWXU)
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError) as refused:
+        Progress(tmp_path / "file" / "home")
+    assert str(refused.value) == (
+        f"The data folder {tmp_path / 'file' / 'home'} cannot be made (Not a directory); "
+        "make it writable, or set DDPQUIZ_HOME to another folder."
+    )
+
+
+def test_the_folder_is_the_one_that_the_learner_names(monkeypatch, tmp_path):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
+    assert database.folder() == tmp_path
+    monkeypatch.delenv("DDPQUIZ_HOME")
+    assert database.folder().name == "ddpquiz"
+
+
+def test_flags_and_answers_can_be_read_back(progress):
+    progress.answer("ring/bytes", 0.5, AT, retry=True, **WRONG)
+    progress.flag("ring/bytes", "two options are right", AT)
+    assert [(row.credit, row.retry) for row in progress.kept("answer")] == [(0.5, True)]
+    assert [row.given for row in progress.kept("flag")] == ["two options are right"]
+    assert progress.memories() == {}
+
+
+def test_days_are_days(progress):
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    memory = progress.memories()["ring/one"]
+    assert isinstance(memory.due, date)
+    assert memory.first == memory.last == date(2026, 3, 2)

@@ -1,0 +1,324 @@
+"""A sitting with questions, and the judge."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS, Clock
+
+from ddpquiz.curriculum.concept import Kind, Level
+from ddpquiz.curriculum.pose import Posed, pose
+from ddpquiz.learning.judge import chance, expected, judge
+from ddpquiz.learning.quiz import Act, Given, begin, card_to_call, choose, news, scores, step, wanting
+from ddpquiz.learning.schedule import Memory, study_day
+
+TODAY = study_day(START)
+STRAIGHT = {
+    question.key: replace(posed, shown=tuple(range(len(posed.shown))))
+    for question in QUESTIONS
+    for posed in [pose(question, random.Random(1))]
+}
+
+
+def number(answer="1800", unit="bytes", tolerance=0.0, traps=()):
+    question = replace(STEPS, answer=answer, unit=unit, tolerance=tolerance, traps=traps, ask="?", variables=())
+    return Posed(question, {}, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "right", "said"),
+    [
+        ("1", True, ""),
+        ("2", False, "Each sum travels to be made and again to be shared."),
+        (" 4 ", False, "That is the limit for very many ranks."),
+        ("1,800 bytes", True, ""),
+        ("5", None, "Answer with one number from 1 to 4."),
+        ("12", None, "Answer with one number from 1 to 4."),
+        ("", None, "Answer with one number from 1 to 4."),
+        ("x", None, "Answer with one number from 1 to 4."),
+    ],
+)
+def test_one_option_is_chosen_by_its_place_or_its_text(given, right, said):
+    verdict = judge(STRAIGHT["ring/bytes"], given)
+    assert (verdict.right, " ".join(verdict.whys), verdict.unclear) == (
+        (right, said, "") if right is not None else (False, "", said)
+    )
+
+
+def test_places_are_those_on_the_screen():
+    posed = Posed(BYTES, {}, (2, 3, 0, 1))
+    assert judge(posed, "3").right
+    assert judge(posed, "1").whys == ("A root would send that much.",)
+    assert expected(posed) == "3"
+
+
+@pytest.mark.parametrize(
+    ("given", "right", "said"),
+    [
+        ("1 2", True, ()),
+        ("21", True, ()),
+        ("2, 1", True, ()),
+        ("1", False, ("2 is right too.",)),
+        ("1 2 4", False, ("A barrier moves no data.",)),
+        ("1 3", False, ("A broadcast copies from one rank.", "2 is right too.")),
+    ],
+)
+def test_several_options_are_all_needed_and_no_other(given, right, said):
+    verdict = judge(STRAIGHT["ring/phases"], given)
+    assert (verdict.right, verdict.whys) == (right, said)
+
+
+@pytest.mark.parametrize("given", ["", "1 1", "7", "one"])
+def test_what_names_no_options_is_asked_again(given):
+    assert judge(STRAIGHT["ring/phases"], given).unclear == "Answer with all numbers that are right, from 1 to 4: 1 3."
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["1800", "1,800", "1.8e3", "1800 bytes", "1,800 Bytes", "1800 byte", " 1800.0 ", "+1800", "3/4*2400", "1_800"],
+)
+def test_a_number_may_be_written_in_any_usual_way(given):
+    assert judge(number(), given).right
+
+
+@pytest.mark.parametrize(
+    ("given", "unclear"),
+    [
+        ("", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("many", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("1,8", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("2**9**9", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("1/0", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("1.8 kB", "Answer in bytes."),
+    ],
+)
+def test_what_is_no_number_is_asked_again(given, unclear):
+    verdict = judge(number(), given)
+    assert (verdict.right, verdict.unclear) == (False, unclear)
+
+
+@pytest.mark.parametrize(
+    ("answer", "tolerance", "given", "right"),
+    [
+        ("1800", 0.0, "1800.001", False),
+        ("1800", 0.01, "1810", True),
+        ("1800", 0.01, "1820", False),
+        ("0.333333", 0.0, "1/3", True),
+        ("0.333333", 0.0, "0.334", False),
+        ("0", 0.0, "0", True),
+        ("0", 0.0, "1", False),
+        ("-2", 0.0, "\N{MINUS SIGN}2", True),
+        ("1e+18", 0.0, "10**18", True),
+    ],
+)
+def test_a_number_is_exact_unless_the_question_has_a_tolerance(answer, tolerance, given, right):
+    assert judge(number(answer, tolerance=tolerance), given).right is right
+
+
+def test_a_trap_says_why_it_is_one():
+    posed = pose(STEPS, random.Random(1))
+    assert judge(posed, "1800").right
+    assert judge(posed, "2400").whys == ("That is the limit for very many ranks.",)
+    assert judge(posed, "7").whys == ()
+    assert expected(posed) == "1800 bytes"
+
+
+@pytest.mark.parametrize(
+    ("shown", "given", "right", "said"),
+    [
+        ((0, 1, 2), "1 2 3", True, ()),
+        ((2, 0, 1), "231", True, ()),
+        ((2, 0, 1), "2,3,1", True, ()),
+        ((0, 1, 2), "132", False, ("Second comes: its bucket is full",)),
+    ],
+)
+def test_lines_are_ordered_by_their_places(shown, given, right, said):
+    verdict = judge(Posed(HOOKS, {}, shown), given)
+    assert (verdict.right, verdict.whys) == (right, said)
+
+
+@pytest.mark.parametrize("given", ["12", "1 1 2", "1234", "first"])
+def test_an_order_names_each_line_once(given):
+    said = "Give each number from 1 to 3 once, in order, such as 2 1 3."
+    assert judge(STRAIGHT["ddp/hooks"], given).unclear == said
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        ("[4.0, 6.0]", True),
+        ("[4.0,6.0]", True),
+        ("[ 4.0,  6.0 ]", True),
+        ('"[4.0, 6.0]"', True),
+        ("`[4.0, 6.0]`", True),
+        ("[4.0, 6.0]\\n", True),
+        ("[6.0, 4.0]", False),
+        ("4.06.0", False),
+    ],
+)
+def test_an_output_is_a_text_in_which_blanks_and_quotes_do_not_count(given, right):
+    verdict = judge(STRAIGHT["ddp/prints"], given)
+    assert (verdict.right, verdict.unclear) == (right, "")
+
+
+def test_an_output_with_the_right_numbers_is_asked_for_again_but_a_trap_is_wrong():
+    posed = STRAIGHT["ddp/prints"]
+    assert judge(posed, "4 6").unclear == "The numbers are right; write them as Python prints them."
+    assert judge(posed, "[1.0,1.5]").whys == ("That is the mean.",)
+    assert judge(posed, " ").unclear == "Type what is printed."
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.key)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_expected_answer_is_right_however_it_is_shuffled(question, seed):
+    posed = pose(question, random.Random(seed))
+    assert judge(posed, expected(posed)).right
+
+
+def test_a_blind_guess_has_the_chance_of_its_kind():
+    assert [chance(q) for q in (BYTES, PHASES, HOOKS, STEPS, PRINTS)] == [1 / 4, 1 / 14, 1 / 6, 0.0, 0.0]
+
+
+def many():
+    return [
+        replace(question, concept=concept, id=f"{question.id}-{level}", level=level)
+        for concept in ("a", "b", "c")
+        for level in Level
+        for question in (BYTES, PHASES, STEPS, HOOKS, PRINTS)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_questions_are_spread_over_concepts_levels_and_kinds(seed):
+    chosen = choose(many(), 9, random.Random(seed))
+    assert set(Counter(q.concept for q in chosen).values()) == {3}
+    assert [q.level for q in chosen] == [Level.EASY] * 3 + [Level.MEDIUM] * 3 + [Level.HARD] * 3
+    assert max(Counter(q.kind for q in chosen).values()) <= 3
+    assert len({q.key for q in chosen}) == 9
+
+
+def test_a_seed_decides_the_questions_and_their_shape():
+    one, two = ([random.Random(4711), random.Random(4711)], [random.Random(1), random.Random(2)])
+    first, second = (begin(choose(many(), 9, dice), dice, START).asked for dice in one)
+    assert first == second
+    first, second = (begin(choose(many(), 9, dice), dice, START).asked for dice in two)
+    assert first != second
+
+
+def test_what_was_answered_right_before_waits_for_the_rest():
+    known = {q.key: 1 for q in many() if q.kind is not Kind.ORDER}
+    chosen = choose(many(), 9, random.Random(3), known)
+    assert {q.kind for q in chosen} == {Kind.ORDER}
+
+
+def quiz(*questions):
+    return begin(questions or (BYTES, PRINTS), random.Random(0), START)
+
+
+def play(state, *events, clock=None):
+    clock = clock or Clock()
+    for event in events:
+        state = step(state, event, clock())
+    return state
+
+
+def right(state):
+    return Given(expected(state.posed))
+
+
+def test_the_verdict_stays_until_the_learner_goes_on():
+    state = quiz()
+    state = play(state, right(state))
+    assert state.answer.verdict.right
+    assert state.place == 0
+    assert play(state, Given("1")) == state
+    state = play(state, Act.NEXT)
+    assert (state.place, state.answer) == (1, None)
+
+
+def test_an_answer_that_cannot_be_read_is_asked_again_unless_nobody_is_there():
+    state = play(quiz(), Given("what?"))
+    assert (state.unclear, state.answers) == ("Answer with one number from 1 to 4.", ())
+    state = play(quiz(), Given("what?", final=True))
+    assert (state.answer.verdict.right, state.answer.credit) == (False, 0.0)
+
+
+def test_hints_come_in_stages_and_halve_the_credit():
+    state = play(quiz(), Act.HINT)
+    assert state.hints == 1
+    state = play(state, Act.HINT, Act.HINT)
+    assert state.hints == 2
+    state = play(state, right(state))
+    assert state.answer.credit == 0.5
+    assert play(state, Act.NEXT).hints == 0
+
+
+def test_a_shown_solution_earns_nothing():
+    state = play(quiz(), Act.SOLVE)
+    assert (state.answer.solved, state.answer.credit, state.missed) == (True, 0.0, (BYTES,))
+
+
+def test_a_skipped_question_is_no_answer():
+    state = play(quiz(), Act.SKIP)
+    assert (state.place, state.answers) == (1, ())
+    assert play(state, Act.UNDO).place == 0
+
+
+def test_undo_takes_answers_back_one_by_one_and_after_the_end_too():
+    state = quiz()
+    for _ in range(2):
+        state = play(state, right(state), Act.NEXT)
+    assert state.posed is None
+    state = play(state, Act.UNDO)
+    assert (state.place, state.judged, len(state.answers)) == (1, False, 1)
+    state = play(state, Act.UNDO)
+    assert (state.place, len(state.answers), state.previous) == (0, 0, None)
+
+
+def test_the_log_learns_what_was_added_and_what_was_taken_back():
+    start = quiz()
+    answered = play(start, Given("1"))
+    assert news(start, answered) == (answered.answers[0], None)
+    assert news(answered, play(answered, Act.UNDO)) == (None, answered.answers[0])
+    assert news(answered, play(answered, Act.NEXT)) == (None, None)
+
+
+def test_time_away_is_no_time_spent_on_the_question():
+    state = step(quiz(), Act.BACK, START + timedelta(minutes=9))
+    state = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
+    assert state.answers[0].took == timedelta(seconds=3)
+
+
+def test_the_score_is_told_by_concept_and_level():
+    state = quiz(BYTES, PHASES, PRINTS)
+    state = play(state, right(state), Act.NEXT, Act.HINT, Act.SKIP)
+    state = play(state, Given("[1.0, 1.5]"), Act.NEXT)
+    by_concept = scores(state, "concept")
+    assert [(name, s.credit, s.right, s.answered, s.asked) for name, s in by_concept.items()] == [
+        ("ring", 1.0, 1, 1, 2),
+        ("ddp", 0.0, 0, 1, 1),
+    ]
+    assert list(scores(state, "level")) == ["medium", "easy"]
+    assert scores(state, "")[""].asked == 3
+    assert wanting(state) == "ddp"
+    assert wanting(quiz()) is None
+
+
+@pytest.mark.parametrize(
+    ("memories", "called"),
+    [
+        ({}, "ring/two"),  # the level of the question
+        ({"ring/two": Memory(TODAY)}, "ring/one"),  # that one is due already
+        ({"ring/two": Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY, 1)}, "ring/one"),  # recalled a moment ago
+        ({"ring/two": Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY - timedelta(1), 1)}, "ring/two"),
+        ({f"ring/{name}": Memory(TODAY) for name in ("one", "two", "three", "four")}, "ring/two"),
+    ],
+)
+def test_a_wrong_answer_calls_a_card_of_its_concept(memories, called):
+    assert card_to_call(BYTES, CARDS, memories, TODAY) == called
+
+
+def test_a_concept_without_cards_calls_none():
+    assert card_to_call(BYTES, [], {}, TODAY) is None

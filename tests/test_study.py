@@ -1,0 +1,174 @@
+"""A sitting with cards."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sample import BYTES, CARDS, PHASES, RING_CARDS, START, Clock, card
+
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
+from ddpquiz.learning.study import Act, begin, deal, due_soon, news, proof_near, step, sum_up
+
+TODAY = study_day(START)
+SCHEDULE = Schedule(Weights())
+
+
+def ago(days, due=0, lapses=0):
+    return Memory(TODAY + timedelta(days=due), 10.0, 5.0, TODAY - timedelta(days), TODAY - timedelta(days), 2, lapses)
+
+
+def sitting(cards=RING_CARDS, memories=None, **options):
+    memories = memories or {}
+    dealt = deal(cards, memories, TODAY, limit=20, new=20)
+    return begin(dealt, memories, SCHEDULE, START, **options)
+
+
+def play(state, *events, clock=None):
+    clock = clock or Clock()
+    for event in events:
+        state = step(state, event, clock())
+    return state
+
+
+def grade(state, *grades, clock=None):
+    clock = clock or Clock()
+    for one in grades:
+        state = play(state, Act.SHOW, one, clock=clock)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("limit", "new", "cram", "dealt", "held"),
+    [
+        (20, 20, False, ["ring/two", "ring/one", "ring/four", "ddp/one", "ddp/two"], (0, 0)),
+        (20, 1, False, ["ring/two", "ring/one", "ring/four"], (0, 2)),
+        (20, 0, False, ["ring/two", "ring/one"], (0, 3)),
+        (1, 9, False, ["ring/two"], (1, 3)),
+        (3, 9, False, ["ring/two", "ring/one", "ring/four"], (0, 2)),
+        (20, 0, True, ["ring/two", "ring/one", "ring/three"], (0, 3)),
+    ],
+)
+def test_cards_that_are_due_come_first_the_longest_overdue_ahead_then_new_ones(limit, new, cram, dealt, held):
+    memories = {"ring/one": ago(9, due=-1), "ring/two": ago(9, due=-4), "ring/three": ago(9, due=3)}
+    found = deal(CARDS, memories, TODAY, limit=limit, new=new, cram=cram)
+    assert [one.key for one in found.cards] == dealt
+    assert (found.due_held, found.new_held) == held
+
+
+def test_a_grade_counts_only_when_the_back_was_seen():
+    state = sitting()
+    assert step(state, Grade.GOOD, START) is state
+    state = play(state, Act.SHOW, Grade.GOOD)
+    assert state.card.key == "ring/two"
+    assert not state.shown
+    assert state.reviews[0].after == SCHEDULE.review("ring/one", None, Grade.GOOD, TODAY)
+    assert state.memories["ring/one"] == state.reviews[0].after
+
+
+def test_what_the_buttons_promise_is_what_happens():
+    state = play(sitting(memories={"ring/one": ago(40)}), Act.SHOW)
+    for one, days in state.preview(TODAY).items():
+        assert step(state, one, START).reviews[-1].days == days
+
+
+def test_a_forgotten_card_comes_back_in_the_same_sitting_and_others_do_not():
+    state = grade(sitting(), Grade.AGAIN)
+    assert (state.place, state.coming_again) == (2, 1)
+    state = grade(state, Grade.HARD, Grade.GOOD, Grade.EASY)
+    assert state.card.key == "ring/one"
+    assert (state.place, state.coming_again) == (4, 0)
+    state = grade(state, Grade.GOOD)
+    assert state.card is None
+
+
+def test_some_cards_lie_between_a_forgotten_card_and_its_return():
+    cards = tuple(card(f"n{n}") for n in range(12))
+    state = grade(sitting(cards), Grade.AGAIN, *[Grade.GOOD] * 5)
+    assert state.card.key == "ring/n0"
+
+
+def test_a_card_forgotten_four_times_is_set_aside_for_its_demo():
+    state = sitting(cards=RING_CARDS[:1])
+    for _ in range(3):
+        state = grade(state, Grade.AGAIN)
+        assert state.stuck is None
+    state = grade(state, Grade.AGAIN)
+    assert state.stuck == RING_CARDS[0]
+    assert state.card is None
+
+
+def test_a_card_with_many_lapses_is_set_aside_at_once():
+    state = grade(sitting(memories={"ring/one": ago(9, lapses=3)}), Grade.AGAIN)
+    assert state.stuck.key == "ring/one"
+    assert state.coming_again == 0
+
+
+def test_undo_goes_back_more_than_once_and_after_the_end_too():
+    start = sitting(RING_CARDS[:2])
+    over = grade(start, Grade.GOOD, Grade.AGAIN, Grade.EASY)
+    assert over.card is None
+    back = play(over, Act.UNDO)
+    assert (back.card.key, back.shown, len(back.reviews)) == ("ring/two", True, 2)
+    back = play(back, Act.UNDO, Act.UNDO)
+    assert (back.card.key, back.reviews, back.memories) == ("ring/one", (), {})
+    assert step(back, Act.UNDO, START) is back
+
+
+def test_undo_works_when_the_sitting_was_stopped():
+    state = play(grade(sitting(), Grade.GOOD), Act.STOP)
+    assert state.card is None
+    assert play(state, Act.UNDO).card.key == "ring/one"
+
+
+def test_the_log_learns_what_was_added_and_what_was_taken_back():
+    start = play(sitting(), Act.SHOW)
+    graded = play(start, Grade.GOOD)
+    skipped = play(graded, Act.SKIP)
+    assert news(start, graded) == (graded.reviews[0], None)
+    assert news(graded, skipped) == (None, None)
+    assert news(skipped, play(skipped, Act.UNDO)) == (None, None)
+    assert news(graded, play(graded, Act.UNDO)) == (None, graded.reviews[0])
+
+
+def test_a_skipped_card_is_not_asked_again_in_this_sitting():
+    state = play(sitting(RING_CARDS[:2]), Act.SKIP)
+    assert state.card.key == "ring/two"
+    assert grade(state, Grade.GOOD).card is None
+
+
+def test_with_two_buttons_only_two_grades_count():
+    state = play(sitting(two_buttons=True), Act.SHOW)
+    assert list(state.preview(TODAY)) == [Grade.AGAIN, Grade.GOOD]
+    assert step(state, Grade.EASY, START) is state
+    assert step(state, Grade.GOOD, START).reviews
+
+
+def test_time_in_a_demo_is_no_time_spent_on_the_card():
+    state = sitting()
+    later = START + timedelta(minutes=5)
+    state = play(step(state, Act.BACK, later), Act.SHOW, clock=lambda: later)
+    state = step(state, Grade.GOOD, later + timedelta(seconds=2))
+    assert state.reviews[0].took == timedelta(seconds=2)
+
+
+def test_the_summary_counts_first_sights_of_what_had_been_learned():
+    memories = {"ring/one": ago(9), "ring/two": ago(9), "ring/three": Memory(TODAY)}
+    state = sitting(CARDS, memories)
+    state = grade(state, Grade.HARD, Grade.AGAIN, Grade.GOOD, Grade.GOOD, Grade.AGAIN, Grade.GOOD, Grade.GOOD)
+    summary = sum_up(state)
+    assert (summary.known, summary.recalled) == (2, 1)
+    assert (summary.cards, summary.new) == (6, 4)
+    assert summary.wanting == "ddp"
+    assert summary.pace == timedelta(seconds=8)
+    assert sum_up(sitting()).pace is None
+
+
+def test_the_forecast_counts_seven_days_and_puts_what_is_overdue_on_the_first():
+    memories = {"a": ago(1, due=-3), "b": ago(1, due=1), "c": ago(1, due=7), "d": ago(1, due=8), "e": ago(1)}
+    assert due_soon(memories, TODAY) == [3, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_card_finds_the_proof_of_a_question_about_the_same_thing():
+    about_bytes = replace(RING_CARDS[0], front="How many bytes does each rank send in a ring?", back="The chunk.")
+    assert proof_near(about_bytes, [PHASES, BYTES]) == BYTES
+    assert proof_near(RING_CARDS[0], [PHASES, BYTES]) is None
