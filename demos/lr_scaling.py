@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/lr_scaling.py
 
-One process trains with a batch of 24: the base. Then all ranks together train on k times that batch, each on its part of
-it, for as many epochs, with the learning rate kept (same), times the square root of k (sqrt) and times k (linear).
-Look at `loss (same)` lagging behind `loss (base)`, at `loss (linear)` following it, and at what a large k does to that.
-Only k counts, not the number of ranks. The model is linear, so its curvature never changes; warm-up, which helps real
-networks while their curvature is still falling, would help nothing here.
+One process trains with batches of 24: the base. Then all ranks together train with batches k times as large, each on
+its part, for as many epochs, with the learning rate kept (same), times the square root of k (sqrt), times k (linear).
+Look at `loss (same)` lagging behind `loss (base)`, and at `loss (linear)` following it until k is too large. Only k
+counts, not the number of ranks. The model is linear, so its curvature never changes: warm-up, which carries a network
+through its first and most curved steps, would save nothing here.
 
-Try    --k 16                the linear rule still follows, the others are far behind
-       --k 24                k steps in one overshoot: the linear rule diverges
-       --epochs 12           time for the unchanged rate to catch up
+Try    --k 24                k steps in one jump too far: the linear rule diverges
+       --k 16 --rule linear  the largest k here that the linear rule survives
+       --epochs 12           in time the other rules catch up
 """
 
 import argparse
@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 SAMPLES, FEATURES, BASE_BATCH, BASE_RATE = 1152, 8, 24, 0.05
-RULES = {"same": lambda k: 1, "sqrt": math.sqrt, "linear": lambda k: k}  # what to multiply the learning rate with
+RULES = {"same": lambda _: 1, "sqrt": math.sqrt, "linear": lambda k: k}  # what multiplies the learning rate
 
 
 def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -34,8 +34,11 @@ def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     return x.to(device), y.to(device)
 
 
-def train(x: torch.Tensor, y: torch.Tensor, batch: int, rate: float, epochs: int, *, alone: bool) -> tuple[list, int]:
+def train(
+    data: tuple[torch.Tensor, torch.Tensor], batch: int, rate: float, epochs: int, alone: bool
+) -> tuple[list[float], int]:
     """Losses on all samples, before training and after each epoch, and the steps that it took."""
+    x, y = data
     rank, world = (0, 1) if alone else (dist.get_rank(), dist.get_world_size())
     weights = torch.zeros_like(x[0], requires_grad=True)
 
@@ -64,8 +67,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4, help="passes over the 1152 samples")
     args = parser.parse_args()
     k, world = args.k, int(os.environ["WORLD_SIZE"])
-    if k < 1 or SAMPLES // BASE_BATCH % k or args.epochs < 2:
-        raise SystemExit("--k must be 1, 2, 3, 4, 6, 8, 12, 16, 24 or 48, and --epochs 2 or more.")
+    if k < 1 or SAMPLES // BASE_BATCH % k or args.epochs < 3:
+        raise SystemExit("--k must be 1, 2, 3, 4, 6, 8, 12, 16, 24 or 48, and --epochs 3 or more.")
     if k * BASE_BATCH % world:
         raise SystemExit(f"A global batch of {k * BASE_BATCH} does not split evenly: take 1, 2, 3, 4, 6 or 8 ranks.")
 
@@ -74,29 +77,49 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
-    x, y = make_data(device)
+    data = make_data(device)
 
-    # 1. The base: one process, small batch. Gradient descent on a quadratic loss is stable up to 2 / its curvature.
-    base, base_steps = train(x, y, BASE_BATCH, BASE_RATE, args.epochs, alone=True)
-    limit = 2 / torch.linalg.eigvalsh(2 * x.T @ x / SAMPLES).max().item()
+    # 1. The base: one process and small batches. On a quadratic loss gradient descent is stable up to 2 / curvature.
+    base, base_steps = train(data, BASE_BATCH, BASE_RATE, args.epochs, alone=True)
+    limit = 2 / torch.linalg.eigvalsh(2 * data[0].T @ data[0] / SAMPLES).max().item()
     for loss in base:
         print(f"loss (base): {loss:.4g}")
+    print(f"rate (base): {BASE_RATE}")
+    print(f"rate (largest stable): {limit:.3f}")
     print(f"steps (base): {base_steps}")
     print(f"global batch: {k * BASE_BATCH}")
     print(f"samples of each rank: {k * BASE_BATCH // world}")
-    print(f"largest stable rate: {limit:.3f}")
 
     # 2. The same epochs with k times the batch, shared out over the ranks.
-    early = min(args.epochs, 4)  # rules are compared here: much later all that are stable have arrived
-    for rule in RULES if args.rule == "all" else [args.rule]:
+    rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all are the same
+    for rule in rules:
         rate = BASE_RATE * RULES[rule](k)
-        losses, steps = train(x, y, k * BASE_BATCH, rate, args.epochs, alone=False)
-        single, _ = train(x, y, k * BASE_BATCH, rate, args.epochs, alone=True)
+        losses, steps = train(data, k * BASE_BATCH, rate, args.epochs, alone=False)
         for loss in losses:
             print(f"loss ({rule}): {loss:.4g}")
-        print(f"steps ({rule}): {steps}")
         print(f"rate ({rule}): {rate:.3f}")
-        print(f"outcome ({rule}): {'fine' if losses[-1] < losses[0] else 'DIVERGED'}")
+        print(f"steps ({rule}): {steps}")
+        diverged = not losses[-1] < losses[0]  # true for NaN as well
+        print(f"outcome ({rule}): {'DIVERGED' if diverged else f'{losses[-1] / base[-1]:.2f} of base'}")
 
-        assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), "X"
+        single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
+        assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (
+            "ranks that share a batch learn what one process learns from the whole of it"
+        )
         assert steps * k == base_steps, "k times the batch makes 1/k of the steps in the same epochs"
+
+        early = min(args.epochs, 4)  # much later, all rules that are stable have arrived
+        if rule == "same" and k > 1:
+            assert losses[early] > base[early], "at the same rate, fewer steps leave a higher loss"
+        if rule == "sqrt" and k > 1:
+            assert losses[early] > base[early], "times the square root is too little for plain SGD: the loss is higher"
+        if rule == "linear" and rate < 0.8 * limit:
+            assert math.isclose(losses[early], base[early], rel_tol=0.2), "the linear rule follows the base"
+        if rule == "linear" and rate > limit:
+            assert diverged, "beyond the largest stable rate the linear rule ends worse than it began"
+
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -210,7 +210,7 @@ def test_a_seed_decides_the_questions_and_their_shape():
 def test_what_was_answered_right_before_waits_for_the_rest():
     known = {q.key: 1 for q in many() if q.kind is not Kind.ORDER}
     chosen = choose(many(), 9, random.Random(3), known)
-    assert {q.kind for q in chosen} == {Kind.ORDER}
+    assert Counter(q.kind for q in chosen)[Kind.ORDER] >= 6
 
 
 def quiz(*questions):

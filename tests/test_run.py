@@ -59,7 +59,7 @@ def test_each_rank_says_what_it_holds_and_the_run_ends_well(script, ranks):
 
 
 def test_ranks_find_in_their_environment_what_torchrun_would_set(script):
-    names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR OMP_NUM_THREADS".split()
+    names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "OMP_NUM_THREADS"]
     events = run(
         script(f"print('env:', *[os.environ[name] for name in {names}])\nprint('argv:', sys.argv[1:])"),
         args=("--a", "b"),
@@ -222,6 +222,11 @@ def test_gloo_takes_the_place_of_nccl_on_cpu_and_says_so(script):
     events = run(script("print('backend:', dist.get_backend())", HEAD.replace('"gloo"', '"nccl"')))
     assert {event.value for event in of(events, Output)} == {"gloo"}
     assert {event.text for event in of(events, Note)} == {"The script asks for nccl; Gloo takes its place on CPU."}
+
+
+def test_annotations_of_the_script_are_its_own(script):
+    events = run(script("def f(x: int): pass\nprint('annotation:', f.__annotations__['x'] is int)"), ranks=1)
+    assert [event.value for event in of(events, Output)] == ["True"]
 
 
 def test_standard_streams_atexit_and_threads_end_as_python_ends_them(script):

@@ -61,7 +61,9 @@ def _prove(concepts: Sequence[Concept], path: Path | None) -> list[str]:
     for number, proven in enumerate(prove_all(questions), 1):
         _progress(f"proof {number} of {len(questions)}: {proven.question.key}")
         where = _place(proven.question.concept, proven.question.id, path)
-        problems += [f"{where}: the proof of {proven.question.id} fails: {complaint}" for complaint in proven.complaints]
+        problems += [
+            f"{where}: the proof of {proven.question.id} fails: {complaint}" for complaint in proven.complaints
+        ]
         slowest.append((proven.seconds, proven.question.key))
     _progress("")
     total = sum(seconds for seconds, _ in slowest)
@@ -79,14 +81,15 @@ def _place(concept: str, item: str, path: Path | None) -> str:
     """Return file, line and column of an item."""
     import re
 
+    from ddpquiz.curriculum.page import shown
     from ddpquiz.shipped import content_dir
 
     root = path or content_dir()
     file = root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
     text = file.read_text(encoding="utf-8")
-    found = re.search(rf"\bid: *[\"']?{re.escape(item)}\b", text)
+    found = re.search(rf"\bid: *[\"']?{re.escape(item)}(?![\w-])", text)
     before = text[: found.start()] if found else ""
-    return f"{file}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+    return f"{shown(file)}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
 def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:

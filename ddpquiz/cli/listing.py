@@ -24,7 +24,6 @@ def list_(
 ) -> None:
     """List the curriculum, or what one concept holds."""
     from ddpquiz.curriculum import catalog
-    from ddpquiz.terminal import layout, listing, style
 
     if path and concept is None:
         raise typer.BadParameter("name a concept: `ddpquiz list --path CONCEPT`")
@@ -33,10 +32,14 @@ def list_(
     if as_json:
         concepts = known.path(chosen.id) if chosen and path else [chosen] if chosen else known.concepts
         print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
-    elif chosen and path:
-        layout.show(style.console(), listing.way(known.path(chosen.id)))
+        return
+    from ddpquiz.terminal import layout, listing, style
+
+    if chosen and path:
+        page = listing.way(known.path(chosen.id))
     else:
-        layout.show(style.console(), listing.contents(chosen) if chosen else listing.curriculum(known))
+        page = listing.contents(chosen) if chosen else listing.curriculum(known)
+    layout.show(style.console(), page)
 
 
 def _as_json(known: Catalog, concepts: tuple[Concept, ...] | list[Concept]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def prove(
 
 
 def play(posed: Posed, console: Console) -> bool:
-    """Run the proof of a question that was posed, print what was observed, and return whether it agrees with the key."""
+    """Run the proof of a question that was posed, print what was observed; return whether it agrees with the key."""
     from ddpquiz.ranks.launch import server
     from ddpquiz.terminal.proof import show
 

@@ -68,6 +68,8 @@ def check_tracks(readings: Sequence[Reading], tracks: Page, around: Surroundings
     for reading in readings:
         if (first := files.setdefault(reading.id, reading)) is not reading:
             reading.page.complain_at(1, 1, f"the concept `{reading.id}` is taken by {first.page.name}")
+        elif reading.page.root is None:
+            continue  # it cannot be read, and that says enough
         elif reading.id not in track_of:
             reading.page.complain_at(1, 1, f"`{reading.id}` is not in tracks.yaml; name it there under its track")
         elif track_of[reading.id] != reading.track:

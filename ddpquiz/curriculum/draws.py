@@ -42,7 +42,7 @@ def read_variables(record: Record) -> tuple[Variable, ...]:
         if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN:
             given.complain(name, "choose another name: it must be a Python name that is not taken")
         for value, entry in zip(values, given.children(name), strict=False):
-            if value and (not _NUMBER.fullmatch(value) or math.isinf(float(value))):
+            if value and not _is_number(value):
                 given.page.complain(entry, f"`{name}`: expected a number, got `{value}`")
         if len(set(values)) < len(values):
             given.complain(name, "a value stands there twice")
@@ -53,6 +53,8 @@ def read_variables(record: Record) -> tuple[Variable, ...]:
 def check_numbers(record: Record, question: Question) -> None:
     """Complain about expressions and placeholders of a question that have no value, or not a good one."""
     known = {variable.name for variable in question.variables}
+    if not known:
+        return
     before = len(record.page.complaints)
     for node, expression in _expressions(record, question):
         _check_names(record, node, expression, known)
@@ -61,8 +63,13 @@ def check_numbers(record: Record, question: Question) -> None:
         seen |= _check_placeholders(record, name, node, text, known)
     for name in sorted(known - seen):
         record.complain("vars", f"`{name}` is in neither `ask` nor `code`, so nobody can know it")
-    if record.page.thorough and len(record.page.complaints) == before and known:
+    numbers = all(variable.values and all(map(_is_number, variable.values)) for variable in question.variables)
+    if record.page.thorough and len(record.page.complaints) == before and numbers and question.answer:
         _try_all(record, question)
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
 
 
 def _expressions(record: Record, question: Question) -> Iterator[tuple[Node, str]]:

@@ -67,14 +67,14 @@ class Mention(NamedTuple):
 class Page:
     """A content file that is being read. `root` is None when there is nothing to read; `complaints` says why."""
 
-    def __init__(self, name: str, data: bytes, *, thorough: bool = False) -> None:
+    def __init__(self, name: str, data: bytes | None, *, thorough: bool = False) -> None:
         self.name = name
         self.thorough = thorough
         self.text = ""
         self.root: yaml.Node | None = None
         self.complaints: list[Complaint] = []
         self.mentions: list[Mention] = []
-        if self._decode(data):
+        if data is not None and self._decode(data):
             self._compose()
 
     @classmethod
@@ -83,8 +83,7 @@ class Page:
         try:
             data = _bytes(path)
         except (OSError, ValueError) as problem:
-            page = cls(shown(path), b"-", thorough=thorough)
-            page.root = None
+            page = cls(shown(path), None, thorough=thorough)
             page.complain_at(1, 1, _why_not(problem))
             return page
         return cls(shown(path), data, thorough=thorough)
@@ -121,16 +120,17 @@ class Page:
         return not self.complaints
 
     def _complain_of_characters(self) -> None:
-        if "\0" in self.text:
-            self.complain_at(self.text.count("\n", 0, self.text.index("\0")) + 1, 1, "a NUL byte; this is no text file")
-            return
         for found in islice(_UNWANTED.finditer(self.text), _MOST_OF_A_KIND):
             at = found.start()
             line, column = self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
-            if found[0][0] == "\t":
-                self.complain_at(line, column, 'a tab; write spaces, or "\\t" in a quoted text')
-            else:
-                self.complain_at(line, column, f"a control character (U+{ord(found[0]):04X}); take it out")
+            match found[0][0]:
+                case "\0":
+                    self.complain_at(line, column, "a NUL byte; this is no text file")
+                    return
+                case "\t":
+                    self.complain_at(line, column, 'a tab; write spaces, or "\\t" in a quoted text')
+                case character:
+                    self.complain_at(line, column, f"a control character (U+{ord(character):04X}); take it out")
 
     def _compose(self) -> None:
         try:

@@ -83,10 +83,11 @@ def _read_demo_proof(record: Record, ranks: str) -> DemoProof:
     args = record.texts("args", optional=True, empty=True)
     record.close(("code", *_SHOWN), "a proof has either `code` or `demo`")
     page.mention("demo", demo, record.at("demo"))
-    page.mention("label", label, record.at("label"), demo)
     for argument in args:
         page.mention("argument", argument, record.at("args"), demo)
-    if label and not _LABEL.fullmatch(label):
+    if _LABEL.fullmatch(label):
+        page.mention("label", label, record.at("label"), demo)
+    elif label:
         record.complain("label", "a label has a-z, 0-9, blanks and _/()- and begins with a letter, 40 at most")
     return DemoProof(ranks, demo, label, args)
 
@@ -107,7 +108,7 @@ def judge(record: Record, question: Question) -> None:
     elif kind is Kind.OUTPUT and proof.code is not None:
         _blame(record, "code", "an `output` question is proven by its own `code`; leave this out")
     elif kind is not Kind.OUTPUT and proof.code is None:
-        record.complain("proof", f"{_a(kind)} question needs `code` or `demo` in it")
+        record.complain("proof", f"{a(kind)} question needs `code` or `demo` in it")
     else:
         _judge_code(record, question, proof)
 
@@ -119,7 +120,7 @@ def _judge_code(record: Record, question: Question, proof: CodeProof) -> None:
     if not marked and (extra := [name for name in _SHOWN if peek(node, name) is not node]):
         _blame(record, extra[0], _misplaced(question.kind))
     if OPTION in code and not (marked and code.count(OPTION) == 1):
-        why = "stands once, alone in its line" if chosen else f"does not go with {_a(question.kind)} question"
+        why = "stands once, alone in its line" if chosen else f"does not go with {a(question.kind)} question"
         _blame(record, "code", f"`{OPTION}` {why}")
     elif marked:
         _judge_option_line(record, question, proof)
@@ -187,7 +188,7 @@ def _judge_count(record: Record, question: Question, ranks: float) -> None:
     if question.proof and question.proof.shows:
         named |= set(question.proof.shows.by_rank or ())
     if max(named) >= ranks:
-        _blame(record, "ranks", f"rank {max(named)} is asked for, but there are ranks 0 to {int(ranks) - 1} only")
+        _blame(record, "ranks", f"rank {max(named)} is asked for, but the last rank is {int(ranks) - 1}")
 
 
 def _refuse_shows(record: Record, question: Question, why: str) -> None:
@@ -213,9 +214,10 @@ def _alike(one: Shows, other: Shows) -> bool:
 
 def _misplaced(kind: Kind) -> str:
     if kind in (Kind.NUMBER, Kind.OUTPUT):
-        return f"{_a(kind)} question is proven by its `answer`; leave this out"
+        return f"{a(kind)} question is proven by its `answer`; leave this out"
     return f"this goes with a line `{OPTION}` in the code; without one, `shows` says what is seen"
 
 
-def _a(kind: Kind) -> str:
+def a(kind: Kind) -> str:
+    """Return a kind with its article, as it stands in a sentence."""
     return f"an `{kind}`" if kind in (Kind.ORDER, Kind.OUTPUT) else f"a `{kind}`"

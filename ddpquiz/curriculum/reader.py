@@ -50,7 +50,7 @@ def read_concept(path: Path, *, thorough: bool = False) -> Reading:
     """
     page = Page.open(path, thorough=thorough)
     reading = concept_of(page, path.stem, path.absolute().parent.name)
-    if not _ID.fullmatch(path.stem):
+    if page.root and not _ID.fullmatch(path.stem):
         page.complain_at(1, 1, f"the file name `{path.stem}` may hold only a-z, 0-9 and -")
     return reading
 

@@ -104,6 +104,11 @@ class Record:
             self.complain(name, f"`{value}` is not one of {', '.join(known)}{did_you_mean(value, known)}")
             return fallback
 
+    def fits(self, name: str, choices: type[StrEnum]) -> bool:
+        """Return whether a value is missing or one of an enumeration, without complaining."""
+        node = self.at(name)
+        return name not in self or (isinstance(node, ScalarNode) and node.value.strip() in list(choices))
+
     def whole(self, name: str, least: int, most: int, *, optional: bool = False) -> int | None:
         """Return a whole number between two bounds."""
         value = self.text(name, optional=optional)
@@ -119,7 +124,7 @@ class Record:
         value = self.text(name, optional=True)
         if value not in ("", "true", "false"):
             self.complain(name, f"expected true or false, got `{value}`")
-        return value == "true"
+        return value not in ("", "false")
 
     def entries(self, name: str, *, optional: bool = False, empty: bool = False) -> list[Node]:
         """Return the nodes of a list; whether its key may be left out, and whether it may be empty."""
@@ -146,14 +151,15 @@ class Record:
     def close(self, elsewhere: Iterable[str] = (), reason: str = "") -> None:
         """Complain about keys that nobody asked for and about those that are missing.
 
-        A key that is found in `elsewhere` is known but out of place here, for this `reason`.
+        A key that is found in `elsewhere` is known but out of place here, for this `reason`; without one it may stay.
         """
         missing = [name for name, needed in self._asked.items() if needed and name not in self._fields]
         for name, (key, _) in self._fields.items():
             if name in self._asked:
                 continue
             if name in elsewhere:
-                self.page.complain(key, f"`{name}` does not belong here: {reason}")
+                if reason:
+                    self.page.complain(key, f"`{name}` does not belong here: {reason}")
                 continue
             self.page.complain(key, f"unknown key `{name}`{did_you_mean(name, self._asked)}")
             meant = difflib.get_close_matches(name, missing, 1)
@@ -191,4 +197,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _refuse_tag(page: Page, node: Node) -> None:
     if node.tag not in _TAGS:
-        page.complain(node, f"the tag `{node.tag}` is not allowed; quote a text that begins with !")
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        page.complain(node, f"the tag `{tag}` is not allowed; quote a text that begins with !")

@@ -20,7 +20,23 @@ if TYPE_CHECKING:
 _GAP = 5  # cards between a forgotten card and its return
 _STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
 _ALIKE_FROM = 3  # words that a card and a question must share to be about the same
-_COMMON = {"which", "every", "their", "there", "these", "those", "where", "while"}
+_COMMON = {
+    "does",
+    "each",
+    "every",
+    "from",
+    "have",
+    "many",
+    "than",
+    "that",
+    "their",
+    "then",
+    "they",
+    "this",
+    "what",
+    "when",
+}
+_COMMON |= {"which", "with", "after", "before", "must", "will"}
 
 
 class Act(Enum):
@@ -223,4 +239,4 @@ def _is_stuck(review: Review, reviews: Sequence[Review]) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    return {word for word in re.findall(r"[a-z]{5,}", text.lower()) if word not in _COMMON}
+    return {word.removesuffix("s") for word in re.findall(r"[a-z]{4,}", text.lower()) if word not in _COMMON}

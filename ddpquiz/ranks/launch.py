@@ -15,15 +15,17 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import claims
 from ddpquiz.ranks.device import Device, Machine
 from ddpquiz.ranks.events import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 # What a name in a script costs to import, once in the server instead of once in every rank.
 PRELOADS = {

@@ -95,7 +95,7 @@ class Lab:
         self.observe_demo = cache(self._observe_demo)
 
     def observe(self, posed: Posed, option: str | None = None) -> Observed:
-        """Run the proof of a question that was posed; `option` is the code that stands for the answer, if it has one."""
+        """Run the proof of a question that was posed; `option` is the code of an answer, where answers are code."""
         proof = posed.question.proof
         ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
 from functools import cache
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +20,9 @@ import torch.distributed as dist
 from ddpquiz.ranks.events import Ended, Issued, Note, Result
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType
+
     from ddpquiz.ranks.worker import Teller
 
 FEW = 16  # the values of tensors with up to this many elements are kept
@@ -29,7 +30,8 @@ NAMES = {
     "allreduce_": "all_reduce", "allgather_": "all_gather", "alltoall_": "all_to_all", "recv_any_source_": "recv",
     "alltoall_base_": "all_to_all_single", "_allgather_base_": "all_gather_into_tensor",
     "_reduce_scatter_base_": "reduce_scatter_tensor", "allreduce_coalesced_": "all_reduce_coalesced",
-    "allgather_coalesced_": "all_gather_coalesced", "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
+    "allgather_coalesced_": "all_gather_coalesced",
+    "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
 }  # fmt: skip
 INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input")
 OUTPUTS = ("output_tensors", "output_tensor", "output_lists", "outputs", "output", "tensors")
@@ -181,7 +183,7 @@ def _values(tensors: list[torch.Tensor]) -> tuple[str, ...]:
 
 
 def standing(script: str = "") -> tuple[str, int]:
-    """Return the file and line where the caller's program stands: in the script, or else in the first file of nobody's."""
+    """Return the file and line where the program stands: in the script, or else in the nearest file of nobody's."""
     frame = sys._getframe(1)
     outside = ("", 0)
     while frame is not None:

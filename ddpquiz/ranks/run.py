@@ -1,12 +1,11 @@
-"""One run, followed from its first event to its last process: what the ranks say, whether they hang, who failed first."""
+"""One run, from its first event to its last process: what the ranks say, whether they hang, who failed first."""
 
 from __future__ import annotations
 
 import ast
 import re
 import signal
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import claims, device
@@ -29,12 +28,17 @@ from ddpquiz.ranks.events import (
 )
 from ddpquiz.ranks.launch import Processes, Request, server
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
 MOST_RANKS = 64
 # What a rank raises because another one is gone: never the cause.
 CONSEQUENCE = re.compile(
     r"Connection (closed|reset|was likely closed)|Broken pipe|Timed out waiting|timeout caused pair closure|"
-    r"wait timeout after|Socket Timeout|Connection refused|failed to pass monitoredBarrier|recvValue failed|sendBytes failed"
+    r"wait timeout after|Socket Timeout|Connection refused|failed to pass monitoredBarrier|recvValue failed|"
+    r"sendBytes failed"
 )
 
 
@@ -135,7 +139,7 @@ class Run:
                     self._failed_at = self._failed_at or self._moved
 
     def _watch(self) -> list[Event]:
-        """End the run some time after a failure, or when nothing moves; tell of a hang once every rank said where it is."""
+        """End the run soon after a failure, or when nothing moves; tell of a hang once every rank said where it is."""
         now = self._processes.now()
         if self._stopped or self._processes.over:
             return []

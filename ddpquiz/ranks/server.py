@@ -1,11 +1,11 @@
 """The process that has imported torch: it forks the ranks of a run in milliseconds, watches over them and ends them.
 
 `python -m ddpquiz.ranks.server FD` talks over a socketpair, one JSON object a line. The launcher sends requests: `ask`
-(what machine is this), `preload` (modules to import while nothing happens), `run` (the pipes of the ranks have come before
-it), `signal` and `stop`. The server answers with `machine`, `started`, `exit` and `stopped`.
+(what machine is this), `preload` (modules to import while nothing happens), `run` (the ranks' pipes came before it),
+`signal` and `stop`. The server answers with `machine`, `started`, `exit` and `stopped`.
 
-It has a single thread, never computes and never initialises CUDA, so what it forks is as good as a new process. When the
-socket closes, whatever the reason, every process that it started is killed and it ends.
+It has a single thread, never computes and never initialises CUDA, so what it forks is as good as new. When the socket
+closes, whatever the reason, every process that it started is killed and it ends.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ def fork(work: Any, close: list[int]) -> int:
         for fd in close:
             os.close(fd)
         work()
-    except BaseException:  # a fault of ours: it must show, and the child must never return into the server's loop
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    except BaseException:  # noqa: BLE001  # a fault of ours: it must show, and the child must never return into the server's loop
+        sys.excepthook(*sys.exc_info())
     os._exit(70)
 
 

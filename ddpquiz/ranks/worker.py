@@ -15,10 +15,9 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -26,6 +25,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.ranks import claims, recorder
 from ddpquiz.ranks.events import Claimed, ClaimText, Event, Joining, Note, Raised, Started, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _KEEP: list[object] = []  # what must outlive the script
 
@@ -80,9 +82,10 @@ def run(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoRetu
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return what torchrun would set, and what keeps all traffic on this machine."""
     loopback = "lo0" if sys.platform == "darwin" else "lo"
+    r, n = str(rank), str(ranks)
     return {
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "ROLE_RANK": str(rank), "ROLE_NAME": "default",
-        "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "GROUP_WORLD_SIZE": "1", "ROLE_WORLD_SIZE": str(ranks),
+        "RANK": r, "LOCAL_RANK": r, "ROLE_RANK": r, "GROUP_RANK": "0", "ROLE_NAME": "default",
+        "WORLD_SIZE": n, "LOCAL_WORLD_SIZE": n, "ROLE_WORLD_SIZE": n, "GROUP_WORLD_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": "none",
         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
@@ -92,7 +95,7 @@ def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
 
 def meet_on_loopback(store_port: int) -> None:
     """Let every rendezvous of the script use our store, whatever address it names: torch's own listen everywhere."""
-    rendezvous = importlib.import_module("torch.distributed.rendezvous")  # the package's attribute is a function
+    rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the package's attribute is a function
     calls = itertools.count()
 
     def store(*_: Any, **kwargs: Any) -> dist.Store:
@@ -132,7 +135,7 @@ def keep_models() -> None:
         _KEEP.append(self)
         original(self, *args, **kwargs)
 
-    DistributedDataParallel.__init__ = init  # type: ignore[method-assign]
+    DistributedDataParallel.__init__ = init
 
 
 def run_script(request: dict[str, Any], teller: Teller) -> int:
@@ -146,7 +149,7 @@ def run_script(request: dict[str, Any], teller: Teller) -> int:
     sys.path[0] = str(Path(path).parent)
     try:
         tree = claims.reporting(ast.parse(Path(path).read_bytes(), path))
-        exec(compile(tree, path, "exec"), main.__dict__)  # noqa: S102  # running the script is what a rank is for
+        exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
     except SystemExit as end:
         return status_of(end, teller)
     except BaseException as error:  # noqa: BLE001  # whatever the script did, the launcher shall know

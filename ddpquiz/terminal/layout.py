@@ -26,7 +26,7 @@ def show(console: Console, page: RenderableType) -> None:
 
 def section(title: str, *body: RenderableType) -> list[RenderableType]:
     """Put a title above parts, and set them in a little."""
-    return [Text(), Text(title, style="bold accent"), *(indented(part) for part in body)]
+    return [Text(), Text(title, style="title"), *(indented(part) for part in body)]
 
 
 def indented(part: RenderableType, by: int = 2) -> Padding:

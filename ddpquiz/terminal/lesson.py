@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Level
 from ddpquiz.terminal.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.style import code, plain, prose
 
@@ -81,10 +82,10 @@ def _demo(link: DemoLink) -> Group:
 
 
 def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept]) -> Table:
-    levels = Counter(question.level.value for question in concept.questions)
-    counts = ", ".join(f"{count} {level}" for level, count in levels.items())
+    levels = Counter(question.level for question in concept.questions)
+    counts = ", ".join(f"{levels[level]} {level}" for level in Level if levels[level])
     rows = [
-        (f"ddpquiz study {concept.id}", f"{len(concept.cards)} cards to recall"),
+        (f"ddpquiz study {concept.id}", f"{len(concept.cards)} card{'' if len(concept.cards) == 1 else 's'} to recall"),
         (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}"),
         *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),
         *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Concept, Item
 
 
+_DRAWN = re.compile(r"\{(\w+)\}")
 _HEAD = ("concept", "", "cards", "questions", "demos")
 
 
 def curriculum(catalog: Catalog) -> Group:
     """Draw the concepts of each track, in the order in which they are learned, with what each one holds."""
-    widths = [
-        max((len(text) for text in texts), default=0) for texts in zip(*map(_named, catalog.concepts), strict=True)
-    ]
-    parts: list[RenderableType] = [_rows(widths, [[Text(word, style="quiet") for word in _HEAD]])]
+    names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
+    widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
+    parts: list[RenderableType] = [indented(_rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
     for track in catalog.tracks:
         concepts = [concept for concept in catalog.concepts if concept.track == track.id]
         rows = [[*_named(concept), *(Text(f"{count}") for count in _counts(concept))] for concept in concepts]
@@ -53,13 +54,13 @@ def demos(scripts: Sequence[tuple[str, str, Sequence[str]]]) -> Group:
     return Group(*parts, Text(), Text("ddpquiz demo NAME", style="code"))
 
 
-def way(concepts: Sequence[Concept]) -> RenderableType:
+def way(concepts: Sequence[Concept]) -> Group:
     """Draw the concepts on the way to the last of them, in order."""
     rows = [
         (Text(f"{number}.", style="quiet", justify="right"), Text(concept.id, style="code"), prose(concept.idea))
         for number, concept in enumerate(concepts, 1)
     ]
-    return columns(rows)
+    return Group(columns(rows))
 
 
 def contents(concept: Concept) -> Group:
@@ -85,8 +86,8 @@ def found(hits: Sequence[Hit], words: str) -> Group:
 
 
 def one_line(text: str) -> Text:
-    """Show as much of a text as fits in a line."""
-    shown = prose(" ".join(text.split()))
+    """Show as much of a text as fits in a line; `{n}`, which stands for a value that is drawn, becomes n."""
+    shown = prose(_DRAWN.sub(r"\1", " ".join(text.split())))
     shown.no_wrap, shown.overflow = True, "ellipsis"
     return shown
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
-from rich.markdown import CodeBlock, Heading, Markdown
+from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.padding import Padding
 from rich.syntax import ANSISyntaxTheme, Syntax
+from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.terminal.style import THEME, plain
@@ -49,6 +50,16 @@ class _Code(CodeBlock):
         yield Padding(code_block(str(self.text), self.lexer_name), (0, 0, 0, _INDENT))
 
 
+class _Table(TableElement):
+    """A table without empty lines above and below."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                table.show_edge = False
+                yield table
+
+
 class _Page(Markdown):
     """Markdown that shows every address, and takes what looks like HTML as the text that it is."""
 
@@ -57,6 +68,7 @@ class _Page(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
+        "table_open": _Table,
     }
 
     def __init__(self, text: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
-NARROWEST = 12  # a rank's column; with less, the ranks go below each other in groups
+NARROWEST = 10  # a rank's column; with less, the ranks go below each other in groups
 TAIL = 12  # lines without a label that a live frame shows
 
 
@@ -34,7 +34,7 @@ def frame(seen: Seen, width: int, *, live: bool) -> RenderableType:
     parts += [
         _line(line) for line in lines if not (line.stream == "stderr" and line.rank != failed and failed is not None)
     ]
-    parts += [Text(), *(_claim(*verdict, seen.ranks) for verdict in seen.verdicts())]
+    parts += [Text(), *_claims(seen)]
     if seen.end:
         parts += [Text(), *failure(seen), summary(seen)]
     return Group(*parts)
@@ -109,8 +109,21 @@ def sparkline(numbers: list[float], width: int) -> str:
     return "".join(BARS[int((n - low) / span * 7.999)] if abs(n) < float("inf") else "!" for n in numbers)
 
 
+def _matters(line: Output, seen: Seen) -> bool:
+    """Leave out what other ranks complain about when one has failed, and what its own last line says again."""
+    if line.stream == "stdout" or seen.end is None or seen.end.rank is None:
+        return True
+    return line.rank == seen.end.rank and line.text != seen.end.why
+
+
 def _line(line: Output) -> Text:
     return Text.assemble((f"rank {line.rank}  ", "quiet"), plain(line.text))
+
+
+def _claims(seen: Seen) -> list[Text]:
+    """Return a line for each claim; after a failure those that were never reached say nothing."""
+    failed = seen.end is not None and not seen.end.ok
+    return [_claim(*each, seen.ranks) for each in seen.verdicts() if not (failed and each[1] == "not reached")]
 
 
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> Text:
@@ -148,7 +161,7 @@ def _absence(rank: Standing, seen: Seen) -> str:
     exited = seen.exited.get(rank.rank)
     if exited and seen.hung and exited.time < seen.hung.time:
         return f"nothing: it has ended with status {exited.status}"
-    return "nothing" if rank.stack else "does not answer"
+    return "not communicating" if rank.stack else "does not answer"
 
 
 def summary(seen: Seen) -> Text:
@@ -157,6 +170,8 @@ def summary(seen: Seen) -> Text:
     if end is None:
         return Text()
     claims = f" · {end.proven} of {end.claims} claims proven" if end.claims else ""
+    if end.ok and end.proven < end.claims:
+        claims += f", {end.claims - end.proven} not reached with these arguments"
     seconds = f"{end.time:.2f} s"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {seconds}{claims}")
@@ -177,11 +192,11 @@ def say(event: Event, seen: Seen, console: Console) -> None:
         case Hung() | End():
             if isinstance(event, Hung):
                 return
-            for verdict in seen.verdicts():
-                console.print(_claim(*verdict, seen.ranks), soft_wrap=True)
+            for claim in _claims(seen):
+                console.print(claim, soft_wrap=True)
             for part in failure(seen):
                 console.print(part, soft_wrap=True)
             for line in seen.lines:
-                if line.stream == "stderr" and line.rank == event.rank:
+                if line.stream == "stderr" and _matters(line, seen):
                     console.print(_line(line), soft_wrap=True)
             console.print(summary(seen), soft_wrap=True)

@@ -18,7 +18,8 @@ THEME = Theme(
         "good": "color(28)",  # green
         "bad": "color(160)",  # red
         "warn": "color(130)",  # amber
-        "accent": "color(32)",  # blue: titles, and what is asked of the learner
+        "accent": "color(32)",  # blue
+        "title": "bold color(32)",  # of a section
         "code": "color(30)",  # teal
         "quiet": "color(243)",  # grey: what can be skipped
         "key": "bold",  # a key to press

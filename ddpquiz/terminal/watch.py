@@ -38,6 +38,7 @@ def live(run: Run, console: Console) -> Seen:
     screen = Screen(console)
     seen = Seen()
     with Keys(away=screen.suspended) as keys:
+        keys.drop(keep=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         _follow(run, seen, PATIENCE, keys)
         if not run.over:
             with screen:

@@ -1,0 +1,117 @@
+"""How long until something is on screen, as ratios to what cannot be faster.
+
+    python benchmarks/startup.py [--rounds 7]
+
+Every round runs each command once, so that all of them meet the same noise; the ratios are medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pexpect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+HOME = tempfile.mkdtemp(prefix="ddpquiz-bench-")
+ENV = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENV |= {"DDPQUIZ_HOME": HOME, "TERM": "xterm-256color"}
+
+
+def command(*words: str) -> Callable[[], float]:
+    """Return a function that runs a whole command and returns its seconds."""
+
+    def timed() -> float:
+        began = time.perf_counter()
+        subprocess.run(words, cwd=ROOT, env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return time.perf_counter() - began
+
+    return timed
+
+
+def python(code: str) -> Callable[[], float]:
+    """Return a function that times `python -c code`."""
+    return command(sys.executable, "-c", code)
+
+
+def first_card() -> float:
+    """Return the seconds from the start of `ddpquiz study` to its first card, in a pseudo-terminal."""
+    began = time.perf_counter()
+    child = pexpect.spawn(str(BIN / "ddpquiz"), ["study"], env=ENV, cwd=str(ROOT), dimensions=(24, 80), timeout=30)
+    child.expect_exact("Card 1")
+    seconds = time.perf_counter() - began
+    child.send("q")
+    child.close(force=True)
+    return seconds
+
+
+def demo_from_card() -> float:
+    """Return the seconds from `d`, on a card that has been on screen for 5 s, to the first event of its demo."""
+    child = pexpect.spawn(str(BIN / "ddpquiz"), ["study"], env=ENV, cwd=str(ROOT), dimensions=(24, 80), timeout=30)
+    child.expect_exact("Card 1")
+    time.sleep(5)
+    began = time.perf_counter()
+    child.send("d")
+    child.expect_exact(" on CPU over ")  # the first event names the ranks and their backend
+    seconds = time.perf_counter() - began
+    child.close(force=True)
+    return seconds
+
+
+CASES: dict[str, Callable[[], float]] = {
+    "python -c pass": python("pass"),
+    "ddpquiz --version": command(str(BIN / "ddpquiz"), "--version"),
+    "python -c 'import typer, rich.console'": python("import typer, rich.console"),
+    "ddpquiz study, first card": first_card,
+    "python -c 'import torch'": python("import torch"),
+    "ddpquiz demo allreduce --nproc 4 --plain": command(
+        str(BIN / "ddpquiz"), "demo", "allreduce", "--nproc", "4", "--plain"
+    ),
+    "torchrun --nproc-per-node 4 demos/allreduce.py": command(
+        str(BIN / "torchrun"), "--nproc-per-node", "4", "demos/allreduce.py"
+    ),
+    "d on a card: first event": demo_from_card,
+}
+RATIOS = [
+    ("ddpquiz --version", "python -c pass", "at most 2.5"),
+    ("ddpquiz study, first card", "python -c 'import typer, rich.console'", "at most 2.2"),
+    ("ddpquiz demo allreduce --nproc 4 --plain", "python -c 'import torch'", "at most 1.1"),
+    ("torchrun --nproc-per-node 4 demos/allreduce.py", "ddpquiz demo allreduce --nproc 4 --plain", "at least 3.5"),
+]
+
+
+def main() -> None:
+    """Run the rounds and print two tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=7)
+    rounds = parser.parse_args().rounds
+    seconds: dict[str, list[float]] = {name: [] for name in CASES}
+    for number in range(rounds + 1):
+        for name, run in CASES.items():
+            took = run()
+            if number:  # the first round warms the caches
+                seconds[name].append(took)
+    print(f"{'seconds':50} {'median':>8} {'min':>8} {'max':>8}")
+    for name, all_of in seconds.items():
+        print(f"{name:50} {statistics.median(all_of):8.3f} {min(all_of):8.3f} {max(all_of):8.3f}")
+    print(f"\n{'ratio':60} {'median':>8}  wanted")
+    for slow, fast, wanted in RATIOS:
+        ratios = [one / other for one, other in zip(seconds[slow], seconds[fast], strict=True)]
+        print(f"{slow[:30]} / {fast[:27]:29} {statistics.median(ratios):8.2f}  {wanted}")
+    card = statistics.median(seconds["d on a card: first event"])
+    print(f"{'d on a card: first event, seconds':60} {card:8.2f}  at most 0.4")
+
+
+if __name__ == "__main__":
+    main()

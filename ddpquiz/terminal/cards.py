@@ -1,0 +1,108 @@
+"""Cards on the screen: a card with its buttons, and what a sitting with cards came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.learning.schedule import Grade
+from ddpquiz.terminal.layout import Barred
+from ddpquiz.terminal.sitting import header
+from ddpquiz.terminal.style import plain, prose
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+
+    from rich.console import RenderableType
+
+    from ddpquiz.learning.study import Deal, Review, Sitting, Summary
+
+NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
+
+WELCOME = (
+    "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
+    "A card comes back just before you would forget it, and `d` runs what it is about on real ranks. "
+    "Every grade is kept at once, so you can quit whenever you like."
+)
+
+
+def where(sitting: Sitting) -> Text:
+    """Draw the header of the card on screen."""
+    card = sitting.queue[0]
+    again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
+    return header(f"Card {sitting.place}/{len(sitting.deal.cards)}", again, card.concept)
+
+
+def front(sitting: Sitting) -> Text:
+    """Draw the question of the card on screen."""
+    return prose(sitting.queue[0].front, "bold")
+
+
+def back(sitting: Sitting) -> RenderableType:
+    """Draw the answer of the card on screen."""
+    return Barred(prose(sitting.queue[0].back))
+
+
+def buttons(days: Mapping[Grade, int]) -> Text:
+    """Draw the grades, each with when the card would come back."""
+    line = Text()
+    for number, (grade, until) in enumerate(days.items(), 1):
+        line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]} ")
+        line.append(interval(until), style="quiet")
+    return line
+
+
+def graded(review: Review) -> str:
+    """Say when the card just graded comes back."""
+    if review.grade.should_come_back:
+        return "comes again in this sitting · u undo"
+    return f"see again in {interval(review.days)} · u undo"
+
+
+def interval(days: int) -> str:
+    """Write a number of days as short as it can be read."""
+    if days == 0:
+        return "now"
+    if days < 31:
+        return f"{days} d"
+    return f"{days / 30.4:.0f} mo" if days < 365 else f"{days / 365:.1f} y"
+
+
+def summary(came_to: Summary, dealt: Deal, soon: Sequence[int], weakest: tuple[str, str] | None) -> Group:
+    """Draw what a sitting came to; `weakest` is a concept's id and title, `soon` how many cards are due each day."""
+    lines: list[RenderableType] = [Text(_count(came_to), style="head"), Text()]
+    if came_to.known:
+        share = came_to.recalled / came_to.known
+        lines.append(Text(f"Recalled at first sight: {came_to.recalled} of {came_to.known} ({share:.0%})."))
+    if came_to.pace:
+        lines.append(Text(f"Pace: {seconds(came_to.pace)} a card."))
+    if dealt.due_held or dealt.new_held:
+        lines.append(Text(f"Held back by a limit: {dealt.due_held} due, {dealt.new_held} new."))
+    lines.append(Text(forecast(soon)))
+    if weakest:
+        name, title = weakest
+        lines.append(Text.assemble(f"Weakest: {plain(title)}. ", (f"ddpquiz learn {plain(name)}", "code")))
+    return Group(*lines)
+
+
+def forecast(soon: Sequence[int]) -> str:
+    """Say how many cards come due in the next days."""
+    if not any(soon):
+        return "Nothing comes due in the next seven days."
+    return f"Due in the next seven days: {sum(soon)} ({soon[0]} tomorrow, then {' '.join(map(str, soon[1:]))})."
+
+
+def seconds(took: timedelta) -> str:
+    """Write a duration in seconds or minutes."""
+    whole = round(took.total_seconds())
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
+
+
+def _count(came_to: Summary) -> str:
+    if not came_to.cards:
+        return "No card was graded."
+    cards = "1 card" if came_to.cards == 1 else f"{came_to.cards} cards"
+    return f"Done: {cards}, {came_to.new} of them new." if came_to.new else f"Done: {cards}."

@@ -1,0 +1,245 @@
+"""What study and quiz share at the keyboard: the loop of a sitting, the line of keys, and leaving for a demo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.errors import UserError
+from ddpquiz.terminal.style import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from rich.console import Console, RenderableType
+
+    from ddpquiz.curriculum.concept import Concept, DemoLink, Source
+    from ddpquiz.curriculum.pose import Posed
+    from ddpquiz.learning.progress import Progress, Receipt
+
+LEAVING = ("ctrl+d", "eof")
+
+
+@dataclass(frozen=True, slots=True)
+class Hotkey:
+    """A key that works now: its name, what it does in a word or two, and in a sentence."""
+
+    key: str
+    does: str
+    more: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.does}"
+
+
+HELP = Hotkey("?", "help", "the keys that work now")
+FLAG = Hotkey("f", "flag", "note that something is wrong with this item; again takes it back")
+DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
+PROOF = Hotkey("p", "proof", "run the proof on real ranks, and come back here")
+SOURCE = Hotkey("v", "source", "where this was read")
+QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
+
+
+class Actions(Protocol):
+    """What a sitting can start; each leaves the terminal usable and may raise UserError."""
+
+    def warm(self) -> None:
+        """Get ready for demos while the learner reads."""
+
+    def demo(self, link: DemoLink) -> object:
+        """Run a demo, and return when the learner has seen it."""
+
+    def prove(self, posed: Posed) -> object:
+        """Run the proof of a question, and print what was observed."""
+
+
+@dataclass
+class Desk:
+    """What lies around a sitting: the log, the concepts, what can be run, and the clock."""
+
+    progress: Progress
+    concepts: Mapping[str, Concept]
+    sources: Mapping[str, Source]
+    actions: Actions
+    clock: Callable[[], datetime]
+
+
+class Seat:
+    """A learner at a desk. A sitting draws itself as `body` and `keys`, and takes a key in `press`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.note = ""  # said once, about the last key
+        self.helping = False
+        self.left = False
+        self.receipts: list[Receipt] = []  # of what undo can take back, in order
+        self._flags: dict[str, Receipt] = {}
+        self._away: Callable[[], AbstractContextManager[None]] | None = None
+
+    @property
+    def scene(self) -> Hashable:
+        """What is asked now: when it changes, keys typed before it was painted do not count."""
+        raise NotImplementedError
+
+    def body(self) -> RenderableType:
+        """Draw what is asked now."""
+        raise NotImplementedError
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw lines that stay above the line of keys."""
+        return []
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now, the most needed first."""
+        raise NotImplementedError
+
+    def all_keys(self) -> list[Hotkey]:
+        """Return the keys that work now, with those that stand above the line of keys."""
+        return self.keys()
+
+    def press(self, key: str) -> None:
+        """Take a key."""
+        raise NotImplementedError
+
+    def shown(self) -> RenderableType:
+        """Draw the body, or what the keys do when that was asked for."""
+        return help_page(self.all_keys()) if self.helping else self.body()
+
+    def foot(self, width: int) -> RenderableType:
+        """Draw what stays at the bottom."""
+        if self.helping:
+            return key_line([Hotkey("any key", "goes back")], width)
+        return Group(*self.above_keys(), key_line(self.keys(), width))
+
+    def take(self, key: str) -> None:
+        """Take a key, whatever is on screen."""
+        if self.helping:
+            self.helping = False
+            return
+        self.note = ""
+        if key == HELP.key:
+            self.helping = True
+        else:
+            self.press(key)
+
+    def demo_of(self, concept: str | None) -> DemoLink | None:
+        """Return the demo that `d` runs for a concept."""
+        found = self.desk.concepts.get(concept or "")
+        return found.demos[0] if found and found.demos else None
+
+    def run_demo(self, concept: str | None) -> None:
+        """Run the demo of a concept, and come back."""
+        link = self.demo_of(concept)
+        if link:
+            self._leave(lambda: self.desk.actions.demo(link))
+        else:
+            self.note = "This concept has no demo."
+
+    def run_proof(self, posed: Posed) -> None:
+        """Run a proof, let the learner read what it showed, and come back."""
+
+        def prove() -> None:
+            self.desk.actions.prove(posed)
+            if self._away:
+                input("\nenter goes back ")
+
+        self._leave(prove)
+
+    def flag(self, item: str) -> None:
+        """Note that something is wrong with an item, or take that back."""
+        now = self.desk.clock()
+        if receipt := self._flags.pop(item, None):
+            self.desk.progress.undo(receipt, now)
+            self.note = "the flag is taken back"
+        else:
+            self._flags[item] = self.desk.progress.flag(item, "", now)
+            self.note = "flagged as wrong or unclear · f takes it back"
+
+    def tell_source(self, key: str) -> None:
+        """Say where something was read."""
+        source = self.desk.sources.get(key)
+        parts = (source.title, source.authors, source.year, source.address) if source else (key,)
+        self.note = " · ".join(part for part in parts if part)
+
+    def sit(self, console: Console) -> None:
+        """Let the learner work on the whole screen until they leave; ctrl+c raises KeyboardInterrupt."""
+        from ddpquiz.terminal.keys import Keys
+        from ddpquiz.terminal.screen import Screen
+
+        scene: Hashable = None
+        with Screen(console) as screen, Keys(away=screen.suspended) as keys:
+            self._away = keys.suspended
+            while not self.left:
+                new = (self.scene, self.helping)
+                if new != scene:
+                    screen.to_top()
+                screen.paint(self.shown(), self.foot(console.width))
+                if scene is None:
+                    self.desk.actions.warm()
+                elif new != scene:
+                    keys.drop()
+                scene = new
+                key = keys.get() or ""
+                if key == "ctrl+c":
+                    raise KeyboardInterrupt
+                if not screen.scroll(key) and key != "resize":
+                    self.take("q" if key in LEAVING else key)
+        self._away = None
+
+    def _leave(self, run: Callable[[], object]) -> None:
+        """Run something that has the terminal to itself; what goes wrong there is told, and the sitting goes on."""
+        try:
+            if self._away is None:
+                run()
+            else:
+                with self._away():
+                    run()
+        except UserError as error:
+            self.note = str(error)
+        except (KeyboardInterrupt, EOFError):
+            self.note = "stopped"
+        except SystemExit as end:
+            if isinstance(end.code, int) and end.code > 128:  # we were told to end
+                raise
+            self.note = "it did not end well"
+
+
+def key_line(keys: Iterable[Hotkey], width: int) -> Text:
+    """Draw one line that names keys, as many as fit; help and quit always do."""
+    keys = list(keys)
+    last = [key for key in keys if key in (HELP, QUIT)]
+    kept = [key for key in keys if key not in last]
+    while kept and sum(len(f"{key} · ") for key in [*kept, *last]) - 3 > width:
+        kept.pop()
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for key in [*kept, *last]:
+        if line:
+            line.append(" · ", style="quiet")
+        line.append(key.key, style="key").append(f" {key.does}")
+    return line
+
+
+def help_page(keys: Iterable[Hotkey]) -> RenderableType:
+    """Draw what each key does, in sentences."""
+    from ddpquiz.terminal.layout import columns
+
+    return Group(
+        Text("Keys that work here", style="head"),
+        Text(),
+        columns((Text(key.key, style="key"), Text(key.more or key.does)) for key in keys),
+    )
+
+
+def header(*parts: str) -> Text:
+    """Draw where the learner is in a sitting."""
+    return Text(plain(" · ".join(part for part in parts if part)), style="accent")
+
+
+def told(note: str) -> list[RenderableType]:
+    """Draw what is said about the last key, if anything."""
+    return [Text(plain(note), style="warn")] if note else []

@@ -1,0 +1,180 @@
+"""A sitting with cards at the keyboard: keys or lines go in, cards come out, and each grade is kept at once."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.curriculum.pose import pose
+from ddpquiz.learning import study
+from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.learning.study import Act, proof_near
+from ddpquiz.terminal import cards
+from ddpquiz.terminal.sitting import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Desk, Hotkey, Seat, told
+from ddpquiz.terminal.style import prose
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from rich.console import Console, RenderableType
+
+    from ddpquiz.curriculum.concept import Question
+
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+UNDO = Hotkey("u", "undo", "take the last grade or skip back, more than once if you like")
+SKIP = Hotkey("s", "skip", "not in this sitting")
+GRADES = {
+    Grade.AGAIN: "you did not know it; it comes again in this sitting",
+    Grade.HARD: "you knew it, with trouble",
+    Grade.GOOD: "you knew it",
+    Grade.EASY: "you knew it without thinking",
+}
+
+
+class Studying(Seat):
+    """One sitting with cards."""
+
+    def __init__(
+        self, desk: Desk, sitting: study.Sitting, *, weakest: str | None = None, welcome: bool = False
+    ) -> None:
+        super().__init__(desk)
+        self.sitting = sitting
+        self._weakest = weakest  # known before this sitting
+        self._welcome = welcome
+
+    @property
+    def scene(self) -> Hashable:
+        """The card and its side."""
+        return len(self.sitting.reviews), self.sitting.queue, self.sitting.shown, self.sitting.stopped
+
+    def body(self) -> RenderableType:
+        """Draw the card, or what the sitting came to."""
+        if self.sitting.card is None:
+            return Group(self.summary(), Text(), *told(self.note))
+        parts: list[RenderableType] = []
+        if self._welcome and not self.sitting.reviews:
+            parts += [prose(cards.WELCOME, "quiet"), Text()]
+        parts += [cards.where(self.sitting), Text(self._about_last(), style="quiet"), Text()]
+        parts += [cards.front(self.sitting), Text()]
+        if self.sitting.shown:
+            parts += [cards.back(self.sitting), Text()]
+        return Group(*parts, *told(self.note))
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw the buttons once the back is seen."""
+        if self.sitting.card is None or not self.sitting.shown:
+            return []
+        return [cards.buttons(self.sitting.preview(study_day(self.desk.clock())))]
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now."""
+        undo = [UNDO] if self.sitting.previous else []
+        demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
+        if (card := self.sitting.card) is None:
+            return [Hotkey("enter", "leave"), *undo, *demo, HELP]
+        turn = [GOOD, *self._grade_keys()] if self.sitting.shown else [SHOW]
+        proof = [PROOF] if self.sitting.shown and self._proof() else []
+        source = [SOURCE] if card.source and self.sitting.shown else []
+        return [*turn, *undo, SKIP, *demo, *proof, *source, FLAG, HELP, QUIT]
+
+    def press(self, key: str) -> None:
+        """Take a key."""
+        card = self.sitting.card
+        match key:
+            case "u":
+                self._do(Act.UNDO)
+            case "d":
+                self.run_demo(self._concept_to_run())
+                self._do(Act.BACK)
+            case "enter" | "space" | "q" | "escape" if card is None:
+                self.left = True
+            case _ if card is None:
+                pass
+            case "space" | "enter":
+                self._do(Grade.GOOD if self.sitting.shown else Act.SHOW)
+            case "1" | "2" | "3" | "4" if int(key) <= len(self.sitting.buttons):
+                self._do(self.sitting.buttons[int(key) - 1])
+            case "s":
+                self._do(Act.SKIP)
+            case "p" if question := self._proof():
+                self.run_proof(pose(question, random.Random(0)))  # noqa: S311
+                self._do(Act.BACK)
+            case "v" if self.sitting.shown:
+                self.tell_source(card.source)
+            case "f":
+                self.flag(card.key)
+            case "q":
+                self._do(Act.STOP)
+
+    def summary(self) -> RenderableType:
+        """Draw what the sitting came to."""
+        came_to = study.sum_up(self.sitting)
+        soon = study.due_soon(self.sitting.memories, study_day(self.desk.clock()))
+        weakest = self.desk.concepts.get(came_to.wanting or self._weakest or "")
+        return cards.summary(came_to, self.sitting.deal, soon, (weakest.id, weakest.title) if weakest else None)
+
+    def read(self, console: Console, lines: Iterable[str]) -> None:
+        """Take one command a line, for pipes and terminals that cannot be painted: empty turns the card."""
+        commands = iter(lines)
+        scene: Hashable = None
+        while self.sitting.card:
+            if self.scene != scene:
+                console.print(self._spoken())
+            scene = self.scene
+            line = next(commands, None)
+            if line is None:
+                break
+            self.take(line.strip().lower() or "space")
+            if self.helping:
+                console.print(self.shown())
+                self.helping = False
+            elif self.note:
+                console.print(Group(*told(self.note)))
+        console.print(self.summary())
+
+    def _spoken(self) -> RenderableType:
+        if self.sitting.shown:
+            return Group(cards.back(self.sitting), *self.above_keys())
+        return Group(
+            *([Text(last)] if (last := self._about_last()) else []),
+            cards.where(self.sitting),
+            cards.front(self.sitting),
+        )
+
+    def _do(self, event: study.Event) -> None:
+        """Do a step, and keep what it changed before anything else is shown."""
+        now = self.desk.clock()
+        after = study.step(self.sitting, event, now)
+        added, taken = study.news(self.sitting, after)
+        if added:
+            self.receipts.append(self.desk.progress.review(added.card.key, added.grade, now, added.took))
+        if taken:
+            self.desk.progress.undo(self.receipts.pop(), now)
+        self.sitting = after
+
+    def _about_last(self) -> str:
+        if not self.sitting.reviews or self.sitting.shown:
+            return ""
+        if stuck := self.sitting.stuck:
+            shows = " · d shows it running" if self.demo_of(stuck.concept) else ""
+            return f"forgotten often: set aside for today{shows} · u undo"
+        return cards.graded(self.sitting.reviews[-1])
+
+    def _concept_to_run(self) -> str | None:
+        """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
+        if self.sitting.card is None:
+            return study.sum_up(self.sitting).wanting or self._weakest
+        stuck = None if self.sitting.shown else self.sitting.stuck
+        return (stuck or self.sitting.card).concept
+
+    def _proof(self) -> Question | None:
+        card = self.sitting.card
+        concept = self.desk.concepts.get(card.concept) if card else None
+        return proof_near(card, concept.questions) if card and concept else None
+
+    def _grade_keys(self) -> list[Hotkey]:
+        return [Hotkey(str(n), cards.NAMES[g], GRADES[g]) for n, g in enumerate(self.sitting.buttons, 1)]

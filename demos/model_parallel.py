@@ -1,0 +1,153 @@
+"""Model parallelism: a model too large for one device is cut into stages, and one works while the others wait.
+
+    torchrun --nproc-per-node 4 demos/model_parallel.py
+
+Each rank holds some consecutive layers and nothing of the others. The batch enters at rank 0; every rank sends its
+activations on to the next, the last one takes the loss, and gradients come back the same way. To make the timing plain,
+a layer pretends to compute by sleeping, in forward and again in backward: the work is make-believe, the waiting is not.
+Look at `now`, the work going down the ranks and up again, and at `busy share`: about 1/N for each of N ranks.
+
+Try    on 1 rank, then 4     each rank holds less of the model, and a step takes no less time
+       --batch 320           activations grow with the batch, and so does what travels
+       --width 128           weights grow fourfold, and what travels only twofold: weights stay where they are
+"""
+
+import argparse
+import os
+import time
+from collections import Counter
+from copy import deepcopy
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import mse_loss
+
+STEPS = 2  # that are timed
+sent = Counter()  # bytes that this rank sent
+
+
+def send(tensor: torch.Tensor, target: int, what: str) -> None:
+    """Send a tensor and count its bytes."""
+    dist.send(tensor.contiguous(), target)
+    sent[what] += tensor.nbytes
+
+
+def receive(like: torch.Tensor, source: int) -> torch.Tensor:
+    """Wait for a tensor of the shape of `like`."""
+    tensor = torch.empty_like(like)
+    dist.recv(tensor, source)
+    if tensor.is_cuda:
+        torch.cuda.synchronize()  # NCCL's recv returns before the numbers are there
+    return tensor
+
+
+def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sleep: float) -> float:
+    """Take the batch through this rank's stage and its gradient back; returns the seconds that the rank was busy."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+
+    # 1. Forward: wait for the stage before, compute, pass on.
+    if rank > 0:
+        x = receive(x, rank - 1).requires_grad_()
+    print("now: forward", flush=True)
+    start = time.perf_counter()
+    time.sleep(sleep * len(stage))
+    output = stage(x)
+    busy = time.perf_counter() - start
+    print("now: waiting", flush=True)
+    if rank < last:
+        send(output.detach(), rank + 1, "activations")
+
+    # 2. Backward: the loss is taken on the last stage, and only there are the labels needed.
+    end = output if rank < last else mse_loss(output, y)
+    slope = receive(output, rank + 1) if rank < last else None
+    print("now: backward", flush=True)
+    start = time.perf_counter()
+    time.sleep(sleep * len(stage))
+    end.backward(slope)
+    busy += time.perf_counter() - start
+    print("now: waiting", flush=True)
+    if rank > 0:
+        send(x.grad, rank - 1, "gradients")
+    return busy
+
+
+def main() -> None:
+    """Cut a model over the ranks, compare its gradients with the uncut model's, then time it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--layers", type=int, default=8, help="layers of the whole model")
+    parser.add_argument("--width", type=int, default=64, help="inputs and outputs of each layer")
+    parser.add_argument("--batch", type=int, default=32, help="samples in the batch")
+    parser.add_argument("--sleep", type=float, default=0.02, help="seconds that a layer pretends to compute, each way")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if args.layers < world:
+        raise SystemExit(
+            f"{args.layers} layers give work to {args.layers} ranks at most: start fewer, or raise --layers."
+        )
+    if min(args.width, args.batch) < 1 or not 0 <= args.sleep * args.layers <= 2:
+        raise SystemExit(
+            "--width and --batch need 1 or more, and the sleeps of all --layers may take 2 seconds at most."
+        )
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    def over_ranks(number: float, op: dist.ReduceOp = dist.ReduceOp.SUM) -> float:
+        total = torch.tensor(number, dtype=torch.float64, device=device)
+        dist.all_reduce(total, op)
+        return total.item()
+
+    # 1. Cut the model. The uncut one is there to compare with; a model that needs cutting would not fit.
+    torch.manual_seed(0)
+    whole = torch.nn.Sequential(
+        *(torch.nn.Sequential(torch.nn.Linear(args.width, args.width), torch.nn.Tanh()) for _ in range(args.layers))
+    ).to(device)
+    x, y = torch.randn(2, args.batch, args.width).to(device)
+    held = torch.arange(args.layers).tensor_split(world)[rank].tolist()
+    uncut = whole[held[0] : held[-1] + 1]  # the same layers, for comparison
+    stage = deepcopy(uncut)
+    size, own = (sum(weight.numel() for weight in model.parameters()) for model in (whole, stage))
+    print(f"layers held: {held[0]} to {held[-1]}")
+    print(f"parameters held: {own}")
+    assert over_ranks(own) == size, "the stages together are one model: no layer is held twice"
+
+    # 2. One step without sleeps, for its gradients.
+    train_step(stage, x, y, sleep=0)
+    mse_loss(whole(x), y).backward()
+    for mine, theirs in zip(stage.parameters(), uncut.parameters(), strict=True):
+        assert torch.allclose(mine.grad, theirs.grad, atol=1e-7), "each stage's gradients are those of the uncut model"
+    print(f"activation bytes sent: {sent['activations']}")
+    print(f"gradient bytes sent: {sent['gradients']}")
+    assert over_ranks(sent.total()) == 2 * (world - 1) * x.nbytes, (
+        "at each cut one batch of activations goes down and its gradient comes up; nothing else travels"
+    )
+
+    # 3. The same with sleeps, for its timing.
+    dist.barrier()
+    start = time.perf_counter()
+    busy = sum(train_step(stage, x, y, args.sleep) for _ in range(STEPS))
+    dist.barrier()
+    seconds = time.perf_counter() - start
+    share, fair = busy / seconds, len(held) / args.layers
+    alone = 2 * args.sleep * args.layers  # one device, one layer after the other
+    print("now: done")
+    print(f"seconds a step: {seconds / STEPS:.3f}")
+    print(f"seconds on one device: {alone:.3f}")
+    print(f"share of the layers: {fair:.2f}")
+    print(f"busy share: {share:.2f}")
+
+    slowest, together = over_ranks(seconds, dist.ReduceOp.MAX), over_ranks(share)
+    if args.sleep >= 0.01:  # less would drown in the time that messages and a busy machine take
+        assert slowest / STEPS > 0.99 * alone, "a step takes no less time than on one device"
+        assert 0.5 * fair < share < 1.5 * fair, "a rank works for its share of the layers, and waits for the rest"
+        assert 0.5 < together < 1.2, "all ranks together do the work of one device"
+
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

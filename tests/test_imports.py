@@ -1,0 +1,144 @@
+"""Who may import whom, and what a command may load before it is needed."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ddpquiz
+from ddpquiz.shipped import demos_dir
+
+PACKAGE = Path(ddpquiz.__file__).parent
+MODULES = sorted(
+    path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in {"content", "demos"}
+)
+
+# What the modules of a room may import from ddpquiz besides each other. A module that is no room stands by its name.
+MAY_IMPORT = {
+    "errors": set(),
+    "shipped": {"errors"},
+    "curriculum": {"errors", "shipped"},
+    "learning": {"curriculum", "errors", "shipped"},
+    "ranks": {"curriculum", "errors", "shipped"},
+    "terminal": {"learning", "ranks", "curriculum", "errors", "shipped"},
+    "cli": {"terminal", "learning", "ranks", "curriculum", "errors", "shipped", "__init__"},
+    "__main__": {"cli", "__init__"},
+    "__init__": set(),
+}
+MAY_IMPORT_TORCH = {"ranks/server.py", "ranks/worker.py", "ranks/recorder.py"}
+
+
+def imports(path):
+    """Yield (line, module) for every import of a file, inside functions too; `from a import b` is a.b."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno} is relative"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def room(words):
+    """Name what the dotted name of one of our modules belongs to."""
+    if len(words) == 1:
+        return "__init__"
+    return words[1] if words[1] in MAY_IMPORT else "__init__"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down_only(path):
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    wrong = []
+    for line, module in imports(path):
+        words = module.split(".")
+        if words[0] == "ddpquiz" and room(words) not in MAY_IMPORT[name] | {name}:
+            wrong.append(f"{path}:{line}: {name} must not import {module}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_torch_is_imported_only_where_ranks_run(path):
+    found = {module.split(".")[0] for _, module in imports(path)}
+    if str(path.relative_to(PACKAGE)) not in MAY_IMPORT_TORCH:
+        assert "torch" not in found
+
+
+@pytest.mark.parametrize("path", sorted(demos_dir().glob("*.py")), ids=lambda path: path.stem)
+def test_a_demo_imports_torch_and_the_standard_library_only(path):
+    found = {module.split(".")[0] for _, module in imports(path)}
+    assert found <= {"torch", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.joinpath("cli").glob("*.py")), ids=lambda path: path.stem)
+def test_a_command_imports_only_what_is_light_at_the_top(path):
+    light = {"typer", "ddpquiz.errors", "ddpquiz.shipped", "ddpquiz.cli", "ddpquiz.__version__"}
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for module in modules:
+            known = any(module == name or module.startswith(f"{name}.") for name in light)
+            assert known or module.split(".")[0] in sys.stdlib_module_names, f"{path}:{node.lineno}: {module}"
+
+
+# Run a command in a fresh interpreter and say what it loaded. In this one, another test may have loaded anything.
+PROBE = """
+import sys
+sys.argv = ["ddpquiz", *sys.argv[1:]]
+from ddpquiz.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    status = end.code or 0
+else:
+    status = 0
+loaded = {name.split(".")[0] for name in sys.modules}
+print("status", status, *sorted(loaded & {"torch", "pydantic", "markdown_it", "numpy", "typer", "rich"}), file=sys.stderr)
+"""
+COMMANDS = {
+    "--version": "status 0",
+    "": "status 0 rich typer",
+    "--help": "status 0 typer",
+    "list": "status 0 rich typer",
+    "list all-reduce-ring": "status 0 rich typer",
+    "list --json": "status 0 typer",
+    "search ring": "status 0 rich typer",
+    "show all-reduce-ring/ring-bytes": "status 0 rich typer",
+    "learn all-reduce-ring": "status 0 markdown_it rich typer",
+    "check": "status 0 typer",
+    "study --help": "status 0 typer",
+    "study all-reduce-ring": None,
+    "test all-reduce-ring": None,
+    "demo": "status 0 rich typer",
+    "demo --help": "status 0 typer",
+    "run --help": "status 0 typer",
+    "prove --help": "status 0 typer",
+    "doctor --help": "status 0 typer",
+    "no-such-command": "status 2 typer",
+    "learn no-such-concept": "status 1 rich typer",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_loads_only_what_it_needs(command, tmp_path):
+    environment = {**os.environ, "DDPQUIZ_HOME": str(tmp_path), "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *command.split()],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("status"), done.stderr
+    if COMMANDS[command] is None:
+        assert not {"torch", "pydantic", "markdown_it", "numpy"} & set(said.split())
+    else:
+        assert said == COMMANDS[command], done.stderr
