@@ -12,9 +12,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         return
-    from ddpquiz.cli import app
+    try:
+        from ddpquiz.cli import app
 
-    app.main()
+        app.main()
+    except KeyboardInterrupt:  # also while the rest is being loaded
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -84,9 +84,9 @@ def main() -> None:
     mean = torch.stack(of_all_ranks(own)).mean(0)
     assert torch.allclose(model.weight.grad, mean), "backward leaves the mean of all ranks' gradients on every rank"
     if args.loss == "mean":
-        assert torch.allclose(mean, whole), "with a mean loss that is the gradient of one process with the whole batch"
+        assert torch.allclose(mean, whole), "with a mean loss the average is one process's gradient on the whole batch"
     else:  # the whole batch's gradient is the sum over ranks, and DDP divided that sum by their number
-        assert torch.allclose(mean, whole / world), "with a sum loss it is only 1/N of one process's gradient"
+        assert torch.allclose(mean, whole / world), "with a sum loss the average is only 1/N of one process's gradient"
 
     # 4. Training: each rank steps by itself. Nothing but gradients is exchanged, and nobody compares weights.
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)

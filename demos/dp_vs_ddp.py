@@ -128,8 +128,12 @@ def main() -> None:
 
         truth = gradient_of(whole)
         if rank == 0:  # the other replicas hold gradients of their parts, and will be overwritten in the next step
-            assert torch.allclose(gradient_of(dp), truth, atol=1e-5), "DataParallel: device 0 has the batch's gradient"
-        assert torch.allclose(gradient_of(ddp), truth, atol=1e-5), "DDP: every rank has the whole batch's gradient"
+            assert torch.allclose(gradient_of(dp), truth, atol=1e-5), (
+                "with DataParallel device 0 adds up the whole batch's gradient"
+            )
+        assert torch.allclose(gradient_of(ddp), truth, atol=1e-5), (
+            "with DDP every rank holds the whole batch's gradient"
+        )
         for optimizer in optimizers:
             optimizer.step()
 
@@ -144,9 +148,11 @@ def main() -> None:
     middle, *rest = (total.item() for total in totals)
     given = (args.batch - args.batch // world) * (x[0].nbytes + 2 * y[0].nbytes)  # inputs, outputs and their gradients
     assert middle == args.steps * (2 * (world - 1) * size + given), (
-        "in every step device 0 moves two models for each other device, and its share of the batch"
+        "in every step device 0 sends a model to each other device and gets a gradient back, besides the batch"
     )
-    assert reduced == args.steps * size, "in every step DDP all-reduces one gradient as large as the model, no batch"
+    assert reduced == args.steps * size, (
+        "in every step DDP all-reduces as many bytes as the model has, whatever the batch"
+    )
     if world > 1:
         assert middle == sum(rest), "every byte that DataParallel moves has device 0 at one end"
         assert middle > ring, "device 0 moves more than any rank of DDP's ring"

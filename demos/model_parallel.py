@@ -47,6 +47,7 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
     rank, last = dist.get_rank(), dist.get_world_size() - 1
 
     # 1. Forward: wait for the stage before, compute, pass on.
+    print("now: waiting", flush=True)
     if rank > 0:
         x = receive(x, rank - 1).requires_grad_()
     print("now: forward", flush=True)
@@ -82,13 +83,9 @@ def main() -> None:
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if args.layers < world:
-        raise SystemExit(
-            f"{args.layers} layers give work to {args.layers} ranks at most: start fewer, or raise --layers."
-        )
+        raise SystemExit(f"A model of {args.layers} layers has work for {args.layers} ranks at most, not for {world}.")
     if min(args.width, args.batch) < 1 or not 0 <= args.sleep * args.layers <= 2:
-        raise SystemExit(
-            "--width and --batch need 1 or more, and the sleeps of all --layers may take 2 seconds at most."
-        )
+        raise SystemExit("--width and --batch need 1 or more; --sleep times --layers may be 2 seconds at most.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -111,7 +108,7 @@ def main() -> None:
     uncut = whole[held[0] : held[-1] + 1]  # the same layers, for comparison
     stage = deepcopy(uncut)
     size, own = (sum(weight.numel() for weight in model.parameters()) for model in (whole, stage))
-    print(f"layers held: {held[0]} to {held[-1]}")
+    print(f"layers held: {' '.join(map(str, held))}")
     print(f"parameters held: {own}")
     assert over_ranks(own) == size, "the stages together are one model: no layer is held twice"
 

@@ -81,10 +81,12 @@ def main() -> None:
     assert in_order == cards[rank::world], "rank r holds every N-th sample, beginning with sample r"
     if args.drop_last:
         assert not repeated, "with drop_last no sample is dealt twice"
-        assert missing.total() == samples % world, "what does not divide by the number of ranks is left out"
+        assert missing.total() == samples % world, "drop_last leaves out what the ranks cannot share out evenly"
     else:
         assert not missing, "together the ranks hold every sample"
-        assert repeated.total() == each * world - samples, "as many are repeated as make the dataset divide evenly"
+        assert repeated.total() == each * world - samples, (
+            "as many samples are repeated as make the dataset divide evenly"
+        )
 
     # 2. Epochs of training. Only set_epoch tells the sampler that a new one has begun.
     sampler = DistributedSampler(dataset, shuffle=args.shuffle, seed=SEED, drop_last=args.drop_last)

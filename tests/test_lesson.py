@@ -205,7 +205,7 @@ def test_prose_is_no_wider_than_can_be_read():
 def test_every_page_fits(width):
     pages = [lesson(RING, before=[OPS], after=[OPS]), *(item_page(item) for item in RING.items())]
     pages += [listing.curriculum(CATALOG), listing.way([OPS, RING]), listing.contents(RING)]
-    pages += [listing.found(CATALOG.search("rank"), "rank"), listing.demos([("allreduce", "A demo.", ["ring", "ops"])])]
+    pages += [listing.found(CATALOG.search("rank"), "rank")]
     for page in pages:
         assert max(map(len, drawn(page, width).splitlines())) <= width
 

@@ -20,14 +20,14 @@ VALID = RING.read_text("utf-8")
 
 # what is wrong: the valid text, what stands there instead, and every complaint
 CASES = {
-    "unknown key": ("idea: In", "ideal: In", "3:1: unknown key `ideal`; did you mean `idea`?"),
-    "unknown key far": ("remember:\n", "zebra: x\nremember:\n", "33:1: unknown key `zebra`"),
-    "missing key": (
+    "a key that is misspelt": ("idea: In", "ideal: In", "3:1: unknown key `ideal`; did you mean `idea`?"),
+    "a key like no other": ("remember:\n", "zebra: x\nremember:\n", "33:1: unknown key `zebra`"),
+    "a key that is missing": (
         "idea: In a ring every rank sends each byte about twice, however many ranks there are.\n",
         "",
         "1:1: missing key `idea`",
     ),
-    "repeated key": (
+    "a key that stands there twice": (
         "needs: []\n",
         "needs: []\ntitle: again\n",
         "3:1: repeated key `title`; it stands in line 1 already",
@@ -55,195 +55,207 @@ CASES = {
         "  - limit",
         "49:5: a card: expected a mapping, got text",
     ),
-    "level": (
+    "a level that is misspelt": (
         "level: beginner, front: Who holds the result of an",
         "level: beginer, front: Who holds the result of an",
         "44:36: `level`: `beginer` is not one of beginner, intermediate, advanced; did you mean `beginner`?",
     ),
-    "level far": (
+    "a level of another scale": (
         "level: beginner, front: Who holds the result of an",
         "level: easy, front: Who holds the result of an",
         "44:36: `level`: `easy` is not one of beginner, intermediate, advanced",
     ),
-    "flag": (
+    "a flag that is no flag": (
         'right: true, shows: "10.0"',
         'right: yes, shows: "10.0"',
         "68:32: `right`: expected true or false, got `yes`",
     ),
-    "bad id": (
+    "an id with capitals": (
         "id: limit",
         "id: Limit_1",
         "49:10: `id`: `Limit_1` may hold only a-z, 0-9 and -, and begins with a letter or digit",
     ),
-    "taken id": ("id: limit", "id: ring-bytes", "51:9: the id `ring-bytes` is taken by line 49"),
-    "long back": (
+    "an id that is taken": ("id: limit", "id: ring-bytes", "51:9: the id `ring-bytes` is taken by line 49"),
+    "a back of 41 words": (
         "back: Every rank.",
         "back: word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word",
         "44:99: `back`: 41 words; 40 at most, one fact a card",
     ),
-    "tag": (
+    "a tag": (
         "title: All-reduce",
         "title: !!python/name:os.system All-reduce",
         "1:8: the tag `!!python/name:os.system` is not allowed; quote a text that begins with !",
     ),
-    "anchor": (
+    "an anchor and its alias": (
         "title: All-reduce and the ring\nneeds: []\nidea: In a ring every rank sends each byte about twice, however many ranks there are.",
         "title: &t All-reduce\nneeds: []\nidea: *t",
         "1:8: `&t` and `*t` are not allowed; write the value out",
         "3:7: `&t` and `*t` are not allowed; write the value out",
     ),
-    "alias only": (
+    "a text that begins with *": (
         "title: All-reduce and the ring",
         "title: *bold* claim",
         "1:13: no YAML: did not find expected alphabetic or numeric character; text that begins with * or & must be quoted",
     ),
-    "colon": (
+    "a text with a colon": (
         "title: All-reduce and the ring",
         "title: All-reduce: the ring",
         "1:18: no YAML: mapping values are not allowed in this context; text that holds `: ` must be quoted, or stand under `|`",
     ),
-    "at": (
+    "a text that begins with a backtick": (
         "title: All-reduce and the ring",
         "title: `ring`",
         "1:8: no YAML: found character that cannot start any token; text that begins with one of ` @ % must be quoted",
     ),
-    "quote": (
+    "a quote that is never closed": (
         "title: All-reduce and the ring",
         "title: 'ring",
         "93:67: no YAML: did not find expected key; the indentation is wrong here, or a text that begins with a quote goes on after it",
     ),
-    "quote2": (
+    "a text that goes on after its quote": (
         "title: All-reduce and the ring",
         'title: "ring" and more',
         "1:15: no YAML: did not find expected key; the indentation is wrong here, or a text that begins with a quote goes on after it",
     ),
-    "bracket": (
+    "a bracket that is never closed": (
         "needs: []",
         "needs: [a",
         "2:8: no YAML: did not find expected ',' or ']'; this `[` is not closed, or a text in it holds , or ] and must be quoted",
     ),
-    "indent": (
+    "a line that is indented too little": (
         "  A ring has no root.",
         " A ring has no root.",
         "11:2: no YAML: did not find expected key; the indentation is wrong here, or a text that begins with a quote goes on after it",
     ),
-    "tab": ("      bytes sent: 1800", "\tbytes sent: 1800", '25:1: a tab; write spaces, or "\\t" in a quoted text'),
-    "escape raw": ("title: All-reduce", "title: \x1b[31mAll-reduce", "1:8: a control character (U+001B); take it out"),
-    "escape quoted": (
+    "a tab": ("      bytes sent: 1800", "\tbytes sent: 1800", '25:1: a tab; write spaces, or "\\t" in a quoted text'),
+    "an escape character": (
+        "title: All-reduce",
+        "title: \x1b[31mAll-reduce",
+        "1:8: a control character (U+001B); take it out",
+    ),
+    "an escape sequence in quotes": (
         "title: All-reduce and the ring",
         'title: "\\e[31mred"',
         "1:8: `title`: a control character (U+001B); take it out",
     ),
-    "bidi": ("title: All-reduce", "title: All\u202e-reduce", "1:11: a control character (U+202E); take it out"),
+    "a character that turns the line around": (
+        "title: All-reduce",
+        "title: All\u202e-reduce",
+        "1:11: a control character (U+202E); take it out",
+    ),
     "two documents": (
         "explain:\n",
         "---\nexplain:\n",
         "228:1: no YAML: but found another document; a file holds one document; take out the line `---`",
     ),
-    "key no word": ("needs: []", "? [a]\n: b\nneeds: []", "2:3: a concept: a key must be a word"),
-    "nul": ("title: All-reduce", "title: \x00All", "1:8: a NUL byte; this is no text file"),
+    "a key that is a list": ("needs: []", "? [a]\n: b\nneeds: []", "2:3: a concept: a key must be a word"),
+    "a NUL byte": ("title: All-reduce", "title: \x00All", "1:8: a NUL byte; this is no text file"),
     "folded code": (
         "    code: |\n      x = torch.tensor([1.0",
         "    code: >\n      x = torch.tensor([1.0",
         "197:11: `code`: `>` would join its lines; write `|`",
     ),
-    "three options": (
+    "three options for four": (
         '      - {text: "3,600 bytes", shows: "3600", why: That is a tensor to each other rank. The ring sends chunks.}\n',
         "",
         "55:7: `options`: a `choice` question has four, not 3",
     ),
-    "two right": (
+    "two right options of a choice": (
         '{text: "1,200 bytes", shows',
         '{text: "1,200 bytes", right: true, shows',
         "55:7: `options`: one must be `right: true`, not 2",
     ),
-    "twins": (
+    "two options alike": (
         'text: "2,400 bytes", shows',
         'text: "1,200 bytes", shows',
         "57:9: `options`: the same text stands there twice",
     ),
-    "no why": (
+    "a wrong option without a why": (
         ', why: That is the limit for very many ranks.}\n      - {text: "3,600',
         '}\n      - {text: "3,600',
         "57:9: missing key `why`",
     ),
-    "text and code": (
+    "an option that is text and code": (
         "{code: x /= world_size, right",
         "{code: x /= world_size, text: a, right",
         "91:33: `text` does not belong here: an option has either `text` or `code`",
     ),
-    "all right": (
+    "choices that are all right": (
         '{text: "1.0", shows: "1.0", why: That is the sum before the division.}\n      - {text: "0.0", shows',
         '{text: "1.0", right: true, shows: "1.0", why: That is the sum before the division.}\n      - {text: "0.0", right: true, shows',
         "111:7: `options`: two or more must be `right: true`, but not all; here 4 are",
     ),
-    "seven choices": (
+    "eight choices": (
         '      - {text: "0.0", shows: "0.0", why: That is what rank 0 brought.}\n',
         '      - {text: "0.0", shows: "0.0", why: no}\n      - {text: "0.1", shows: "0.1", why: no}\n      - {text: "0.2", shows: "0.2", why: no}\n      - {text: "0.3", shows: "0.3", why: no}\n      - {text: "0.4", shows: "0.4", why: no}\n',
         "111:7: `options`: a `choices` question has four to six, not 8",
     ),
-    "out of place": (
+    "a key of another kind": (
         "    rank: 1\n    answer",
         "    rank: 1\n    unit: bytes\n    answer",
         "202:5: `unit` does not belong here: an `output` question does not have it",
     ),
-    "no proof": (
+    "neither proof nor source": (
         "    proof: {ranks: 2}\n  - id: what-is-w",
         "  - id: what-is-w",
         "193:5: a question needs a `proof` or, where no machine here can decide, a `source`",
     ),
-    "kind": (
+    "a kind that is misspelt": (
         "kind: order\n    ask: Put the steps",
         "kind: ordr\n    ask: Put the steps",
         "161:11: `kind`: `ordr` is not one of choice, choices, number, order, output; did you mean `order`?",
     ),
-    "two lines": (
+    "two lines to order": (
         "      - {text: all-gather, shows: gather}\n",
         "",
         "164:7: `lines`: an `order` question has three or more, not 2",
     ),
-    "same lines": ("{text: all-gather,", "{text: reduce-scatter,", "166:9: `lines`: the same text stands there twice"),
-    "rank": (
+    "two lines alike": (
+        "{text: all-gather,",
+        "{text: reduce-scatter,",
+        "166:9: `lines`: the same text stands there twice",
+    ),
+    "a rank in words": (
         "    rank: 1\n    answer",
         "    rank: one\n    answer",
         "201:11: `rank`: expected a whole number from 0 to 15, got `one`",
     ),
-    "trap is answer": (
+    "a trap that is the answer": (
         '{answer: "[1.0, 0.5]", why',
         '{answer: "[2.0, 1.0]", why',
         "204:9: this trap is the right answer",
     ),
-    "unknown in answer": (
+    "an answer with an unknown name": (
         "answer: 2 * (n - 1) / n * s\n    unit",
         "answer: 2 * (k - 1) / n * s\n    unit",
         "130:13: `k` is not one of `vars`: n, s",
     ),
-    "call in answer": (
+    "an answer that would run something": (
         "answer: 2 * (n - 1) / n * s\n    unit",
         "answer: __import__('os').system('x')\n    unit",
         "130:13: `__import__('os').system('x')` is not allowed; an expression has numbers, names, + - * / // % ** ( ) and min max ceil floor sqrt log2 abs round",
     ),
-    "no expression": (
+    "an answer cut short": (
         "answer: 2 * (n - 1) / n * s\n    unit",
         "answer: 2 * (n -\n    unit",
         "130:13: `2 * (n -` is no arithmetic expression",
     ),
-    "zero": (
+    "a draw that divides by zero": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, 0, 8], s: [1200, 2400]}",
         "130:13: with n = 0, s = 1200: `2 * (n - 1) / n * s` divides by zero",
     ),
-    "no number": (
+    "a draw in words": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, four, 8], s: [1200, 2400]}",
         "129:19: `n`: expected a number, got `four`",
     ),
-    "twice": (
+    "a draw that stands there twice": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, 4, 4], s: [1200, 2400]}",
         "129:15: `n`: a value stands there twice",
     ),
-    "empty draw": (
+    "a draw from nothing": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [], s: [1200, 2400]}",
         "129:15: `n`: the list is empty",
@@ -254,178 +266,178 @@ CASES = {
         "129:11: `vars`: the mapping is empty",
         "140:14: `ranks`: `n` is not one of the question's `vars`",
     ),
-    "taken name": (
+    "a variable called rank": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, 4, 8], s: [1200], rank: [1]}",
         "129:11: `vars`: `rank` is in neither `ask` nor `code`, so nobody can know it",
         "129:43: `rank`: choose another name: it must be a Python name that is not taken",
     ),
-    "unseen": (
+    "a variable that nobody sees": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, 4, 8], s: [1200], k: [1]}",
         "129:11: `vars`: `k` is in neither `ask` nor `code`, so nobody can know it",
     ),
-    "placeholder": (
+    "a placeholder with an unknown name": (
         "Each chunk has {=s / n} bytes.",
         "Each chunk of {m} has {=s / m} bytes.",
         "136:13: `hints`: `{m}` is not one of `vars`: n, s; a plain brace is `{{`",
         "136:13: `m` is not one of `vars`: n, s",
     ),
-    "brace": (
+    "a single brace": (
         "Each chunk has {=s / n} bytes.",
         "Each { chunk.",
         "136:13: `hints`: a single `{`; write `{{` for a plain brace",
     ),
-    "tolerance": (
+    "a tolerance in percent": (
         "tolerance: 0.01",
         "tolerance: 1%",
         "132:16: `tolerance`: expected a fraction such as 0.01, got `1%`",
     ),
-    "untypable": (
+    "an answer that nobody can type": (
         "s: [1200, 2400]}\n    answer: 2 * (n - 1) / n * s\n    unit: bytes\n    tolerance: 0.01\n",
         "s: [1000]}\n    answer: 2 * (n - 1) / n * s\n",
         "130:13: with n = 3, s = 1000: the answer is 1333.3333333333333, which nobody can type exactly; give a `tolerance`",
     ),
-    "trap right": (
+    "a trap that is right in one draw": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [2, 4, 8], s: [1200, 2400]}",
         "135:9: with n = 2, s = 1200: this trap is the right answer; change it or the `vars`",
     ),
-    "many": (
+    "too many draws": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39], s: [100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139]}",
         "129:11: `vars`: 1,520 draws; 1,000 at most, so that all can be tried",
     ),
-    "ranks drawn": (
+    "a draw of too many ranks": (
         'ranks: "n"\n',
         "ranks: n * 4\n",
         "140:14: with n = 8, s = 1200: `ranks` is not a whole number from 1 to 16",
     ),
-    "power": (
+    "a power without end": (
         "answer: 2 * (n - 1) / n * s\n    unit",
         "answer: 9 ** 9 ** 9 * n * s\n    unit",
         "130:13: with n = 3, s = 1200: `9 ** 9 ** 9 * n * s` is too large a number",
     ),
-    "code missing": (
+    "a proof without code": (
         "    proof:\n      ranks: 4\n      code: |\n        x = torch.tensor(float(rank + 1))\n        dist.all_reduce(x)\n        print(x.item())",
         "    proof: {ranks: 4}",
         "77:12: `proof`: a `choice` question needs `code` or `demo` in it",
     ),
-    "shows missing": (
+    "an option without shows": (
         '{text: the largest, shows: "4.0", why',
         "{text: the largest, why",
         "70:9: this option needs `shows`: what the proof would see if it were right",
     ),
-    "shows alike": (
+    "a wrong option that shows what is right": (
         '{text: the largest, shows: "4.0", why',
         '{text: the largest, shows: "10.0", why',
         "70:36: `shows`: a right option shows the same; this cannot decide",
     ),
-    "shows alike by rank": (
+    "the same, rank by rank": (
         '{text: the largest, shows: "4.0", why',
         '{text: the largest, shows: {0: "10.0", 1: "10.0", 2: "10.0", 3: "10.0"}, why',
         "70:36: `shows`: a right option shows the same; this cannot decide",
     ),
-    "shows rank": (
+    "shows of a rank that is not there": (
         'shows: {0: "10.0", 1: "2.0", 2: "3.0", 3: "4.0"}',
         'shows: {0: "10.0", 4: "2.0"}',
         "78:14: `ranks`: rank 4 is asked for, but the last rank is 3",
     ),
-    "shows odd": (
+    "shows by something else": (
         'shows: {0: "10.0", 1: "2.0", 2: "3.0", 3: "4.0"}',
         'shows: {all: "10.0"}',
         "72:16: `shows`: expected a text, a map of ranks to texts, raises or hangs; got `all`",
     ),
-    "shows both": (
+    "shows that raises and hangs": (
         "shows: {raises: RuntimeError}",
         "shows: {raises: RuntimeError, hangs: true}",
         "214:38: `shows`: either `raises: text` or `hangs: true`",
     ),
-    "option line shown": (
+    "shows beside an option line": (
         "{code: x /= world_size, right: true}",
         '{code: x /= world_size, right: true, shows: "0.5"}',
         "91:53: `shows` does nothing beside `<option>`; the proof says what right options give",
     ),
-    "option line text": (
+    "an option line and an option in words": (
         "{code: x = x.mean(), why",
         "{text: x = x.mean(), why",
         "93:9: the proof has `<option>`, so each option needs `code` in place of `text`",
     ),
-    "option line no prints": (
+    "an option line without prints": (
         '        <option>\n        print(x.item())\n      prints: "0.5"\n  - id: who',
         "        <option>\n        print(x.item())\n  - id: who",
         "99:7: `proof`: with `<option>` it needs `prints`, `raises` or `hangs`",
     ),
-    "option twice": (
+    "two option lines": (
         '        <option>\n        print(x.item())\n      prints: "0.5"\n  - id: who',
         '        <option>\n        <option>\n      prints: "0.5"\n  - id: who',
         "100:13: `code`: `<option>` stands once, alone in its line",
     ),
-    "option inside": (
+    "an option within a line": (
         '        <option>\n        print(x.item())\n      prints: "0.5"\n  - id: who',
         '        f(<option>)\n      prints: "0.5"\n  - id: who',
         "100:13: `code`: `<option>` stands once, alone in its line",
         "103:11: `code` is no Python: invalid syntax",
         "104:15: `prints`: this goes with a line `<option>` in the code; without one, `shows` says what is seen",
     ),
-    "prints without": (
+    "prints without an option line": (
         '        print(x.item() / 2)\n        print("done")\n',
         "        print(x.item() / 2)\n      prints: done\n",
         "124:15: `prints`: this goes with a line `<option>` in the code; without one, `shows` says what is seen",
     ),
-    "choices map": (
+    "shows of choices by rank": (
         '{text: "1.0", shows: "1.0", why',
         '{text: "1.0", shows: {0: "1.0"}, why',
         "113:30: `shows`: in a `choices` question it is one line of text",
     ),
-    "order no shows": (
+    "a line without shows": (
         "{text: all-gather, shows: gather}",
         "{text: all-gather}",
         "166:9: this line needs `shows`, or the proof a line `<option>`",
     ),
-    "order same shows": (
+    "two lines that show the same": (
         "{text: all-gather, shows: gather}",
         "{text: all-gather, shows: scatter}",
         "166:35: `shows`: another line shows the same; this cannot decide",
     ),
-    "output code": (
+    "code in the proof of an output": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 2, code: print(1)}\n",
         "208:29: `code`: an `output` question is proven by its own `code`; leave this out",
     ),
-    "output prints": (
+    "prints in the proof of an output": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 2, prints: a}\n",
         "208:31: `prints`: an `output` question is proven by its `answer`; leave this out",
     ),
-    "output demo": (
+    "a demo in the proof of an output": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 2, demo: ring, label: bytes sent}\n",
         "208:29: `demo`: an `output` question is proven by code, not by a demo",
     ),
-    "output rank": (
+    "a rank beyond the last": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 1}\n",
         "208:20: `ranks`: rank 1 is asked for, but the last rank is 0",
     ),
-    "ranks zero": (
+    "no ranks": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 0}\n",
         "208:20: `ranks`: expected a whole number from 1 to 16, got 0",
     ),
-    "ranks name": (
+    "ranks with an unknown name": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: n}\n",
         "208:20: `ranks`: `n` is not one of the question's `vars`",
     ),
-    "ranks missing": ("proof: {ranks: 2}\n", "proof: {}\n", "208:12: missing key `ranks`"),
-    "proof text": ("proof: {ranks: 2}\n", "proof: yes\n", "208:12: `proof`: expected a mapping, got text"),
-    "demo and code": (
+    "a proof without ranks": ("proof: {ranks: 2}\n", "proof: {}\n", "208:12: missing key `ranks`"),
+    "a proof in words": ("proof: {ranks: 2}\n", "proof: yes\n", "208:12: `proof`: expected a mapping, got text"),
+    "a proof with demo and code": (
         "proof: {demo: ring, ranks: 4, args",
         "proof: {demo: ring, code: x, ranks: 4, args",
         "62:25: `code` does not belong here: a proof has either `code` or `demo`",
     ),
-    "label": (
+    "a label with capitals": (
         "label: bytes sent}\n  - id: sum",
         "label: Bytes}\n  - id: sum",
         "62:66: `label`: a label has a-z, 0-9, blanks and _/()- and begins with a letter, 40 at most",
@@ -435,47 +447,47 @@ CASES = {
         "label: Bytes}\n  - id: sum",
         "62:66: `label`: a label has a-z, 0-9, blanks and _/()- and begins with a letter, 40 at most",
     ),
-    "args with code": (
+    "args without a demo": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 2, args: [a]}\n",
         "208:23: `args` does not belong here: it goes with `demo`",
     ),
-    "two of": (
+    "a proof that prints and hangs": (
         '      prints: "0.5"\n  - id: who',
         '      prints: "0.5"\n      hangs: true\n  - id: who',
         "106:14: `hangs`: a proof has only one of prints, raises, hangs",
     ),
-    "shows no proof": (
-        "    source: dist\n    proof:\n      ranks: 2\n      code: |\n        x = torch.tensor(1.0)\n        if rank == 0:\n            dist.all_reduce(x)\n            print(x.item())\n",
+    "shows without a proof": (
+        "    source: dist\n    proof:\n      ranks: 2\n      code: |\n        x = torch.tensor(1.0)\n        first = rank == 0\n        dist.all_reduce(x) if first else dist.recv(x, 0)\n        print(x.item())\n",
         "    source: dist\n",
         "213:50: `shows` is for a `proof`, and this question has none",
         "214:38: `shows` is for a `proof`, and this question has none",
         "215:50: `shows` is for a `proof`, and this question has none",
         "216:47: `shows` is for a `proof`, and this question has none",
     ),
-    "number prints": (
+    "prints in the proof of a number": (
         "        print(sent)\n",
         "        print(sent)\n      prints: a\n",
         "147:15: `prints`: a `number` question is proven by its `answer`; leave this out",
     ),
-    "python code": (
+    "code that is no Python": (
         "      dist.all_reduce(x)\n      print(x.tolist())",
         "      dist.all_reduce(x\n      print(x.tolist())",
         "199:22: `code` is no Python: '(' was never closed",
     ),
-    "python proof": (
+    "a proof that is no Python": (
         "        print(x.item() / 2)",
         "        print x.item() / 2",
         "123:9: `code` is no Python: Missing parentheses in call to 'print'. Did you mean print(...)?",
     ),
-    "python option": (
+    "an option that is no Python": (
         "{code: x /= rank + 1, why",
         "{code: x /= rank +, why",
         "92:16: `code` is no Python: invalid syntax",
     ),
-    "python lines": (
-        "- text: x /= world_size",
-        "- text: x /= world_size +",
+    "lines that are no Python": (
+        "- text: x += 1",
+        "- text: x += 1 +",
         "192:20: `code` is no Python: invalid syntax",
     ),
     "five cards": (
@@ -488,7 +500,7 @@ CASES = {
         "",
         "27:3: `mistakes`: 1, but a concept has 2 to 9",
     ),
-    "remember": ("  - two phases of N - 1 steps\n", "", "34:3: `remember`: 2, but a concept has 3 to 6"),
+    "two lines to remember": ("  - two phases of N - 1 steps\n", "", "34:3: `remember`: 2, but a concept has 3 to 6"),
     "short lesson": (
         "A ring has no root. Each rank cuts its tensor into as many chunks as there are ranks. In the first phase, the\n  reduce-scatter, each rank sends one chunk to its neighbour and adds what it receives to its own. After N - 1 steps each\n  rank holds one finished chunk. In the second phase, the all-gather, the finished chunks go round once more.\n",
         "",
@@ -499,40 +511,48 @@ CASES = {
         "demos: []\n",
         "37:8: `demos`: the list is empty",
     ),
-    "predict": (
+    "a prediction of no question": (
         "predict: ring-bytes",
         "predict: ring-byts",
         "41:14: `predict`: `ring-byts` is no question of this file; did you mean `ring-bytes`?",
     ),
-    "predict ranks": (
+    "a prediction without ranks": (
         "    ranks: 4\n    predict",
         "    predict",
         "40:14: `predict`: it needs `ranks`: the prediction is about that many",
     ),
-    "demo ranks": (
+    "a demo with too many ranks": (
         "    ranks: 4\n    predict",
         "    ranks: 99\n    predict",
         "40:12: `ranks`: expected a whole number from 1 to 16, got `99`",
     ),
-    "points": (
+    "two points": (
         "      - {say: they are combined, words: [sum, reduce]}\n",
         "",
         "240:7: `points`: 2, but a prompt has 3 to 5",
     ),
-    "need": ("needs: []", "needs: [rong]", "2:9: `needs`: there is no concept `rong`; did you mean `ring`?"),
-    "need self": ("needs: []", "needs: [ring]", "2:9: `needs`: `ring` needs itself"),
-    "source": (
+    "a need that is not there": (
+        "needs: []",
+        "needs: [rong]",
+        "2:9: `needs`: there is no concept `rong`; did you mean `ring`?",
+    ),
+    "a need of itself": ("needs: []", "needs: [ring]", "2:9: `needs`: `ring` needs itself"),
+    "a source that is not there": (
         "source: dist}\nquestions",
         "source: dst}\nquestions",
         "49:118: there is no source `dst` in sources.yaml; did you mean `dist`?",
     ),
-    "demo": ("  - run: ring\n", "  - run: rings\n", "38:10: there is no demo `rings` in demos/; did you mean `ring`?"),
-    "flagname": (
+    "a demo that is not there": (
+        "  - run: ring\n",
+        "  - run: rings\n",
+        "38:10: there is no demo `rings` in demos/; did you mean `ring`?",
+    ),
+    "a flag that the demo does not take": (
         '    args: [--size, "1200"]\n    ranks: 4\n',
         "    args: [--sise=3, -v]\n    ranks: 4\n",
         "39:11: `args`: the demo `ring` has no `--sise`; did you mean `--size`?",
     ),
-    "label unknown": (
+    "a label that the demo does not print": (
         "label: bytes sent}\n  - id: sum",
         "label: bytes got}\n  - id: sum",
         "62:66: `label`: the demo `ring` prints no `bytes got`",
@@ -543,13 +563,13 @@ CASES = {
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A copy of the content that fits, in the working directory."""
-    shutil.copytree(DATA / "content", tmp_path / "content")
+    shutil.copytree(DATA, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "content" / "collectives" / "ring.yaml"
 
 
 def complaints(folder=Path("content")):
-    found = survey(folder, demos=DATA / "demos", thorough=True).complaints
+    found = survey(folder, thorough=True).complaints
     return [str(complaint).removeprefix("content/collectives/ring.yaml:") for complaint in found]
 
 
@@ -582,7 +602,15 @@ def test_four_kinds_are_needed(place):
 
 def test_all_complaints_come_at_once_in_the_order_of_the_file(place):
     text = VALID
-    for name in ("unknown key", "level", "twins", "trap right", "python code", "points", "source"):
+    for name in (
+        "a key that is misspelt",
+        "a level that is misspelt",
+        "two options alike",
+        "a trap that is right in one draw",
+        "code that is no Python",
+        "two points",
+        "a source that is not there",
+    ):
         text = text.replace(*CASES[name][:2], 1)
     place.write_text(text, "utf-8")
     assert [complaint.split(":")[0] for complaint in complaints()] == ["3", "44", "49", "57", "135", "199", "240"]
@@ -590,10 +618,15 @@ def test_all_complaints_come_at_once_in_the_order_of_the_file(place):
 
 def test_a_quick_reading_leaves_out_what_takes_long(place):
     text = VALID
-    for name in ("trap right", "python code", "flagname", "label unknown"):
+    for name in (
+        "a trap that is right in one draw",
+        "code that is no Python",
+        "a flag that the demo does not take",
+        "a label that the demo does not print",
+    ):
         text = text.replace(*CASES[name][:2], 1)
     place.write_text(text, "utf-8")
-    assert survey(Path("content"), demos=DATA / "demos").complaints == ()
+    assert survey(Path("content")).complaints == ()
     assert len(complaints()) == 4
 
 
@@ -642,6 +675,16 @@ def test_questions_of_every_kind_are_read_with_their_proofs():
     assert wait.source == "dist"
 
 
+def test_a_list_without_end_is_refused_and_not_looked_at(place):
+    place.write_text(VALID.replace("words: [root, bottleneck]", f"words: [{'a, ' * 201}]"), "utf-8")
+    assert complaints() == ["233:52: `words`: 201 entries; 200 at most"]
+
+
+def test_a_code_block_that_is_never_closed_is_found(place):
+    place.write_text(VALID.replace("rank 0\n  ```", "rank 0\n"), "utf-8")
+    assert "6:9: `lesson`: a code block is opened and never closed" in complaints()
+
+
 FILES = {
     "empty": (b"", "1:1: the file is empty"),
     "only a comment": (b"# nothing\n", "1:1: the file is empty"),
@@ -674,6 +717,10 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(place):
 
 def test_a_missing_file_is_one_line():
     assert complaints(Path("nowhere.yaml")) == ["nowhere.yaml:1:1: there is no such file or folder"]
+
+
+def test_a_path_that_is_too_long_is_one_line():
+    assert complaints(Path("a" * 300)) == [f"{'a' * 300}:1:1: cannot be read: file name too long"]
 
 
 def test_a_folder_in_the_place_of_a_file_is_one_line(place):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.util
+import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from ddpquiz import __version__
+from ddpquiz.cli import check, demo, doctor, home, learn, listing, prove, run, search, show, study, test
 from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 app = typer.Typer(
     name="ddpquiz",
@@ -38,31 +41,38 @@ def _root(
     """Learn distributed training: recall cards, quizzes, and demos that run real ranks on this machine."""
     del version
     if context.invoked_subcommand is None:
-        from ddpquiz.cli import home
-
         home.home()
 
 
-_COMMANDS = ["study:study", "test:test", "learn:learn", "demo:demo", "run:run", "prove:prove"]
-_COMMANDS += ["listing:list_", "search:search", "show:show", "check:check", "doctor:doctor"]
-for _name in _COMMANDS:  # TODO: plain imports when all of them are there
-    _module, _function = _name.split(":")
-    if importlib.util.find_spec(f"ddpquiz.cli.{_module}"):
-        app.command(_function.strip("_"))(getattr(importlib.import_module(f"ddpquiz.cli.{_module}"), _function))
+_COMMANDS: dict[Callable[..., None], str] = {
+    study.study: "Recall cards: those that are due, then new ones.",
+    test.test: "Answer questions, and see why each wrong answer is wrong.",
+    learn.learn: "Read the lesson of a concept.",
+    demo.demo: "Run a demo on real ranks, live, or list the demos.",
+    run.run: "Watch a script of your own on ranks of this machine.",
+    prove.prove: "Run the proof behind an answer on real ranks.",
+    listing.list_: "List the curriculum, or what one concept holds.",
+    search.search: "Find concepts, cards and questions by their words.",
+    show.show: "Show an item with its answer, steps, source and proof.",
+    check.check: "Validate content: every complaint at once.",
+    doctor.doctor: "Look at what this machine can do.",
+}
+for _command, _does in _COMMANDS.items():
+    app.command(_command.__name__.rstrip("_"), short_help=_does)(_command)
 
 
 def main() -> None:
     """Run a command, and end with its status: 0 done, 1 the user can mend it, 2 wrong usage, 130 interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
     try:
-        app()
+        app(prog_name="ddpquiz")
     except UserError as error:
         from ddpquiz.terminal.style import plain
 
-        sys.stdout.flush()
+        _flush()
         print(plain(str(error)), file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
     finally:
@@ -72,7 +82,7 @@ def main() -> None:
 def _flush() -> None:
     """Let a reader that went away (`ddpquiz list | head`) be no complaint."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is when the command was started with standard output closed
+            sys.stdout.flush()
     except BrokenPipeError:
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path  # noqa: TC003 - typer reads it when it runs
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
 
 
@@ -30,7 +31,7 @@ def check(
     concepts = found.catalog.concepts
     problems = [str(complaint) for complaint in found.complaints]
     if proofs and not problems:
-        problems = _prove(concepts, path)
+        problems = _prove(found.catalog, path)
     summary = _summary(concepts)
     if json_:
         _print_json(summary, problems)
@@ -51,14 +52,14 @@ def _refuse_strangers(path: Path | None, *, trust: bool) -> None:
         )
 
 
-def _prove(concepts: Sequence[Concept], path: Path | None) -> list[str]:
+def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     """Run every proof and return a line about each that does not hold."""
-    from ddpquiz.ranks.proof import prove_all
+    from ddpquiz.ranks.proving import prove_all
 
-    questions = [question for concept in concepts for question in concept.questions if question.proof]
+    questions = [question for question in catalog.questions() if question.proof]
     problems: list[str] = []
     slowest: list[tuple[float, str]] = []
-    for number, proven in enumerate(prove_all(questions), 1):
+    for number, proven in enumerate(prove_all(questions, catalog.demos), 1):
         _progress(f"proof {number} of {len(questions)}: {proven.question.key}")
         where = _place(proven.question.concept, proven.question.id, path)
         problems += [

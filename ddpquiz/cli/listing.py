@@ -59,22 +59,3 @@ def _as_json(known: Catalog, concepts: tuple[Concept, ...] | list[Concept]) -> d
             for concept in concepts
         ],
     }
-
-
-def list_demos() -> None:
-    """List the demos, with the first line of what each says about itself and the concepts that use it."""
-    import ast
-
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.shipped import demos_dir
-    from ddpquiz.terminal import layout, listing, style
-
-    used: dict[str, list[str]] = {}
-    for concept in catalog.load().concepts:
-        for link in concept.demos:
-            used.setdefault(link.run, []).append(concept.id)
-    rows = []
-    for name in names.demos(""):
-        text = ast.get_docstring(ast.parse(demos_dir().joinpath(f"{name}.py").read_bytes())) or ""
-        rows.append((name, text.partition("\n")[0], list(dict.fromkeys(used.get(name, ())))))
-    layout.show(style.console(), listing.demos(rows))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.page import Page, shown
 from ddpquiz.curriculum.reader import Reading, read_concept, read_sources, read_tracks
-from ddpquiz.curriculum.record import did_you_mean
+from ddpquiz.curriculum.record import did_you_mean, nearest
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.shipped import content_dir, demos_dir
 
@@ -41,6 +42,7 @@ class Catalog:
     tracks: tuple[Track, ...]
     concepts: tuple[Concept, ...]
     sources: Mapping[str, Source]
+    demos: Path = field(default_factory=demos_dir)  # the folder of the scripts that the concepts name
 
     @cached_property
     def _concepts(self) -> dict[str, Concept]:
@@ -61,12 +63,13 @@ class Catalog:
         """Return a card, question or prompt by `concept/id`; raises UserError when there is none."""
         if key in self._items:
             return self._items[key]
-        concept_id, slash, _ = key.partition("/")
+        concept_id, slash, item_id = key.partition("/")
         if not slash:
             raise UserError(f"`{key}` is no item; an item is called `concept/id`, see `ddpquiz list {concept_id}`")
         concept = self.concept(concept_id)
-        meant = did_you_mean(key, [item.key for item in concept.items()]) or f"; see `ddpquiz list {concept_id}`"
-        raise UserError(f"There is no item `{key}`{meant}")
+        meant = nearest(item_id, [item.id for item in concept.items()])
+        advice = f"did you mean `{concept_id}/{meant}`?" if meant else f"see `ddpquiz list {concept_id}`"
+        raise UserError(f"There is no item `{key}`; {advice}")
 
     def cards(self) -> tuple[Card, ...]:
         """Return every card, in learning order."""
@@ -105,53 +108,55 @@ class Survey:
     complaints: tuple[Complaint, ...]
 
 
-def load(folder: Path | None = None, *, demos: Path | None = None, thorough: bool = False) -> Catalog:
+def load(folder: Path | None = None, *, thorough: bool = False) -> Catalog:
     """Load the content of a folder, by default what is shipped; raises ContentError with all complaints."""
-    found = survey(folder, demos=demos, thorough=thorough)
+    found = survey(folder, thorough=thorough)
     if found.complaints:
         raise ContentError(found.complaints)
     return found.catalog
 
 
-def survey(path: Path | None = None, *, demos: Path | None = None, thorough: bool = False) -> Survey:
+def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
     """Read a content folder, or one concept file with the content around it, and note what is wrong.
 
-    A thorough survey also compiles the Python in it, tries out every draw, and looks into the demos.
+    The demos are those in the folder `demos` beside the content, or else those that are shipped. A thorough survey also
+    compiles the Python in it, tries out every draw, and looks into the demos.
     """
     path = path or content_dir()
+    whole = os.path.isdir(path)  # noqa: PTH112 - False for a path that may not be looked at, where Path raises
+    folder = path if whole else path.absolute().parent.parent
+    if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
+        folder = content_dir()
     with _collector_off():
-        if path.is_dir():
-            return _survey(path, _files(path), demos or demos_dir(), thorough=thorough, whole=True)
-        around = path.absolute().parent.parent
-        around = around if (around / "tracks.yaml").is_file() else content_dir()
-        return _survey(around, [path], demos or demos_dir(), thorough=thorough, whole=False)
+        return _survey(folder, None if whole else path, thorough=thorough)
 
 
-def _survey(folder: Path, files: Sequence[Path], demos: Path, *, thorough: bool, whole: bool) -> Survey:
+def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
+    files, strays = ([only], []) if only else _files(folder)
+    beside = folder.absolute().parent / "demos"
+    demos = beside if beside.is_dir() else demos_dir()
     tracks_page, sources_page = Page.open(folder / _BESIDE[0]), Page.open(folder / _BESIDE[1])
     tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
-    readings = [read_concept(file, thorough=thorough) for file in files if file.suffix == ".yaml"]
-    around = Surroundings(tracks, sources if sources_page.root else None, demos, thorough)
+    readings = [read_concept(file, thorough=thorough) for file in files]
+    around = Surroundings(tracks if tracks_page.root else None, sources if sources_page.root else None, demos, thorough)
     check_mentions(readings, around)
     if tracks_page.root:
-        check_tracks(readings, tracks_page, around, whole=whole)
+        check_tracks(readings, tracks_page, around, whole=only is None)
     complaints = [complaint for reading in readings for complaint in reading.page.complaints]
-    complaints += tracks_page.complaints + sources_page.complaints if whole else []
-    complaints += [
-        Complaint(shown(file), 1, 1, "a concept lies in <track>/<concept>.yaml; move it or rename it")
-        for file in files
-        if file.suffix != ".yaml" or (whole and file.parent.parent != folder)
-    ]
+    complaints += tracks_page.complaints + sources_page.complaints if only is None else []
+    wrong = "a concept lies in <track>/<concept>.yaml; move it or rename it"
+    complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
     if not readings:
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
-    catalog = Catalog(tracks, _in_order(readings, tracks), sources)
+    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
     return Survey(catalog, tuple(sorted(set(complaints))))
 
 
-def _files(folder: Path) -> list[Path]:
-    """Return the concept files of a folder, and those that are meant to be but lie or are called wrong."""
-    nested = [path for path in folder.glob("*/**/*") if path.suffix in (".yaml", ".yml")]
-    return sorted([*nested, *(path for path in folder.glob("*.y*ml") if path.name not in _BESIDE)])
+def _files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the concept files of a folder, and files that look like some but lie or are called wrong."""
+    found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
+    good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
+    return sorted(good), sorted(found - good - {folder / name for name in _BESIDE})
 
 
 def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:

@@ -23,6 +23,7 @@ LESSON_WORDS = (120, 300)  # outside of code blocks
 BACK_WORDS = 40
 POINTS = (3, 5)
 KINDS = 4
+_FENCE = re.compile(r"^ *(```|~~~)", re.MULTILINE)
 _FENCED = re.compile(r"^ *(```|~~~).*?^ *\1[`~]*[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,6 +36,9 @@ def check_complete(record: Record, concept: Concept) -> None:
     have = words(concept.lesson)
     if concept.lesson and not LESSON_WORDS[0] <= have <= LESSON_WORDS[1]:
         record.complain("lesson", f"{have} words; {_span(*LESSON_WORDS)} are right, code blocks not counted")
+    for name in ("why", "lesson"):
+        if _FENCE.search(_FENCED.sub("", getattr(concept, name))):
+            record.complain(name, "a code block is opened and never closed")
     if not concept.questions:
         return
     missing = [str(level) for level in Level if level not in {question.level for question in concept.questions}]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the files of a content folder may name. `sources` is None when they could not be read."""
+    """What the files of a content folder may name; `tracks` and `sources` are None when they could not be read."""
 
-    tracks: Sequence[Track]
+    tracks: Sequence[Track] | None
     sources: Mapping[str, Source] | None
     demos: Path
     thorough: bool = False
@@ -30,7 +30,7 @@ class Surroundings:
 
     def track_of(self) -> dict[str, str]:
         """Return the track of each concept, in the order in which they are learned."""
-        return {concept: track.id for track in self.tracks for concept in track.concepts}
+        return {concept: track.id for track in self.tracks or () for concept in track.concepts}
 
     def demo(self, name: str) -> Demo | str:
         """Read a demo once; a text says why it cannot be read."""
@@ -51,12 +51,14 @@ def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
         page = reading.page
         for mention in page.mentions:
             match mention.kind:
-                case "need":
+                case "need" if around.tracks is not None:
                     _check_need(reading, mention, places, needs)
                 case "source" if around.sources is not None and mention.value not in around.sources:
                     _complain_unknown(page, mention, "source", "sources.yaml", around.sources)
                 case "demo" if mention.value not in demos:
                     _complain_unknown(page, mention, "demo", f"{around.demos.name}/", demos)
+                case "demo" if around.thorough and isinstance(problem := around.demo(mention.value), str):
+                    page.complain(mention.node, problem)
                 case "argument" | "label" if around.thorough and mention.of in demos:
                     _check_against_demo(page, mention, around.demo(mention.of))
 
@@ -114,8 +116,8 @@ def _way(start: str, goal: str, needs: Mapping[str, Sequence[str]]) -> list[str]
 
 def _check_against_demo(page: Page, mention: Mention, demo: Demo | str) -> None:
     if isinstance(demo, str):
-        page.complain(mention.node, demo)
-    elif mention.kind == "label":
+        return  # complained of where the demo is named
+    if mention.kind == "label":
         if mention.value not in demo.source:
             page.complain(mention.node, f"`label`: the demo `{demo.name}` prints no `{mention.value}`")
     elif mention.value.startswith("--"):

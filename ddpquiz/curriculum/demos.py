@@ -36,9 +36,9 @@ def read_demo(path: Path) -> Demo:
     """Read one demo; raises UserError when it cannot be read."""
     try:
         source = path.read_text("utf-8")
-        tree = ast.parse(source)
-    except (OSError, SyntaxError, ValueError) as problem:
-        raise UserError(f"The demo {path} cannot be read: {problem}.") from None
+        tree = ast.parse(source, path.name)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise UserError(f"The demo {path.stem} cannot be read: {problem or 'it is nested too deeply'}.") from None
     flags = (flag for node in ast.walk(tree) for flag in _flags(node))
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
     return Demo(path.stem, summary, tuple(sorted(set(flags))), source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,9 @@ def _parsed(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
         raise ValueError(f"an expression has {_LONGEST} characters at most, this one has {len(expression)}")
     try:
-        return ast.parse(expression.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns of `2if`, which is refused anyway
+            return ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"`{expression}` is no arithmetic expression") from None
 

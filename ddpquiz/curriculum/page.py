@@ -19,7 +19,6 @@ _DEEPEST = 30  # a concept needs eight
 _SHALLOW = 4_000  # with fewer brackets and dashes than this, no nesting can exhaust the C stack
 _MOST_OF_A_KIND = 20
 _LONGEST_COMPLAINT = 400
-_NEST = re.compile(r"[\[{?-]")
 _ANCHOR = re.compile(r"&[\w-]")
 HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")  # would steer a terminal
 _UNWANTED = re.compile(rf"\t+|(?!\r\n){HIDDEN.pattern}")
@@ -134,7 +133,7 @@ class Page:
 
     def _compose(self) -> None:
         try:
-            if _ANCHOR.search(self.text) or sum(1 for _ in _NEST.finditer(self.text)) > _SHALLOW:
+            if _ANCHOR.search(self.text) or sum(map(self.text.count, "[{?-")) > _SHALLOW:
                 self._look_for_traps()
             if not self.complaints:
                 self.root = yaml.compose(self.text, _Nodes)

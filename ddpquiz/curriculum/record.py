@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound="StrEnum")
 _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
 _TAGS = set(PLAIN_TAGS.values())
+_MOST_ENTRIES = 200  # what is looked at pair by pair stays quick
 _WHOLE = re.compile(r"\d{1,9}")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 
@@ -137,6 +138,9 @@ class Record:
         _refuse_tag(self.page, node)
         if not node.value and not empty:
             self.complain(name, "the list is empty")
+        if len(node.value) > _MOST_ENTRIES:
+            self.complain(name, f"{len(node.value):,} entries; {_MOST_ENTRIES} at most")
+            node.value = []
         return list(node.value)
 
     def texts(self, name: str, *, optional: bool = False, empty: bool = False) -> tuple[str, ...]:
@@ -191,8 +195,13 @@ def peek(node: Node, name: str) -> Node:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that offers the nearest known word, or nothing."""
-    close = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    meant = nearest(word, known)
+    return f"; did you mean `{meant}`?" if meant else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that looks most like this one, or "" when none does."""
+    return next(iter(difflib.get_close_matches(word, list(known), 1)), "")
 
 
 def _refuse_tag(page: Page, node: Node) -> None:

@@ -26,11 +26,13 @@ class Verdict:
     """Whether an answer is right, and why what is wrong with it is wrong.
 
     `unclear` is set when what was given cannot be read as an answer: then it says what would be one, so ask again.
+    `chosen` are the places, from 0, of the options or lines that were given.
     """
 
     right: bool
     whys: tuple[str, ...] = ()
     unclear: str = ""
+    chosen: tuple[int, ...] = ()
 
 
 def judge(posed: Posed, given: str) -> Verdict:
@@ -83,7 +85,7 @@ def _choice(posed: Posed, given: str) -> Verdict:
     if len(places) != 1:
         return Verdict(right=False, unclear=f"Answer with one number from 1 to {len(options)}.")
     chosen = options[posed.shown[places[0]]]
-    return Verdict(chosen.right, () if chosen.right else (chosen.why,))
+    return Verdict(chosen.right, () if chosen.right else (chosen.why,), chosen=tuple(places))
 
 
 def _choices(posed: Posed, given: str) -> Verdict:
@@ -96,7 +98,7 @@ def _choices(posed: Posed, given: str) -> Verdict:
     missed = [
         f"{place} is right too." for place, i in enumerate(posed.shown, 1) if options[i].right and i not in chosen
     ]
-    return Verdict(not wrong and not missed, (*wrong, *missed))
+    return Verdict(not wrong and not missed, (*wrong, *missed), chosen=tuple(places))
 
 
 def _order(posed: Posed, given: str) -> Verdict:
@@ -106,8 +108,9 @@ def _order(posed: Posed, given: str) -> Verdict:
         return Verdict(right=False, unclear=f"Give each number from 1 to {len(lines)} once, in order, such as 2 1 3.")
     for number, place in enumerate(places):
         if posed.shown[place] != number:
-            return Verdict(right=False, whys=(f"{_nth(number + 1)} comes: {lines[number].text}",))
-    return Verdict(right=True)
+            why = f"{_nth(number + 1)} comes: {lines[number].text}"
+            return Verdict(right=False, whys=(why,), chosen=tuple(places))
+    return Verdict(right=True, chosen=tuple(places))
 
 
 def _number(question: Question, given: str) -> Verdict:

@@ -1,18 +1,15 @@
-"""Run the proof of a question on real ranks, and see that it decides between the answers."""
+"""Run the proof of a question on real ranks, and see which answer speaks for what was observed."""
 
 from __future__ import annotations
 
-import itertools
-import random
 import tempfile
-import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
-from ddpquiz.curriculum.pose import Posed, number, pose, worth
+from ddpquiz.curriculum.pose import Posed, number, worth
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import End, Hung, Output, Raised
 from ddpquiz.ranks.launch import Request
@@ -20,13 +17,12 @@ from ddpquiz.ranks.run import Run
 from ddpquiz.shipped import demos_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
 PLACE = "<option>"
 PRELUDE = "import os, torch, torch.distributed as dist\n"
 JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
 STILL = 1.0  # seconds without any movement that show that ranks hang; proofs sleep less
-DRAWS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +59,9 @@ class Observed:
         return all(text == tidy(shows.everywhere or "") for text in self.printed.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """The outcome of one proof: no complaints if it holds and decides, and how long it took."""
-
-    question: Question
-    complaints: tuple[str, ...]
-    seconds: float
-
-
 def tidy(text: str) -> str:
     """Drop trailing spaces and empty lines at the ends, which nobody sees."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
-
-
-def prove_all(questions: Iterable[Question], demos: Path | None = None) -> Iterator[Proven]:
-    """Run every proof of `questions`, one after the other, and yield how each ended."""
-    lab = Lab(demos)
-    for question in questions:
-        if question.proof:
-            began = time.monotonic()
-            complaints = tuple(lab.complaints(question))
-            yield Proven(question, complaints, time.monotonic() - began)
 
 
 class Lab:
@@ -104,70 +81,6 @@ class Lab:
             case CodeProof():
                 return run_code(source(posed, option), ranks)
         raise UserError(f"{posed.question.key} has no proof that runs; `ddpquiz show` names its source.")
-
-    def complaints(self, question: Question) -> Iterator[str]:
-        """Yield what is wrong with a proof: that it does not hold for the key, or that it holds for another answer."""
-        match question.kind:
-            case Kind.NUMBER:
-                yield from self._number(question)
-            case Kind.ORDER:
-                yield from self._order(question)
-            case Kind.OUTPUT:
-                yield from self._output(question)
-            case _ if inserts(question):
-                yield from self._inserted(question)
-            case _:
-                yield from self._options(question)
-
-    def _options(self, question: Question) -> Iterator[str]:
-        seen = self.observe(_posed(question))
-        for option in question.options:
-            if agrees(question, option, seen) != option.right:
-                yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
-
-    def _inserted(self, question: Question) -> Iterator[str]:
-        shows = question.proof.shows if question.proof else None
-        for option in question.options:
-            seen = self.observe(_posed(question), code_of(option))
-            if shows and seen.matches(shows) != option.right:
-                yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
-
-    def _number(self, question: Question) -> Iterator[str]:
-        unseen = set(question.traps)
-        for values in draws(question):
-            posed = _posed(question, values)
-            seen = self.observe(posed)
-            right = worth(question.answer, values)
-            if not all_close(right, question.tolerance, seen):
-                yield f"with {dict(values)} the answer is {right:g}, but {seen}"
-            unseen -= {t for t in unseen if not close(worth(t.answer, values), right, question.tolerance)}
-        for trap in unseen:
-            yield f"the trap {trap.answer!r} gives the right answer in every draw"
-
-    def _order(self, question: Question) -> Iterator[str]:
-        if not inserts(question):
-            steps = tidy("\n".join(line.shows or "" for line in question.lines))
-            seen = self.observe(_posed(question))
-            if seen.failed or seen.hung or any(text != steps for text in seen.printed.values() if text):
-                yield f"the steps {steps!r} are not what was observed: {seen}"
-            return
-        shows = question.proof.shows if question.proof else None
-        lines = [line.text for line in question.lines]
-        seen = self.observe(_posed(question), "\n".join(lines))
-        if shows and not seen.matches(shows):
-            yield f"the lines in their order do not give what the proof says: {seen}"
-        for at in range(len(lines) - 1):
-            swapped = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
-            if shows and self.observe(_posed(question), "\n".join(swapped)).matches(shows):
-                yield f"lines {at + 1} and {at + 2} can change places, so the order is not the only right one"
-
-    def _output(self, question: Question) -> Iterator[str]:
-        seen = self.observe(_posed(question))
-        if not prints(question, question.answer, seen):
-            yield f"the answer is {question.answer!r}, but {seen}"
-        for trap in question.traps:
-            if prints(question, trap.answer, seen):
-                yield f"the trap {trap.answer!r} is what is printed"
 
     def _observe_demo(self, name: str, ranks: int, args: tuple[str, ...], label: str) -> Observed:
         path = self.demos / f"{name}.py"
@@ -266,14 +179,6 @@ def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
     return tuple(outputs), Observed(printed, text, hung, end.why if end else "")
 
 
-def draws(question: Question) -> list[dict[str, str]]:
-    """Return up to three different draws of a question's variables, always the same ones."""
-    every = list(itertools.product(*(variable.values for variable in question.variables)))
-    names = [variable.name for variable in question.variables]
-    chosen = random.Random(question.key).sample(every, min(DRAWS, len(every)))  # noqa: S311
-    return [dict(zip(names, values, strict=True)) for values in chosen]
-
-
 def close(got: float, right: float, tolerance: float) -> bool:
     """Whether a number counts as the answer; `tolerance` is relative."""
     return abs(got - right) <= max(tolerance * abs(right), 1e-9 * max(1.0, abs(right)))
@@ -284,31 +189,9 @@ def flat(text: str) -> str:
     return "\n".join("".join(line.split()) for line in text.strip().splitlines()).replace('"', "'")
 
 
-def _posed(question: Question, values: Mapping[str, str] | None = None) -> Posed:
-    if values is None:
-        return Posed(question, {}, ())
-    posed = pose(question, _Fixed(values))
-    return Posed(posed.question, values, ())
-
-
-class _Fixed(random.Random):
-    """Dice that throw the values of one draw, in the order of the variables."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        super().__init__(0)
-        self._left = list(values.values())
-
-    def choice(self, _: object) -> str:  # type: ignore[override]
-        return self._left.pop(0)
-
-
 def _last_number(text: str) -> float | None:
     words = text.replace(",", "").split()
     try:
         return number(words[-1]) if words else None
     except ValueError:
         return None
-
-
-def _verdict(option: Option) -> str:
-    return "the right answer" if option.right else "the wrong answer"

@@ -81,7 +81,7 @@ def summary(came_to: Summary, dealt: Deal, soon: Sequence[int], weakest: tuple[s
         lines.append(Text(f"Pace: {seconds(came_to.pace)} a card."))
     if dealt.due_held or dealt.new_held:
         lines.append(Text(f"Held back by a limit: {dealt.due_held} due, {dealt.new_held} new."))
-    lines.append(Text(forecast(soon)))
+    lines.append(Text(f"Due in the next seven days: {forecast(soon)}."))
     if weakest:
         name, title = weakest
         lines.append(Text.assemble(f"Weakest: {plain(title)}. ", (f"ddpquiz learn {plain(name)}", "code")))
@@ -91,8 +91,8 @@ def summary(came_to: Summary, dealt: Deal, soon: Sequence[int], weakest: tuple[s
 def forecast(soon: Sequence[int]) -> str:
     """Say how many cards come due in the next days."""
     if not any(soon):
-        return "Nothing comes due in the next seven days."
-    return f"Due in the next seven days: {sum(soon)} ({soon[0]} tomorrow, then {' '.join(map(str, soon[1:]))})."
+        return "none"
+    return f"{sum(soon)} ({soon[0]} tomorrow, then {' '.join(map(str, soon[1:]))})"
 
 
 def seconds(took: timedelta) -> str:

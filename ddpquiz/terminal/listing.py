@@ -1,4 +1,4 @@
-"""What there is to learn, as lists: the curriculum, the way to a concept, its items, the demos, what a search found."""
+"""What there is to learn, as lists: the curriculum, the way to a concept, its items, what a search found."""
 
 from __future__ import annotations
 
@@ -43,15 +43,6 @@ def curriculum(catalog: Catalog) -> Group:
         _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
     ]
     return Group(*parts, Text(), Text(" · ".join(totals)), Text("ddpquiz learn CONCEPT", style="code"))
-
-
-def demos(scripts: Sequence[tuple[str, str, Sequence[str]]]) -> Group:
-    """Draw the demos: the name of each, what it shows, and the concepts that use it."""
-    parts: list[RenderableType] = []
-    for name, shows, concepts in scripts:
-        parts += [Text(name, style="code"), indented(prose(shows))]
-        parts += [indented(Text(", ".join(concepts), style="quiet"))] if concepts else []
-    return Group(*parts, Text(), Text("ddpquiz demo NAME", style="code"))
 
 
 def way(concepts: Sequence[Concept]) -> Group:

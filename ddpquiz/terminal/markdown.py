@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
-from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.padding import Padding
-from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
-from rich.text import Text
 
-from ddpquiz.terminal.style import THEME, plain
+from ddpquiz.terminal.highlight import python
+from ddpquiz.terminal.style import code, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,16 +19,6 @@ if TYPE_CHECKING:
     from rich.markdown import MarkdownElement
 
 _INDENT = 4
-_PYTHON = ANSISyntaxTheme(
-    {
-        Comment: THEME.styles["quiet"],
-        Keyword: THEME.styles["accent"],
-        Operator.Word: THEME.styles["accent"],
-        Name.Builtin: THEME.styles["accent"],
-        String: THEME.styles["good"],
-        Number: THEME.styles["warn"],
-    },
-)
 
 
 class _Heading(Heading):
@@ -47,7 +35,8 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         del console, options
-        yield Padding(code_block(str(self.text), self.lexer_name), (0, 0, 0, _INDENT))
+        text = str(self.text)
+        yield Padding(python(text) if self.lexer_name == "python" else code(text), (0, 0, 0, _INDENT))
 
 
 class _Table(TableElement):
@@ -80,11 +69,3 @@ class _Page(Markdown):
 def markdown(text: str) -> RenderableType:
     """Draw Markdown that came from a content file."""
     return _Page(plain(text))
-
-
-def code_block(text: str, language: str = "") -> RenderableType:
-    """Draw lines of code; Python gets colours, anything else stays as it is."""
-    text = plain(text).expandtabs(4).rstrip("\n")
-    if language not in {"python", "py"}:
-        return Text(text, style="code")
-    return Syntax(text, "python", theme=_PYTHON, background_color="default", word_wrap=True)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group
+from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.errors import UserError
+from ddpquiz.terminal.layout import MEASURE, columns, show
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -77,7 +79,6 @@ class Seat:
         self.note = ""  # said once, about the last key
         self.helping = False
         self.left = False
-        self.receipts: list[Receipt] = []  # of what undo can take back, in order
         self._flags: dict[str, Receipt] = {}
         self._away: Callable[[], AbstractContextManager[None]] | None = None
 
@@ -86,8 +87,17 @@ class Seat:
         """What is asked now: when it changes, keys typed before it was painted do not count."""
         raise NotImplementedError
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to ask."""
+        raise NotImplementedError
+
     def body(self) -> RenderableType:
         """Draw what is asked now."""
+        raise NotImplementedError
+
+    def summary(self) -> RenderableType:
+        """Draw what the sitting came to."""
         raise NotImplementedError
 
     def above_keys(self) -> list[RenderableType]:
@@ -178,18 +188,56 @@ class Seat:
                 new = (self.scene, self.helping)
                 if new != scene:
                     screen.to_top()
-                screen.paint(self.shown(), self.foot(console.width))
+                    keys.drop()  # nobody can have answered what was not painted yet
+                screen.paint(Constrain(self.shown(), MEASURE), self.foot(console.width))
                 if scene is None:
                     self.desk.actions.warm()
-                elif new != scene:
-                    keys.drop()
                 scene = new
                 key = keys.get() or ""
                 if key == "ctrl+c":
                     raise KeyboardInterrupt
-                if not screen.scroll(key) and key != "resize":
-                    self.take("q" if key in LEAVING else key)
+                if key in LEAVING:
+                    self.press(QUIT.key)
+                elif not screen.scroll(key) and key != "resize":
+                    self.take(key)
         self._away = None
+
+    def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
+        """Let lines do what keys do, for pipes and terminals that cannot be painted; what is new is printed.
+
+        `asked` names the keys each time, for a person. The sitting ends with the lines.
+        """
+        scene: Hashable = None
+        commands = iter(lines)
+        while not self.left and not self.over:
+            if self.scene != scene:
+                show(console, self.spoken())
+            if self.goes_on():
+                continue
+            scene = self.scene
+            if asked:
+                console.print(key_line(self.keys(), console.width))
+            line = next(commands, None)
+            if line is None:
+                break
+            self.heard(line.strip())
+            if self.helping:
+                show(console, self.shown())
+                self.helping = False
+            if self.note:
+                show(console, Group(*told(self.note)))
+
+    def goes_on(self) -> bool:
+        """Go on by itself where a terminal that only goes down keeps everything in sight; return whether it did."""
+        return False
+
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
+        raise NotImplementedError
+
+    def heard(self, line: str) -> None:
+        """Take a line."""
+        raise NotImplementedError
 
     def _leave(self, run: Callable[[], object]) -> None:
         """Run something that has the terminal to itself; what goes wrong there is told, and the sitting goes on."""
@@ -226,8 +274,6 @@ def key_line(keys: Iterable[Hotkey], width: int) -> Text:
 
 def help_page(keys: Iterable[Hotkey]) -> RenderableType:
     """Draw what each key does, in sentences."""
-    from ddpquiz.terminal.layout import columns
-
     return Group(
         Text("Keys that work here", style="head"),
         Text(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -17,11 +18,12 @@ from ddpquiz.terminal.sitting import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Desk
 from ddpquiz.terminal.style import prose
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable
 
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import Question
+    from ddpquiz.learning.progress import Receipt
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
@@ -39,11 +41,17 @@ class Studying(Seat):
     """One sitting with cards."""
 
     def __init__(
-        self, desk: Desk, sitting: study.Sitting, *, weakest: str | None = None, welcome: bool = False
+        self,
+        desk: Desk,
+        sitting: study.Sitting,
+        *,
+        weakest: Callable[[], str | None] = lambda: None,
+        welcome: bool = False,
     ) -> None:
         super().__init__(desk)
         self.sitting = sitting
-        self._weakest = weakest  # known before this sitting
+        self._receipts: list[Receipt] = []  # of the reviews, in order
+        self._weakest = cache(weakest)  # known before this sitting; found out when it is told
         self._welcome = welcome
 
     @property
@@ -51,12 +59,17 @@ class Studying(Seat):
         """The card and its side."""
         return len(self.sitting.reviews), self.sitting.queue, self.sitting.shown, self.sitting.stopped
 
+    @property
+    def over(self) -> bool:
+        """Whether no card is left."""
+        return self.sitting.card is None
+
     def body(self) -> RenderableType:
         """Draw the card, or what the sitting came to."""
         if self.sitting.card is None:
             return Group(self.summary(), Text(), *told(self.note))
         parts: list[RenderableType] = []
-        if self._welcome and not self.sitting.reviews:
+        if self._welcome and not self.sitting.reviews and not self.sitting.shown:
             parts += [prose(cards.WELCOME, "quiet"), Text()]
         parts += [cards.where(self.sitting), Text(self._about_last(), style="quiet"), Text()]
         parts += [cards.front(self.sitting), Text()]
@@ -76,10 +89,15 @@ class Studying(Seat):
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
             return [Hotkey("enter", "leave"), *undo, *demo, HELP]
-        turn = [GOOD, *self._grade_keys()] if self.sitting.shown else [SHOW]
+        turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
-        return [*turn, *undo, SKIP, *demo, *proof, *source, FLAG, HELP, QUIT]
+        return [turn, *undo, SKIP, *demo, *proof, *source, FLAG, HELP, QUIT]
+
+    def all_keys(self) -> list[Hotkey]:
+        """Return the keys that work now, with the grades."""
+        grades = enumerate(self.sitting.buttons, 1) if self.sitting.card and self.sitting.shown else ()
+        return [*(Hotkey(str(number), cards.NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def press(self, key: str) -> None:
         """Take a key."""
@@ -100,7 +118,7 @@ class Studying(Seat):
                 self._do(self.sitting.buttons[int(key) - 1])
             case "s":
                 self._do(Act.SKIP)
-            case "p" if question := self._proof():
+            case "p" if self.sitting.shown and (question := self._proof()):
                 self.run_proof(pose(question, random.Random(0)))  # noqa: S311
                 self._do(Act.BACK)
             case "v" if self.sitting.shown:
@@ -109,41 +127,25 @@ class Studying(Seat):
                 self.flag(card.key)
             case "q":
                 self._do(Act.STOP)
+                self.left = not self.sitting.reviews  # then there is nothing to look at
 
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
         came_to = study.sum_up(self.sitting)
         soon = study.due_soon(self.sitting.memories, study_day(self.desk.clock()))
-        weakest = self.desk.concepts.get(came_to.wanting or self._weakest or "")
+        weakest = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
         return cards.summary(came_to, self.sitting.deal, soon, (weakest.id, weakest.title) if weakest else None)
 
-    def read(self, console: Console, lines: Iterable[str]) -> None:
-        """Take one command a line, for pipes and terminals that cannot be painted: empty turns the card."""
-        commands = iter(lines)
-        scene: Hashable = None
-        while self.sitting.card:
-            if self.scene != scene:
-                console.print(self._spoken())
-            scene = self.scene
-            line = next(commands, None)
-            if line is None:
-                break
-            self.take(line.strip().lower() or "space")
-            if self.helping:
-                console.print(self.shown())
-                self.helping = False
-            elif self.note:
-                console.print(Group(*told(self.note)))
-        console.print(self.summary())
-
-    def _spoken(self) -> RenderableType:
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
         if self.sitting.shown:
             return Group(cards.back(self.sitting), *self.above_keys())
-        return Group(
-            *([Text(last)] if (last := self._about_last()) else []),
-            cards.where(self.sitting),
-            cards.front(self.sitting),
-        )
+        last = self._about_last()
+        return Group(*([Text(last)] if last else []), Text(), cards.where(self.sitting), cards.front(self.sitting))
+
+    def heard(self, line: str) -> None:
+        """Take a line: the name of a key; an empty one turns the card."""
+        self.take(line.lower() or "space")
 
     def _do(self, event: study.Event) -> None:
         """Do a step, and keep what it changed before anything else is shown."""
@@ -151,9 +153,9 @@ class Studying(Seat):
         after = study.step(self.sitting, event, now)
         added, taken = study.news(self.sitting, after)
         if added:
-            self.receipts.append(self.desk.progress.review(added.card.key, added.grade, now, added.took))
+            self._receipts.append(self.desk.progress.review(added.card.key, added.grade, now, added.took))
         if taken:
-            self.desk.progress.undo(self.receipts.pop(), now)
+            self.desk.progress.undo(self._receipts.pop(), now)
         self.sitting = after
 
     def _about_last(self) -> str:
@@ -167,7 +169,7 @@ class Studying(Seat):
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
         if self.sitting.card is None:
-            return study.sum_up(self.sitting).wanting or self._weakest
+            return study.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
 
@@ -175,6 +177,3 @@ class Studying(Seat):
         card = self.sitting.card
         concept = self.desk.concepts.get(card.concept) if card else None
         return proof_near(card, concept.questions) if card and concept else None
-
-    def _grade_keys(self) -> list[Hotkey]:
-        return [Hotkey(str(n), cards.NAMES[g], GRADES[g]) for n, g in enumerate(self.sitting.buttons, 1)]

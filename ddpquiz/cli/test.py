@@ -1,0 +1,123 @@
+"""`ddpquiz test`: find out what you know, and why each wrong answer is wrong."""
+
+# ruff: noqa: PT028  a command, not a test
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ddpquiz.cli import names, sitting
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.pose import Posed
+    from ddpquiz.learning.progress import Row
+    from ddpquiz.learning.quiz import Answer, Quiz, Score
+
+Level = Literal["easy", "medium", "hard"]
+Kind = Literal["choice", "choices", "number", "order", "output"]
+
+
+def test(
+    concept: Annotated[
+        list[str] | None, typer.Argument(help="Only questions about these.", autocompletion=names.concepts)
+    ] = None,
+    level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None,
+    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
+    count: Annotated[int, typer.Option(min=1, help="Questions, at most.")] = 10,
+    seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
+) -> None:
+    """Answer questions; in a pipe, answers are read from standard input, one a line, an empty line skips."""
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.learning import database, quiz
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.terminal import style
+    from ddpquiz.terminal.quiz import Quizzing
+
+    known = catalog.load()
+    found = [
+        question
+        for one in sitting.chosen(known, concept, track)
+        for question in one.questions
+        if level in (None, question.level) and kind in (None, question.kind)
+    ]
+    with Progress(database.folder()) as progress:
+        rows = progress.kept("answer")
+        if wrong:
+            found = _missed(found, rows)
+        if not found:
+            raise UserError(_nothing(wrong=wrong))
+        right = Counter(row.item for row in rows if row.credit) if seed is None else None
+        seed = secrets.randbelow(10_000) if seed is None else seed
+        dice = random.Random(seed)  # noqa: S311
+        state = quiz.begin(quiz.choose(found, count, dice, right), dice, sitting.now())
+        seat = Quizzing(sitting.desk(known, progress), state, dice, final=not sys.stdin.isatty())
+        sitting.sit_down(seat, style.complaints() if as_json else style.console(), quiet=as_json)
+        if as_json:
+            _print(seat.quiz, seed)
+
+
+def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
+    last = {row.item: row.credit for row in rows}
+    return [question for question in questions if last.get(question.key) == 0]
+
+
+def _nothing(*, wrong: bool) -> str:
+    if wrong:
+        return "Nothing that fits was answered wrong the last time; leave --wrong out."
+    return "No question fits; leave out --level, --kind or --track, or name another concept."
+
+
+def _print(quiz: Quiz, seed: int) -> None:
+    """Write the result of a quiz as JSON."""
+    import json
+
+    from ddpquiz.learning.quiz import scores, wanting
+
+    answers = {id(answer.posed): answer for answer in quiz.answers}
+    result = {
+        "seed": seed,
+        **_score(scores(quiz, "")[""]),
+        "by_concept": {name: _score(score) for name, score in scores(quiz, "concept").items()},
+        "by_level": {name: _score(score) for name, score in scores(quiz, "level").items()},
+        "weakest": wanting(quiz),
+        "questions": [_question(posed, answers.get(id(posed))) for posed in quiz.asked],
+    }
+    print(json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def _score(score: Score) -> dict[str, float]:
+    return {"asked": score.asked, "answered": score.answered, "right": score.right, "credit": score.credit}
+
+
+def _question(posed: Posed, answer: Answer | None) -> dict[str, Any]:
+    from ddpquiz.learning.judge import expected
+
+    question = posed.question
+    shown = question.options or question.lines
+    return {
+        "item": question.key,
+        "level": question.level,
+        "kind": question.kind,
+        "ask": question.ask,
+        "code": question.code,
+        "shown": [shown[index].text for index in posed.shown],
+        "given": answer.given if answer else None,
+        "right": answer.verdict.right if answer else None,
+        "credit": answer.credit if answer else None,
+        "expected": expected(posed),
+        "why": [*answer.verdict.whys, *filter(None, [answer.verdict.unclear])] if answer else [],
+        "hints": answer.hints if answer else 0,
+        "took_ms": round(answer.took.total_seconds() * 1000) if answer else None,
+    }

@@ -1,0 +1,86 @@
+"""Where a learner stands over all concepts, and what is best done next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddpquiz.learning.mastery import Label, Strength, weakest
+from ddpquiz.learning.study import due_soon
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.learning.schedule import Memory
+
+NEW_A_DAY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a learner stands: counts of cards, strengths of concepts, and the one that needs work most."""
+
+    due: int
+    new_today: int  # cards that may still be learned today
+    new: int  # cards never seen
+    soon: tuple[int, ...]  # cards due on each of the next seven days
+    labels: Counter[Label]  # how many concepts
+    weakest: Concept | None
+    weakness: Strength | None
+    next_concept: Concept | None  # the first that was never tested, in learning order
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was ever done."""
+        return not any((self.due, *self.soon, self.weakness)) and self.labels[Label.UNKNOWN] == self.labels.total()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A command and the reason to run it now."""
+
+    command: str
+    why: str
+
+
+def standing(
+    concepts: Sequence[Concept], memories: Mapping[str, Memory], known: Mapping[str, Strength], day: date
+) -> Standing:
+    """Count what a home screen tells. Concepts stand in learning order; items that are gone do not count."""
+    cards = [card for concept in concepts for card in concept.cards]
+    seen = {card.key: memories[card.key] for card in cards if card.key in memories}
+    here = {concept.id: known[concept.id] for concept in concepts if concept.id in known}
+    weak = weakest(here)
+    labels = Counter(here[concept.id].label if concept.id in here else Label.UNKNOWN for concept in concepts)
+    return Standing(
+        due=sum(memory.due <= day for memory in seen.values()),
+        new_today=min(len(cards) - len(seen), new_left(memories, day)),
+        new=len(cards) - len(seen),
+        soon=tuple(due_soon({key: memory for key, memory in seen.items() if memory.due > day}, day)),
+        labels=labels,
+        weakest=next((concept for concept in concepts if concept.id == weak), None),
+        weakness=here.get(weak or ""),
+        next_concept=next((concept for concept in concepts if concept.id not in here), None),
+    )
+
+
+def new_left(memories: Mapping[str, Memory], day: date, a_day: int = NEW_A_DAY) -> int:
+    """Return how many new cards may still be learned today."""
+    return max(0, a_day - sum(memory.first == day for memory in memories.values()))
+
+
+def advise(now: Standing) -> list[Advice]:
+    """Return what to do next, the best first: recall before it fades, mend what is weak, then learn on."""
+    found: list[Advice] = []
+    if now.due:
+        found.append(Advice("ddpquiz study", f"{now.due} card{'s' * (now.due != 1)} due"))
+    if now.weakest and now.weakness:
+        found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept: {now.weakness}"))
+    if now.new_today and not now.due:
+        found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
+    if now.next_concept:
+        found.append(Advice(f"ddpquiz test {now.next_concept.id}", "not tested yet"))
+    return found or [Advice("ddpquiz test --level hard", "nothing is due; stay sharp")]

@@ -1,0 +1,231 @@
+"""A sitting with questions at the keyboard: keys or lines go in, verdicts come out, and each answer is kept at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Kind
+from ddpquiz.learning import mastery, quiz
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.quiz import Act, Given
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.terminal import questions
+from ddpquiz.terminal.answering import Entry
+from ddpquiz.terminal.sitting import DEMO, FLAG, HELP, PROOF, QUIT, Desk, Hotkey, Seat, told
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Hashable
+    from datetime import datetime
+
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.pose import Posed
+    from ddpquiz.learning.progress import Receipt
+
+SKIP = Hotkey("s", "skip", "leave this question unanswered")
+SOLVE = Hotkey("x", "solution", "give up and see the solution; it earns nothing")
+UNDO = Hotkey("u", "undo", "take the last answer or skip back")
+NEXT = Hotkey("enter", "next", "go on to the next question")
+RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order")
+
+
+class Quizzing(Seat):
+    """One sitting with questions."""
+
+    def __init__(self, desk: Desk, state: quiz.Quiz, dice: random.Random, *, final: bool = False) -> None:
+        super().__init__(desk)
+        self.quiz = state
+        self.entry = Entry()  # for the question on screen
+        self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
+        self._kept: list[tuple[Receipt, str | None]] = []  # of the answers, in order, with the cards that they called
+        self._before: list[str] = []  # cards called before a retry
+        self._dice = dice
+        self._final = final  # nobody is there to ask again
+
+    @property
+    def scene(self) -> Hashable:
+        """The question and whether it was judged."""
+        return id(self.quiz.asked), self.quiz.place, self.quiz.judged, self.quiz.stopped
+
+    @property
+    def over(self) -> bool:
+        """Whether no question is left."""
+        return self.quiz.posed is None
+
+    def body(self) -> RenderableType:
+        """Draw the question, the verdict on it, or what the quiz came to."""
+        if self.quiz.posed is None:
+            return Group(self.summary(), Text(), *told(self.note))
+        if answer := self.quiz.answer:
+            verdict, parts = (
+                questions.verdict(answer),
+                [*questions.stem(answer.posed.question), *questions.judged(answer)],
+            )
+        else:
+            verdict, parts = Text(), questions.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
+        said = told(self.note or self.quiz.unclear)
+        return Group(questions.where(self.quiz), verdict, *([] if not verdict else [Text()]), *parts, Text(), *said)
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now."""
+        undo = [UNDO] if self.quiz.previous else []
+        if self.quiz.posed is None:
+            retry = [RETRY] if self.quiz.missed else []
+            demo = [DEMO] if self.demo_of(quiz.wanting(self.quiz)) else []
+            return [Hotkey("enter", "leave"), *retry, *undo, *demo, HELP]
+        question = self.quiz.posed.question
+        demo = [DEMO] if self.demo_of(question.concept) else []
+        if self.quiz.judged:
+            proof = [PROOF] if question.proof else []
+            return [NEXT, *proof, *demo, *undo, FLAG, HELP, QUIT]
+        if self.entry.takes_letters(question):
+            return self.entry.keys(question)
+        left = len(question.hints) - self.quiz.hints
+        hint = [Hotkey("h", f"hint ({left} left)", "a hint; it halves what a right answer earns")] if left else []
+        return [*self.entry.keys(question), *hint, SOLVE, SKIP, *demo, *undo, FLAG, HELP, QUIT]
+
+    def take(self, key: str) -> None:
+        """Take a key; a text takes all characters, also those that are keys elsewhere."""
+        posed = None if self.helping or self.quiz.judged else self.quiz.posed
+        if posed and self.entry.takes_letters(posed.question):
+            self.note = ""
+            self._type(key, posed.question)
+        else:
+            super().take(key)
+
+    def press(self, key: str) -> None:
+        """Take a key that is no text."""
+        posed = self.quiz.posed
+        match key:
+            case "u":
+                self._do(Act.UNDO)
+            case "d":
+                self.run_demo(posed.question.concept if posed else quiz.wanting(self.quiz))
+                self._do(Act.BACK)
+            case "r" if posed is None and self.quiz.missed:
+                self._retry()
+            case "enter" | "space" | "q" | "escape" if posed is None:
+                self.left = True
+            case _ if posed is None:
+                pass
+            case "q":
+                self._do(Act.STOP)
+                self.left = not self.quiz.answers
+            case "f":
+                self.flag(posed.question.key)
+            case _ if self.quiz.judged:
+                self._after_verdict(key, posed)
+            case "h":
+                self._do(Act.HINT)
+            case "x":
+                self._do(Act.SOLVE)
+            case "s":
+                self._do(Act.SKIP)
+            case _:
+                self._type(key, posed.question)
+
+    def summary(self) -> RenderableType:
+        """Draw what the quiz came to."""
+        today = study_day(self.desk.clock())
+        counting = (row for row in self.desk.progress.kept("answer") if not row.retry)
+        called = {*self._before, *(card for _, card in self._kept if card)}
+        again = self.quiz if self._first else None
+        return questions.result(self._first or self.quiz, again, mastery.strengths(counting, today), len(called))
+
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
+        if answer := self.quiz.answer:
+            return Group(questions.verdict(answer), *questions.judged(answer))
+        assert self.quiz.posed is not None  # noqa: S101
+        return Group(Text(), questions.where(self.quiz), *questions.asked(self.quiz.posed, self.quiz.hints))
+
+    def goes_on(self) -> bool:
+        """Go on after a verdict, which stays in sight."""
+        judged = self.quiz.judged
+        self._do(Act.NEXT)
+        return judged
+
+    def heard(self, line: str) -> None:
+        """Take a line: an answer, or the letter of a key; before a text a key is written `:h`."""
+        posed = self.quiz.posed
+        key = line.removeprefix(":")
+        as_key = len(key) == 1 and key in "hxsdpufq?" and (key != line or not self._asking(Kind.OUTPUT))
+        self.note = ""
+        if as_key and key == "p" and self.quiz.answers:
+            self.run_proof(self.quiz.answers[-1].posed)
+        elif as_key:
+            super().take(key)
+            if key == "h" and posed:
+                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
+        elif posed:
+            self._do(Given(line, final=self._final) if line else Act.SKIP)
+        self.note = self.note or self.quiz.unclear
+
+    def _type(self, key: str, question: Question) -> None:
+        """Take a key into the answer."""
+        self.entry = self.entry.key(key, question)
+        if self.entry.given:
+            self.entry = replace(self.entry, given=False)
+            self._do(Given(self.entry.text))
+
+    def _after_verdict(self, key: str, posed: Posed) -> None:
+        match key:
+            case "enter" | "space":
+                self._do(Act.NEXT)
+            case "p" if posed.question.proof:
+                self.run_proof(posed)
+                self._do(Act.BACK)
+
+    def _retry(self) -> None:
+        self._first = self._first or self.quiz
+        self.quiz = quiz.begin(self._originals(), self._dice, self.desk.clock(), retry=True)
+        self._before += [card for _, card in self._kept if card]
+        self._kept.clear()
+
+    def _originals(self) -> list[Question]:
+        """Return the missed questions as they stand in the content, to be posed anew."""
+        missed = {question.key for question in self.quiz.missed}
+        everywhere = (q for concept in self.desk.concepts.values() for q in concept.questions)
+        return [question for question in everywhere if question.key in missed]
+
+    def _do(self, event: quiz.Event) -> None:
+        """Do a step, and keep what it changed before anything else is shown."""
+        now = self.desk.clock()
+        after = quiz.step(self.quiz, event, now)
+        added, taken = quiz.news(self.quiz, after)
+        if added:
+            self._keep(added, now)
+        if taken:
+            self.desk.progress.undo(self._kept.pop()[0], now)
+        if after.place != self.quiz.place or after.judged != self.quiz.judged:
+            self.entry = Entry()
+        self.quiz = after
+
+    def _keep(self, answer: quiz.Answer, now: datetime) -> None:
+        """Write an answer to the log; a wrong one makes a card of its concept due."""
+        question = answer.posed.question
+        calls = None
+        concept = self.desk.concepts.get(question.concept)
+        if not answer.verdict.right and not self.quiz.retry and concept:
+            calls = quiz.card_to_call(question, concept.cards, self.desk.progress.memories(), study_day(now))
+        receipt = self.desk.progress.answer(
+            question.key,
+            answer.credit,
+            now,
+            took=answer.took,
+            given=answer.given,
+            level=question.level,
+            chance=chance(question),
+            calls=calls,
+            retry=self.quiz.retry,
+        )
+        self._kept.append((receipt, calls))
+
+    def _asking(self, kind: Kind) -> bool:
+        return self.quiz.posed is not None and not self.quiz.judged and self.quiz.posed.question.kind is kind

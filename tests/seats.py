@@ -1,0 +1,72 @@
+"""Seats at a desk with the two concepts of the sample, and their screens as text."""
+
+import io
+import random
+
+from rich.console import Group
+from sample import DDP, QUESTIONS, RING, Clock
+
+from ddpquiz.curriculum.concept import Source
+from ddpquiz.learning import quiz, study
+from ddpquiz.learning.schedule import Schedule, Weights, study_day
+from ddpquiz.terminal import style
+from ddpquiz.terminal.quiz import Quizzing
+from ddpquiz.terminal.sitting import Desk
+from ddpquiz.terminal.study import Studying
+
+
+class Actions:
+    """Notes what was started instead of starting it."""
+
+    def __init__(self):
+        self.started = []
+        self.error = None
+
+    def warm(self):
+        self.started.append("warm")
+
+    def demo(self, link):
+        self.started.append(link.run)
+        if self.error:
+            raise self.error
+
+    def prove(self, posed):
+        self.started.append(posed.question.key)
+
+
+def desk(progress, clock=None):
+    concepts = {"ring": RING, "ddp": DDP}
+    return Desk(progress, concepts, {"dist": Source("dist", "PyTorch docs")}, Actions(), clock or Clock())
+
+
+def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=False, **options):
+    memories = progress.memories() if memories is None else memories
+    clock = Clock()
+    dealt = study.deal(cards, memories, study_day(clock.at), limit=limit, new=new)
+    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
+    return Studying(desk(progress, clock), begun, **options)
+
+
+def quizzing(progress, *questions, seed=1, final=False):
+    clock, dice = Clock(), random.Random(seed)
+    return Quizzing(desk(progress, clock), quiz.begin(questions or QUESTIONS, dice, clock.at), dice, final=final)
+
+
+def press(seat, *keys):
+    for key in keys:
+        seat.take(key)
+    return seat
+
+
+def screen(seat, width=80):
+    """Return what a seat shows, as lines without the blanks at their ends."""
+    console = style.console(io.StringIO(), width=width)
+    console.print(Group(seat.shown(), seat.foot(width)))
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().split("\n"))
+
+
+def spoken(seat, *lines, width=80):
+    """Return what a seat prints when it reads lines."""
+    console = style.console(io.StringIO(), width=width)
+    seat.read(console, lines)
+    return console.file.getvalue()

@@ -1,0 +1,270 @@
+"""The command line from outside: what is printed where, and with which exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pexpect
+import pytest
+import typer
+
+import ddpquiz
+from ddpquiz import __main__
+from ddpquiz.cli import app, names
+from ddpquiz.errors import UserError
+
+COMMAND = [sys.executable, "-m", "ddpquiz"]
+CONCEPT = "all-reduce-ring"
+ITEM = next(iter(names.items(f"{CONCEPT}/")), "")
+
+
+@pytest.fixture(autouse=True)
+def _own_data_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def ddp(*words, **options):
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60, **options}
+    return subprocess.run([*COMMAND, *words], **options)
+
+
+def test_the_version_is_printed_before_anything_is_loaded(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ddpquiz", "--version"])
+    monkeypatch.setitem(sys.modules, "ddpquiz.cli", None)  # importing it would raise
+    __main__.main()
+    assert capsys.readouterr().out == f"{ddpquiz.__version__}\n"
+
+
+def test_the_version_is_an_option_like_the_others():
+    assert "--version" in ddp("--help").stdout
+
+
+def test_windows_is_pointed_to_wsl(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit, match="on Windows, run it inside WSL"):
+        __main__.main()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("learn", "all-reduce-rin"), "There is no concept `all-reduce-rin`"),
+        (("show", f"{CONCEPT}/no-such-item"), f"There is no item `{CONCEPT}/no-such-item`"),
+        (("show", "ring"), "`ring` is no item; an item is called `concept/id`"),
+        (("list", "--path", "nothing"), "There is no concept `nothing`"),
+        (("search", "xyzzy", "plugh"), "Nothing holds `xyzzy plugh`; try fewer words, or see `ddpquiz list`."),
+        (("demo", "no-such-demo"), "There is no demo no-such-demo"),
+        (("prove", f"{CONCEPT}/nothing"), f"There is no item `{CONCEPT}/nothing`"),
+    ],
+)
+def test_what_the_learner_can_mend_is_one_sentence_and_status_1(words, said):
+    done = ddp(*words)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("no-such-command",),
+        ("learn",),
+        ("list", "--no-such-option"),
+        ("list", "--path"),
+        ("search", "--limit", "0", "x"),
+    ],
+)
+def test_wrong_usage_is_status_2(words):
+    done = ddp(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Usage: ddpquiz" in done.stderr
+
+
+def test_a_name_that_is_nearly_right_is_suggested():
+    assert "did you mean `all-reduce-ring`" in ddp("learn", "all-reduce-rng").stderr
+
+
+def test_a_bug_shows_its_traceback(monkeypatch):
+    def broken():
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(app, "app", lambda **_: broken())
+    with pytest.raises(RuntimeError, match="a bug"):
+        app.main()
+
+
+@pytest.mark.parametrize(("error", "status"), [(UserError("x"), 1), (BrokenPipeError(), 1)])
+def test_errors_end_with_their_status(monkeypatch, capsys, error, status):
+    def failing(**_):
+        raise error
+
+    monkeypatch.setattr(app, "app", failing)
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert end.value.code == status
+    assert capsys.readouterr().err == ("x\n" if status == 1 and isinstance(error, UserError) else "")
+
+
+def test_an_interrupt_is_status_130_even_while_modules_are_loaded(monkeypatch):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["ddpquiz", "list"])
+    monkeypatch.setattr(app, "app", interrupted)
+    with pytest.raises(SystemExit) as end:
+        __main__.main()
+    assert end.value.code == 130
+
+
+def test_an_error_cannot_steer_the_terminal(monkeypatch, capsys):
+    def failing(**_):
+        raise UserError("a\x1b[31mb")
+
+    monkeypatch.setattr(app, "app", failing)
+    with pytest.raises(SystemExit):
+        app.main()
+    assert capsys.readouterr().err == "a[31mb\n"
+
+
+def test_a_reader_that_goes_away_is_no_complaint():
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m ddpquiz list | true"], capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", CONCEPT), ("learn", CONCEPT), ("search", "ring")])
+def test_a_pipe_gets_plain_text(words):
+    done = ddp(*words)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_every_lesson_fits(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", width)
+    for concept in names.concepts(""):
+        done = ddp("learn", concept)
+        assert done.returncode == 0, done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= int(width)
+        if width == "120":
+            break  # one is enough: nothing is wider than 100
+
+
+def test_no_color_is_obeyed_on_a_terminal():
+    def on_a_terminal(**variables):
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "ddpquiz", "list"],
+            env={**os.environ, "TERM": "xterm-256color", **variables},
+            encoding="utf-8",
+        )
+        child.expect(pexpect.EOF)
+        return child.before
+
+    assert "\x1b[38;5;" in on_a_terminal()
+    assert "38;5" not in on_a_terminal(NO_COLOR="1")
+
+
+def test_json_is_all_there_is_on_stdout():
+    known = json.loads(ddp("list", "--json").stdout)["concepts"]
+    assert [concept["id"] for concept in known if concept["id"] == CONCEPT]
+    assert set(known[0]) == {"id", "track", "title", "idea", "needs", "cards", "questions", "demos"}
+    item = json.loads(ddp("show", known[0]["questions"][0], "--json").stdout)
+    assert item["key"] == known[0]["questions"][0]
+
+
+def test_the_way_to_a_concept_ends_with_it():
+    way = json.loads(ddp("list", "--path", CONCEPT, "--json").stdout)["concepts"]
+    assert way[-1]["id"] == CONCEPT
+    seen = set()
+    for concept in way:
+        assert seen.issuperset(concept["needs"])
+        seen.add(concept["id"])
+
+
+def test_it_runs_with_standard_input_closed():
+    done = subprocess.run(
+        [*COMMAND, "list"], stdin=None, capture_output=True, text=True, preexec_fn=lambda: os.close(0)
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_it_runs_in_any_folder_and_language(tmp_path):
+    environment = {**os.environ, "LC_ALL": "C", "LANG": "C"}
+    done = ddp("learn", CONCEPT, cwd=tmp_path, env=environment, encoding="utf-8", text=None)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_knows_few_letters_gets_question_marks(encoding):
+    done = ddp("learn", CONCEPT, env={**os.environ, "PYTHONIOENCODING": encoding}, encoding=encoding, text=None)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "? " in done.stdout
+
+
+def complete(line):
+    """What the shell offers after a line."""
+    environment = {
+        **os.environ,
+        "_DDPQUIZ_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - (not line.endswith(" "))),
+    }
+    return subprocess.run(COMMAND, env=environment, capture_output=True, text=True).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ddpquiz lea", "learn"),
+        ("ddpquiz learn all-", CONCEPT),
+        ("ddpquiz study ", CONCEPT),
+        ("ddpquiz test all-", CONCEPT),
+        ("ddpquiz demo allr", "allreduce"),
+        (f"ddpquiz show {ITEM[:-2]}", ITEM),
+        (f"ddpquiz prove {ITEM[:-2]}", ITEM),
+    ],
+)
+def test_the_shell_completes_names(line, offered):
+    assert offered in complete(line)
+
+
+def test_completion_reads_names_without_parsing():
+    program = "import sys; from ddpquiz.cli import names; names.items(''); sys.exit('yaml' in sys.modules)"
+    assert subprocess.call([sys.executable, "-c", program]) == 0
+
+
+def test_completion_knows_every_item():
+    from ddpquiz.curriculum.catalog import load
+
+    keys = {item.key for concept in load().concepts for item in concept.items()}
+    assert set(names.items("")) == keys
+    assert names.concepts("no such") == names.demos("no such") == names.items("no/such") == []
+
+
+def test_every_command_says_what_it_does():
+    help_text = ddp("--help").stdout
+    assert "..." not in help_text.partition("Commands:")[2]
+    commands = typer.main.get_command(app.app).commands
+    for name, command in commands.items():
+        first = (command.help or "").split("\n")[0]
+        assert first.endswith("."), name
+        assert name in help_text
+        assert ddp(name, "--help").returncode == 0
+
+
+def test_ctrl_c_while_it_works_is_130():
+    environment = {**os.environ, "TERM": "xterm"}
+    child = pexpect.spawn(sys.executable, ["-m", "ddpquiz", "check"], env=environment)
+    time.sleep(0.15)
+    child.kill(signal.SIGINT)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus in {130, 0}  # 0 when it was faster

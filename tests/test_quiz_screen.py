@@ -1,0 +1,243 @@
+"""Questions on the screen, as text."""
+
+import random
+import sys
+
+import pytest
+from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
+from seats import press, quizzing, screen, spoken
+
+from ddpquiz.curriculum.concept import Kind
+from ddpquiz.learning.judge import expected
+from ddpquiz.learning.progress import Progress
+from ddpquiz.terminal.answering import Entry
+
+
+@pytest.fixture
+def progress(tmp_path):
+    with Progress(tmp_path) as opened:
+        yield opened
+
+
+def test_a_question_shows_its_options_and_the_keys_that_work_now(progress):
+    assert screen(quizzing(progress)) == (
+        """\
+Question 1/5 · medium · ring
+
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
+send?
+one is right
+
+ 1  1,200 bytes
+ 2  1,800 bytes
+ 3  2,400 bytes
+ 4  3,600 bytes
+
+1-4 answer · h hint (2 left) · x solution · s skip · d demo · ? help · q quit"""
+    )
+
+
+def test_a_digit_answers_at_once_and_the_verdict_says_why_each_wrong_option_is_wrong(progress):
+    seat = press(quizzing(progress), "h", "1")
+    assert screen(seat) == (
+        """\
+Question 1/5 · medium · ring
+✗ Wrong.
+
+Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
+send?
+one is right
+
+✗>1  1,200 bytes
+     Each sum travels to be made and again to be shared.
+✓ 2  1,800 bytes
+  3  2,400 bytes
+     That is the limit for very many ranks.
+  4  3,600 bytes
+     A root would send that much.
+
+Steps
+  1. A chunk is 300 bytes.
+  2. 6 x 300 = 1,800 bytes.
+
+Check
+  Between S and 2 S.
+
+enter next · p proof · d demo · u undo · f flag · ? help · q quit"""
+    )
+    assert screen(press(seat, "1", "2", "h", "x")) == screen(seat)  # only what is offered goes on
+    assert "Question 2/5" in screen(press(seat, "enter"))
+
+
+def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
+    seat = press(quizzing(progress), "h")
+    assert "Hint 1  How large is a chunk?\n" in screen(seat)
+    assert "Hint 2" not in screen(seat)
+    assert "Hint 2  There are six steps.\n" in screen(press(seat, "h"))
+    assert "h hint" not in screen(seat)
+    assert "✓ Right, with a hint: half the credit." in screen(press(seat, "2"))
+    assert [row.credit for row in progress.kept("answer")] == [0.5]
+
+
+def test_a_solution_that_was_asked_for_earns_nothing(progress):
+    assert "This is the solution; it earns nothing." in screen(press(quizzing(progress), "x"))
+    assert [(row.credit, row.given) for row in progress.kept("answer")] == [(0.0, "")]
+
+
+def test_several_options_are_toggled_and_given_with_enter(progress):
+    seat = press(quizzing(progress, PHASES), "1", "3", "1", "2")
+    assert " [ ] 1  barrier\n [x] 2  reduce-scatter\n [x] 3  broadcast\n [ ] 4  all-gather\n" in screen(seat)
+    assert "✓>2  reduce-scatter\n✗>3  broadcast\n     A broadcast copies from one rank.\n✓ 4  all-gather\n" in screen(
+        press(seat, "enter")
+    )
+
+
+def test_a_number_is_typed_and_letters_stay_keys(progress):
+    seat = press(quizzing(progress, STEPS), *"1 8", "backspace", *"8e2", "backspace")
+    assert "> 1 8e_ bytes" in screen(seat)
+    seat = press(seat, "backspace", "backspace", "backspace", *"800", "enter")
+    assert "✓ Right.\n" in screen(seat)
+    assert "right  1800 bytes\n" in screen(seat)
+    assert press(quizzing(progress, STEPS), "s").quiz.place == 1
+
+
+def test_what_is_no_answer_is_asked_for_again(progress):
+    seat = press(quizzing(progress, STEPS), "-", "enter")
+    assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
+    assert progress.log() == []
+    seat = press(seat, "backspace", *"2400", "enter")
+    assert "yours  2400\nright  1800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
+
+
+def test_lines_are_ordered_by_their_digits(progress):
+    seat = press(quizzing(progress, HOOKS), "3", "3", "1")
+    assert "> 3 1_\n" in screen(seat)
+    seat = press(seat, "2", "enter")
+    right = expected(seat.quiz.answer.posed)
+    assert f"right  {right}\n" in screen(seat)
+
+
+def test_what_is_printed_is_typed_and_escape_makes_letters_keys(progress):
+    seat = press(quizzing(progress, PRINTS), *"hdq?")
+    assert "> hdq?_" in screen(seat)
+    assert screen(seat).endswith("enter answer · esc keys")
+    seat = press(seat, *["backspace"] * 4, "escape", "h")
+    assert "Hint 1  SUM is the default." in screen(seat)
+    seat = press(seat, "enter", *"[4.0,", "space", *"6.0]", "enter")
+    assert "✓ Right, with a hint: half the credit." in screen(seat)
+
+
+def test_code_is_shown_as_it_is(progress):
+    assert "  x = torch.tensor([1.0, float(rank)])\n  dist.all_reduce(x)\n" in screen(quizzing(progress, PRINTS))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_key_that_means_nothing_changes_nothing(kind):
+    (question,) = (one for one in QUESTIONS if one.kind is kind)
+    for key in ("up", "tab", "9", "ctrl+a", "é" if kind is not Kind.OUTPUT else "f5"):
+        entry = Entry().key(key, question)
+        assert entry in (Entry(), Entry(text="9"))  # a digit belongs to a number or a text
+
+
+def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progress):
+    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter")
+    assert screen(seat) == (
+        """\
+Done: 1 of 2 right.
+
+By concept
+  ring  1 of 2 right  unknown, 32% to 86% after 2 answers
+
+By level
+  medium  0 of 1 right
+  hard    1 of 1 right
+
+Next
+  ddpquiz test --wrong  what was wrong, once more
+  ddpquiz learn ring    read about what cost most
+  ddpquiz study         1 card became due by wrong answers
+
+enter leave · r retry · u undo · d demo · ? help"""
+    )
+
+
+def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):
+    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "r")
+    assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
+    seat = press(seat, "2", "enter")
+    assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right.\n")
+    assert "unknown, 32% to 86% after 2 answers" in screen(seat)
+    assert "--wrong" not in screen(seat)
+    assert [row.retry for row in progress.kept("answer")] == [False, False, True]
+
+
+def test_a_wrong_answer_makes_a_card_due_and_undo_takes_both_back(progress):
+    seat = press(quizzing(progress), "1")
+    assert list(progress.memories()) == ["ring/two"]
+    press(seat, "u")
+    assert progress.memories() == {}
+    assert progress.kept("answer") == []
+    assert "became due" not in screen(press(seat, "2", *["enter", "s"] * 5))
+
+
+def test_undo_on_the_last_screen_goes_back_to_the_last_question(progress):
+    seat = press(quizzing(progress, BYTES), "1", "enter")
+    assert screen(press(seat, "u")).startswith("Question 1/1")
+    assert progress.kept("answer") == []
+
+
+def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
+    seat = press(quizzing(progress), "p", "d")
+    assert seat.desk.actions.started == ["allreduce"]  # the proof would tell the answer
+    before = screen(press(seat, "2"))
+    assert screen(press(seat, "p")) == before
+    assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
+
+
+def test_lines_of_a_pipe_are_answers_and_an_empty_one_skips(progress):
+    seat = quizzing(progress, BYTES, PHASES, PRINTS, final=True)
+    text = spoken(seat, "h", "2", "", ":h", "[1.0, 1.5]")
+    assert "How large is a chunk?\n✓ Right, with a hint: half the credit.\n" in text
+    assert "SUM is the default.\n✗ Wrong.\nyours  [1.0, 1.5]\nright  [4.0, 6.0]\n\nThat is the mean.\n" in text
+    assert [(answer.given, answer.credit) for answer in seat.quiz.answers] == [("2", 0.5), ("[1.0, 1.5]", 0.0)]
+    assert seat.over
+
+
+def test_a_pipe_that_ends_leaves_the_rest_unanswered(progress):
+    seat = quizzing(progress, BYTES, PHASES, final=True)
+    spoken(seat, "2")
+    assert (len(seat.quiz.answers), seat.over) == (1, False)
+
+
+def test_a_line_that_cannot_be_read_is_wrong_when_nobody_is_there(progress):
+    seat = quizzing(progress, BYTES, PHASES, final=True)
+    assert "✗ Wrong." in spoken(seat, "bytes")
+    assert "Answer with one number from 1 to 4.\n" in spoken(quizzing(progress, BYTES), "bytes")
+    assert [row.given for row in progress.kept("answer")] == ["bytes"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_kind_can_be_answered_right_with_keys(progress, seed):
+    for question in QUESTIONS:
+        seat = quizzing(progress, question, seed=seed)
+        answer = expected(seat.quiz.posed).removesuffix(" bytes")
+        keys = (
+            answer.split()
+            if question.kind in (Kind.CHOICES, Kind.ORDER)
+            else ["space" if c == " " else c for c in answer]
+        )
+        press(seat, *keys, *([] if question.kind is Kind.CHOICE else ["enter"]))
+        assert seat.quiz.answer.credit == 1
+
+
+def test_questions_without_code_load_no_highlighter():
+    import subprocess
+
+    script = "import ddpquiz.terminal.quiz, ddpquiz.terminal.study, sys; sys.exit(any('pygments' in m or 'markdown' in m or m == 'torch' for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_dice_of_a_retry_are_those_of_the_quiz(progress):
+    one, two = (quizzing(progress, STEPS, seed=5) for _ in range(2))
+    assert one.quiz.asked == two.quiz.asked
+    assert isinstance(one._dice, random.Random)

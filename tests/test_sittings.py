@@ -1,0 +1,305 @@
+"""Sittings from end to end: real keys in a real terminal, and real pipes."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pexpect
+import pyte
+import pytest
+
+TESTS = Path(__file__).parent
+PROGRAM = str(TESTS / "sample_program.py")
+ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+
+
+def environment(home, **more):
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    path = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    return {**kept, "DDPQUIZ_HOME": str(home), "PYTHONPATH": path, "TERM": "xterm-256color", "TZ": "UTC", **more}
+
+
+class Terminal:
+    """A terminal with `ddpquiz` in it: what it shows, and keys to press."""
+
+    def __init__(self, home, *words, width=80, height=24, **more):
+        self.size = (height, width)
+        self.raw = ""
+        self._seen = pyte.Screen(width, height)
+        self._stream = pyte.Stream(self._seen)
+        env = environment(home, **more)
+        self.child = pexpect.spawn(sys.executable, [PROGRAM, *words], dimensions=self.size, env=env, encoding="utf-8")
+        self.child.delaybeforesend = None
+
+    def text(self):
+        return "\n".join(line.rstrip() for line in self._seen.display).rstrip()
+
+    def wait(self, pattern, seconds=20):
+        """Wait until the screen shows something, and return the screen."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.text()):
+            assert time.monotonic() < end, f"no {pattern!r} in\n{self.text()}"
+            self._read()
+        return self.text()
+
+    def press(self, keys, pattern):
+        self.child.send(keys)
+        return self.wait(pattern)
+
+    def end(self, seconds=20):
+        """Wait for the end; return the exit status."""
+        end = time.monotonic() + seconds
+        while self.child.isalive() and time.monotonic() < end:
+            self._read()
+        self._read()
+        self.child.close(force=True)
+        return self.child.exitstatus if self.child.signalstatus is None else -self.child.signalstatus
+
+    def _read(self):
+        try:
+            data = self.child.read_nonblocking(65536, 0.05)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            return
+        self.raw += data
+        self._stream.feed(data)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+def log(home):
+    with sqlite3.connect(home / "progress.db") as database:
+        rows = database.execute("SELECT kind, item, grade, credit FROM log ORDER BY sequence").fetchall()
+    database.close()
+    return rows
+
+
+def piped(home, *words, lines="", **more):
+    return subprocess.run(
+        [sys.executable, PROGRAM, *words],
+        input=lines, capture_output=True, text=True, env=environment(home, **more), timeout=30,
+    )  # fmt: skip
+
+
+def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
+    terminal = Terminal(home, "study", "--limit", "3")
+    assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
+    terminal.press(" ", "Back of one")
+    terminal.press("1", "Card 2/3 · 1 coming again · ring")
+    assert log(home) == [("review", "ring/one", 1, None)]  # kept before the next card was painted
+    terminal.press("u", "Back of one")
+    terminal.press("3", "see again in 2 d · u undo")
+    terminal.press("?", "Keys that work here")
+    terminal.press("?", "Front of two")
+    terminal.press("\r", "Back of two")
+    terminal.press("\r", "Front of three")
+    terminal.press("s", "Done: 2 cards, 2 of them new")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+    assert LEAVE_SCREEN in terminal.raw
+    assert "Done: 2 cards, 2 of them new." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert [kind for kind, *_ in log(home)] == ["review", "undo", "review", "review"]
+
+
+def test_the_demo_has_the_terminal_to_itself_and_leads_back_to_the_card(home):
+    terminal = Terminal(home, "study")
+    terminal.wait("Front of one")
+    terminal.press("d", "the demo allreduce runs\nenter goes back")
+    terminal.press("\r", "Front of one")
+    terminal.press("q", "")
+    assert terminal.end() == 0
+
+
+def test_a_kill_in_the_middle_loses_no_grade(home):
+    terminal = Terminal(home, "study")
+    terminal.wait("Front of one")
+    terminal.press(" ", "Back of one")
+    terminal.press("3", "Front of two")
+    terminal.child.kill(signal.SIGKILL)
+    assert terminal.end() == -signal.SIGKILL
+    assert log(home) == [("review", "ring/one", 3, None)]
+
+
+@pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04q", 0)])
+def test_leaving_by_control_keys_puts_the_terminal_back_and_sums_up(home, key, status):
+    terminal = Terminal(home, "study")
+    terminal.wait("Front of one")
+    terminal.press(" ", "Back of one")
+    terminal.press("3", "Front of two")
+    terminal.child.send(key)
+    assert terminal.end() == status
+    assert "Done: 1 card, 1 of them new." in terminal.raw.split(LEAVE_SCREEN)[-1]
+
+
+def test_a_terminal_that_goes_away_ends_the_sitting(home):
+    terminal = Terminal(home, "study")
+    terminal.wait("Front of one")
+    os.kill(terminal.child.pid, signal.SIGHUP)
+    assert terminal.end() == 128 + signal.SIGHUP
+
+
+def test_keys_typed_before_a_card_is_seen_grade_nothing(home):
+    terminal = Terminal(home, "study")
+    terminal.wait("Front of one")
+    terminal.child.send(" 3 3 3")
+    terminal.wait("Back of one")
+    time.sleep(0.3)
+    assert len(log(home)) <= 1
+
+
+def test_a_narrow_terminal_shows_the_card_and_the_way_out(home):
+    terminal = Terminal(home, "study", width=40, height=20)
+    assert terminal.wait("Front of one").endswith("? help · q quit")
+
+
+def test_no_colour_is_no_colour(home):
+    terminal = Terminal(home, "study", NO_COLOR="1")
+    terminal.wait("Front of one")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw.split(ENTER_SCREEN)[1])
+
+
+def test_a_terminal_that_cannot_be_painted_gets_lines_and_can_answer(home):
+    terminal = Terminal(home, "study", TERM="dumb")
+    terminal.wait(re.escape("Front of one?\nspace show the back"))
+    terminal.press("\r", "Back of one")
+    terminal.press("3\r", "Front of two")
+    terminal.child.send("\x04")
+    assert terminal.end() == 0
+    assert "\x1b" not in terminal.raw
+    assert "Done: 1 card" in terminal.raw
+
+
+def test_a_quiz_from_the_first_question_to_the_retry(home):
+    terminal = Terminal(home, "test", "ring", "--kind", "choice", "--seed", "1")
+    shown = terminal.wait("Four ranks all-reduce")
+    places = dict(re.findall(r"^ (\d)  ([\d,]+) bytes$", shown, re.MULTILINE))
+    wrong = next(place for place, size in places.items() if size == "2,400")
+    terminal.press("h", "Hint 1  How large is a chunk")
+    assert "That is the limit for very many ranks." in terminal.press(wrong, "✗ Wrong")
+    terminal.press("p", "enter goes back")
+    terminal.press("\r", "✗ Wrong")
+    terminal.press("\r", "Done: 0 of 1 right")
+    terminal.press("r", "Question 1/1 · once more")
+    right = next(place for place, size in places.items() if size == "1,800")
+    terminal.press(right, "✓ Right")
+    terminal.press("\r", "Once more: 1 of 1 right")
+    terminal.child.send("\r")
+    assert terminal.end() == 0
+    assert log(home) == [("answer", "ring/bytes", None, 0.0), ("answer", "ring/bytes", None, 1.0)]
+
+
+def test_a_pipe_studies_by_lines(home):
+    done = piped(home, "study", lines="\n3\nspace\n1\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "see again in 2 d" in done.stdout
+    assert "Done: 2 cards, 2 of them new." in done.stdout
+    assert "\x1b" not in done.stdout
+    assert [grade for _, _, grade, _ in log(home)] == [3, 1]
+
+
+def test_a_pipe_without_lines_shows_the_first_card_and_ends(home):
+    done = piped(home, "study")
+    assert done.returncode == 0
+    assert "Front of one?" in done.stdout
+    assert done.stdout.count("Front") == 1
+    assert log(home) == []
+
+
+def test_scripted_answers_give_a_result_in_json_and_nothing_else(home):
+    asked = json.loads(piped(home, "test", "--seed", "5", "--json").stdout)
+    assert (asked["asked"], asked["answered"]) == (5, 0)
+    answers = [question["expected"] for question in asked["questions"]]
+    answers[0] = ""
+    done = piped(home, "test", "--seed", "5", "--json", lines="\n".join(answers) + "\n")
+    result = json.loads(done.stdout)
+    assert (result["asked"], result["answered"], result["right"], result["credit"]) == (5, 4, 4, 4.0)
+    assert [question["right"] for question in result["questions"]] == [None, True, True, True, True]
+    assert result["seed"] == 5
+    assert set(result["by_level"]) == {"easy", "medium", "hard"}
+    assert len(log(home)) == 4
+
+
+def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
+    piped(home, "test", "ring", "--kind", "number", lines="2400\n")
+    result = json.loads(piped(home, "test", "--wrong", "--json", lines="1800\n").stdout)
+    assert [(one["item"], one["right"]) for one in result["questions"]] == [("ring/steps", True)]
+    assert "Front of three?" in piped(home, "study", "--new", "0").stdout
+    done = piped(home, "test", "--wrong")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Nothing that fits was answered wrong the last time; leave --wrong out.\n"
+
+
+def test_nothing_due_offers_more(home):
+    piped(home, "study", lines="\n3\n" * 6)
+    done = piped(home, "study", "ring")
+    assert done.returncode == 0
+    assert done.stdout == (
+        """\
+Nothing is due.
+Due in the next seven days: 4 (0 tomorrow, then 4 0 0 0 0 0).
+
+Instead
+  ddpquiz study ring --cram  go over cards that are not due
+  ddpquiz test ring          find out how strong you are
+  ddpquiz demo allreduce     see it run on real ranks
+"""
+    )
+    assert "Front of" in piped(home, "study", "--cram").stdout
+
+
+def test_home_tells_where_you_stand(home):
+    first = piped(home)
+    assert first.stdout.startswith("ddpquiz\n\nddpquiz teaches distributed training")
+    assert max(map(len, first.stdout.splitlines())) <= 80
+    piped(home, "test", "ddp", "--seed", "1", lines="1\n1\n")
+    second = piped(home).stdout
+    assert "Weakest   DDP (ddp): weak, 2% to 50% after 2 answers\n" in second
+    assert "Due       2 cards\n" in second
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("study", "rang"), "There is no concept `rang`; did you mean `ring`?\n"),
+        (("study", "--track", "x"), "There is no track `x`; tracks are collectives.\n"),
+        (
+            ("test", "ddp", "--level", "hard"),
+            "No question fits; leave out --level, --kind or --track, or name another concept.\n",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_told_in_a_sentence(home, words, complaint):
+    done = piped(home, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", complaint)
+
+
+@pytest.mark.parametrize(
+    "words", [("study", "--level", "hard"), ("test", "--level", "beginner"), ("study", "--limit", "0")]
+)
+def test_wrong_usage_is_status_two(home, words):
+    assert piped(home, *words).returncode == 2
+
+
+def test_a_sitting_loads_neither_torch_nor_a_markdown_parser(home):
+    script = f"""
+import runpy, sys
+sys.argv = ["ddpquiz", "study"]
+try:
+    runpy.run_path({PROGRAM!r}, run_name="__main__")
+except SystemExit:
+    pass
+heavy = {{name.split(".")[0] for name in sys.modules}} & {{"torch", "markdown_it", "pydantic", "pygments"}}
+print(sorted(heavy), "rich.markdown" in sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], input="\n3\n", capture_output=True, text=True, env=environment(home)
+    )
+    assert done.stderr == "[] False\n"

@@ -1,0 +1,238 @@
+"""Cards on the screen, as text."""
+
+from dataclasses import replace
+
+import pytest
+from sample import CARDS, RING_CARDS, START
+from seats import press, screen, spoken, studying
+
+from ddpquiz.errors import UserError
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, Memory, study_day
+from ddpquiz.terminal import cards
+from ddpquiz.terminal.sitting import HELP, QUIT, Hotkey, key_line
+
+
+@pytest.fixture
+def progress(tmp_path):
+    with Progress(tmp_path) as opened:
+        yield opened
+
+
+def test_the_first_card_ever_comes_with_three_sentences(progress):
+    assert screen(studying(progress, CARDS, welcome=True)) == (
+        """\
+Welcome. Each card asks one thing: answer it in your head, look at the back, and
+grade yourself. A card comes back just before you would forget it, and d runs
+what it is about on real ranks. Every grade is kept at once, so you can quit
+whenever you like.
+
+Card 1/6 · ring
+
+
+Front of one?
+
+space show the back · s skip · d demo · f flag · ? help · q quit"""
+    )
+
+
+def test_the_back_comes_with_the_next_interval_on_each_button(progress):
+    assert screen(press(studying(progress, CARDS), "space")) == (
+        """\
+Card 1/6 · ring
+
+
+Front of one?
+
+│ Back of one.
+
+1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 6 d
+space good · s skip · d demo · v source · f flag · ? help · q quit"""
+    )
+
+
+def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress):
+    seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
+    assert screen(seat) == (
+        """\
+Card 3/6 · 1 coming again · ring
+see again in 2 d · u undo
+
+Front of three?
+
+space show the back · u undo · s skip · d demo · f flag · ? help · q quit"""
+    )
+
+
+def test_two_buttons_are_two(progress):
+    seat = press(studying(progress, CARDS, two_buttons=True), "space")
+    assert "1 forgot now   2 good 2 d\n" in screen(seat)
+    assert [row.grade for row in press(seat, "4", "2") and progress.log()] == [3]
+
+
+def test_help_says_what_the_keys_do_that_work_now(progress):
+    assert screen(press(studying(progress, CARDS), "space", "?")) == (
+        """\
+Keys that work here
+
+1      you did not know it; it comes again in this sitting
+2      you knew it, with trouble
+3      you knew it
+4      you knew it without thinking
+space  recalled, as usual (enter does it too)
+s      not in this sitting
+d      run this concept's demo on real ranks, and come back here
+v      where this was read
+f      note that something is wrong with this item; again takes it back
+?      the keys that work now
+q      end the sitting; every answer is kept already
+any key goes back"""
+    )
+
+
+def test_the_last_screen_sums_up_and_undo_still_works(progress):
+    seat = press(studying(progress, CARDS, limit=3), *["space", "1", "space", "3", "space", "4", "space", "3"])
+    assert screen(seat) == (
+        """\
+Done: 3 cards, 3 of them new.
+
+Pace: 8 s a card.
+Held back by a limit: 0 due, 3 new.
+Due in the next seven days: 2 (1 tomorrow, then 1 0 0 0 0 0).
+Weakest: The ring. ddpquiz learn ring
+
+enter leave · u undo · d demo · ? help"""
+    )
+    assert "Card 3/3 · ring" in screen(press(seat, "u"))
+    assert not press(seat, "space", "3").left
+    assert press(seat, "enter").left
+
+
+def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
+    day = study_day(START)
+    memories = {card.key: Memory(day, 10.0, 5.0, day.replace(day=1), day.replace(day=1), 2) for card in RING_CARDS}
+    seat = press(studying(progress, RING_CARDS[:2], memories=memories), "space", "3", "space", "1", "space", "3")
+    assert "Recalled at first sight: 1 of 2 (50%)." in screen(seat)
+
+
+def test_each_grade_is_in_the_log_before_the_next_card_shows(progress):
+    seat = press(studying(progress, CARDS), "space", "3")
+    assert [(row.kind, row.item, row.grade, row.took) for row in progress.log()] == [("review", "ring/one", 3, 8000)]
+    press(seat, "space", "1", "u", "u")
+    assert [row.kind for row in progress.log()] == ["review", "review", "undo", "undo"]
+    assert progress.memories() == {}
+
+
+def test_a_grade_that_cannot_be_kept_ends_the_sitting_in_a_sentence_and_counts_for_nothing(progress):
+    seat = press(studying(progress, CARDS), "space")
+    progress._database.execute("PRAGMA query_only = ON")
+    with pytest.raises(UserError, match="cannot be written"):
+        press(seat, "3")
+    assert seat.sitting.reviews == ()
+
+
+def test_the_demo_and_the_proof_lead_back_to_the_card(progress):
+    about = replace(RING_CARDS[0], front="How many bytes does each rank send in a ring?", back="A chunk a step.")
+    seat = press(studying(progress, (about,)), "d", "p")
+    assert seat.desk.actions.started == ["allreduce"]  # the proof would tell the back
+    press(seat, "space", "p")
+    assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
+    assert "p proof" in screen(seat)
+    assert seat.sitting.shown
+
+
+def test_a_demo_that_fails_is_told_and_the_sitting_goes_on(progress):
+    seat = studying(progress, CARDS)
+    seat.desk.actions.error = UserError("There is no demo allreduce.")
+    assert "There is no demo allreduce." in screen(press(seat, "d"))
+    assert "There is no demo" not in screen(press(seat, "space"))
+
+
+def test_a_card_forgotten_often_offers_its_demo(progress):
+    seat = press(studying(progress, CARDS), *["space", "1"] * 1)
+    for _ in range(3):
+        while seat.sitting.card.key != "ring/one":
+            press(seat, "space", "3")
+        press(seat, "space", "1")
+    assert screen(seat).startswith("Done")
+    seat = studying(progress, (RING_CARDS[0], CARDS[4]), memories={"ring/one": Memory(study_day(START), lapses=4)})
+    assert "forgotten often: set aside for today · d shows it running · u undo" in screen(press(seat, "space", "1"))
+    press(seat, "d")
+    assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
+
+
+def test_a_flag_is_kept_and_can_be_taken_back(progress):
+    seat = press(studying(progress, CARDS), "f")
+    assert "flagged as wrong or unclear · f takes it back" in screen(seat)
+    assert [row.item for row in progress.kept("flag")] == ["ring/one"]
+    press(seat, "f")
+    assert progress.kept("flag") == []
+
+
+def test_the_source_is_told_once_the_back_is_seen(progress):
+    seat = press(studying(progress, CARDS), "v")
+    assert "PyTorch docs" not in screen(seat)
+    assert "PyTorch docs" in screen(press(seat, "space", "v"))
+
+
+def test_a_sitting_that_is_left_at_once_needs_no_second_key(progress):
+    assert press(studying(progress, CARDS), "q").left
+
+
+def test_content_is_never_taken_for_markup_or_control_codes(progress):
+    card = replace(RING_CARDS[0], front="[red]x[/red] \x1b[31m`dist.recv()`", back="[link=http://a]b[/link]")
+    shown = screen(press(studying(progress, (card,)), "space"))
+    assert "[red]x[/red] [31mdist.recv()" in shown
+    assert "[link=http://a]b[/link]" in shown
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_line_fits_the_terminal(progress, width):
+    seat = press(studying(progress, CARDS), "space", "1", "space")
+    assert max(map(len, screen(seat, width).split("\n"))) <= width
+    assert screen(seat, width).endswith("? help · q quit")
+
+
+def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():
+    keys = [Hotkey("space", "show the back"), Hotkey("s", "skip"), HELP, QUIT]
+    assert key_line(keys, 80).plain == "space show the back · s skip · ? help · q quit"
+    assert key_line(keys, 40).plain == "space show the back · ? help · q quit"
+    assert key_line(keys, 20).plain == "? help · q quit"
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [(0, "now"), (1, "1 d"), (30, "30 d"), (31, "1 mo"), (200, "7 mo"), (365, "1.0 y"), (900, "2.5 y")],
+)
+def test_intervals_are_short(days, words):
+    assert cards.interval(days) == words
+
+
+def test_lines_of_a_pipe_do_what_keys_do(progress):
+    seat = studying(progress, CARDS[:3])
+    assert spoken(seat, "", "3", "space", "1", "u", "4") == (
+        """\
+
+Card 1/3 · ring
+Front of one?
+│ Back of one.
+1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 6 d
+see again in 2 d · u undo
+
+Card 2/3 · ring
+Front of two?
+│ Back of two.
+1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 9 d
+comes again in this sitting · u undo
+
+Card 3/3 · 1 coming again · ring
+Front of three?
+│ Back of two.
+1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 9 d
+see again in 9 d · u undo
+
+Card 3/3 · ring
+Front of three?
+"""
+    )
+    assert [row.grade for row in progress.kept("review")] == [Grade.GOOD, Grade.EASY]
