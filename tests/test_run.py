@@ -135,6 +135,20 @@ def test_a_rank_that_never_joins_is_a_hang_in_init_process_group(script):
     assert [each.waits_in for each in hung.ranks] == ["init_process_group", ""]
 
 
+def test_waiting_twice_for_a_message_that_was_sent_is_a_hang(script):
+    body = """
+    if rank == 0:
+        work = dist.isend(x, dst=1)
+        work.wait()
+        work.wait()
+    else:
+        dist.recv(x, src=0)
+        time.sleep(60)
+    """
+    hung = of(run(script(body), timeout=1.0), Hung)[0]
+    assert [(each.waits_in, each.line) for each in hung.ranks] == [("wait", 9), ("", 12)]
+
+
 def test_a_long_computation_is_no_hang(script):
     path = script(
         "if rank == 1:\n    until = time.monotonic() + 2.5\n    while time.monotonic() < until: pass\ndist.all_reduce(x)\n"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
 MOST_RANKS = 64
+COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.recorder\.py$")  # files whose code waits for other ranks
 # What a rank raises because another one is gone: never the cause.
 CONSEQUENCE = re.compile(
     r"Connection (closed|reset|was likely closed)|Broken pipe|Timed out waiting|timeout caused pair closure|"
@@ -148,33 +149,43 @@ class Run:
                 self.stop("failed")
             return []
         if self._asked_stacks_at is not None:
-            if now - self._asked_stacks_at < GRACE:
-                return []
-            self._hung = Hung(
-                now, round(now - self._moved, 1), tuple(self._standing(rank) for rank in range(self.ranks))
-            )
-            self.stop("hung")
-            return [self._hung]
+            return self._tell_hang(now) if now - self._asked_stacks_at >= GRACE else []
         if self._timeout is not None and now - self._moved > self._timeout and not self._computing(now):
             self._asked_stacks_at = now
+            for rank in self._ranks:
+                rank.stack = ""
             self._processes.signal(signal.SIGUSR1)
         return []
 
     def _computing(self, now: float) -> bool:
-        """Whether the silence is no hang: nobody communicates, or a rank uses a processor."""
+        """Whether the silent ranks use a processor."""
         used, before = self._processes.cpu_seconds(), self._cpu
         busy = used - before > 0.05 * (now - self._cpu_at)
         self._cpu, self._cpu_at = used, now
-        if busy or not any(rank.waits_in for rank in self._ranks):
+        if busy:
             self._moved = now - (self._timeout or 0) / 2  # look again in half the time
-            return True
-        return False
+        return busy
+
+    def _tell_hang(self, now: float) -> list[Event]:
+        """End the run now that every rank has said where it stands, unless none of them communicates."""
+        self._asked_stacks_at = None
+        standing = tuple(self._standing(rank) for rank in range(self.ranks))
+        if not any(rank.waits_in for rank in standing):
+            self._moved = now
+            return []
+        self._hung = Hung(now, round(now - self._moved, 1), standing)
+        self.stop("hung")
+        return [self._hung]
 
     def _standing(self, rank: int) -> Standing:
         state = self._ranks[rank]
         frames = re.findall(r'File "(.+?)", line (\d+)', state.stack)
-        file, line = next((frame for frame in frames if frame[0] == self._script), frames[0] if frames else ("", "0"))
-        return Standing(rank, state.waits_in, file, int(line), state.stack)
+        inside = next((at for at, frame in enumerate(frames) if frame[0] == self._script), len(frames))
+        file, line = frames[inside] if inside < len(frames) else frames[0] if frames else ("", "0")
+        waits_in = state.waits_in
+        if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
+            waits_in = "wait"  # for an operation that has ended already, or for the store
+        return Standing(rank, waits_in, file, int(line), state.stack)
 
     def _end(self) -> End:
         broken = {line for rank in self._ranks for line, held in rank.claims.items() if not held}
