@@ -164,6 +164,15 @@ def test_a_resize_wakes_the_reader(run):
     ended(child)
 
 
+def test_a_stop_from_outside_asks_for_a_repaint(run):
+    child = run()
+    child.kill(signal.SIGSTOP)
+    child.kill(signal.SIGCONT)
+    child.expect_exact("<resize>")
+    child.send("x")
+    ended(child)
+
+
 def test_a_child_gets_the_terminal_as_it_was(run):
     child = run("child", wait="ready")
     child.send("hello\r")

@@ -68,7 +68,7 @@ def _data() -> Iterator[str]:
 
     folder = database.folder()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
-    if not os.access(existing, os.W_OK):
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise UserError(f"{folder} cannot be written; set DDPQUIZ_HOME to a folder that can.")
     yield f"{folder} can be written"
 

@@ -50,7 +50,7 @@ class Run:
         source = read_script(request.script)
         serving = server()
         machine = serving.machine
-        self.ranks = request.ranks or device.default_ranks(machine)
+        self.ranks = device.default_ranks(machine) if request.ranks is None else request.ranks
         if not 1 <= self.ranks <= MOST_RANKS:
             raise UserError(f"--nproc is {self.ranks}, but one machine runs 1 to {MOST_RANKS} ranks.")
         chosen = device.choose(request.device, self.ranks, machine)
@@ -160,7 +160,7 @@ class Run:
     def _computing(self, now: float) -> bool:
         """Whether the silent ranks use a processor."""
         used, before = self._processes.cpu_seconds(), self._cpu
-        busy = used - before > 0.05 * (now - self._cpu_at)
+        busy = used - before > max(0.015, 0.005 * (now - self._cpu_at))  # a clock tick is 0.01 s
         self._cpu, self._cpu_at = used, now
         if busy:
             self._moved = now - (self._timeout or 0) / 2  # look again in half the time
@@ -168,9 +168,9 @@ class Run:
 
     def _tell_hang(self, now: float) -> list[Event]:
         """End the run now that every rank has said where it stands, unless none of them communicates."""
-        self._asked_stacks_at = None
+        asked, self._asked_stacks_at = self._asked_stacks_at or 0.0, None
         standing = tuple(self._standing(rank) for rank in range(self.ranks))
-        if not any(rank.waits_in for rank in standing):
+        if self._moved > asked or not any(rank.waits_in for rank in standing):
             self._moved = now
             return []
         self._hung = Hung(now, round(now - self._moved, 1), standing)

@@ -174,6 +174,7 @@ def fork(work: Any, close: list[int]) -> int:
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until the worker shows its stack for it
         for reset in (signal.SIGCHLD, signal.SIGHUP):
             signal.signal(reset, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,9 +14,9 @@ from ddpquiz.terminal.layout import columns, indented, section
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
 
     from ddpquiz.curriculum.catalog import Catalog, Hit
     from ddpquiz.curriculum.concept import Concept, Item
@@ -30,12 +30,12 @@ def curriculum(catalog: Catalog) -> Group:
     """Draw the concepts of each track, in the order in which they are learned, with what each one holds."""
     names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
     widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
-    parts: list[RenderableType] = [indented(_rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
+    parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
     for track in catalog.tracks:
         concepts = [concept for concept in catalog.concepts if concept.track == track.id]
         rows = [[*_named(concept), *(Text(f"{count}") for count in _counts(concept))] for concept in concepts]
         if rows:
-            parts += section(plain(track.title), _rows(widths, rows))
+            parts += section(plain(track.title), _Rows(widths, rows))
     totals = [
         _count(len(catalog.concepts), "concept"),
         _count(len(catalog.cards()), "card"),
@@ -83,16 +83,25 @@ def one_line(text: str) -> Text:
     return shown
 
 
-def _rows(widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> Table:
-    """Line up the names and numbers of concepts, the same in every table; on a narrow terminal titles give way."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(width=widths[0], no_wrap=True)
-    table.add_column(width=widths[1], overflow="ellipsis")
-    for word in _HEAD[2:]:
-        table.add_column(width=len(word), no_wrap=True, justify="right")
-    for row in rows:
-        table.add_row(*row)
-    return table
+class _Rows:
+    """The names and numbers of concepts, lined up the same in every table; on a narrow terminal titles give way."""
+
+    def __init__(self, widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
+        self._widths = widths
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console
+        numbers = [len(word) for word in _HEAD[2:]]
+        left = options.max_width - self._widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(width=self._widths[0], no_wrap=True)
+        table.add_column(width=max(1, min(self._widths[1], left)), no_wrap=True)
+        for width in numbers:
+            table.add_column(width=width, no_wrap=True, justify="right")
+        for row in self._rows:
+            table.add_row(*row)
+        yield table
 
 
 def _named(concept: Concept) -> tuple[Text, Text]:

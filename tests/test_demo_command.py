@@ -1,0 +1,182 @@
+"""`ddpquiz demo`, `run` and `prove` as whole processes: what they print, and with which status they end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pexpect
+import pyte
+import pytest
+
+PYTHON = sys.executable
+ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")} | {
+    "TERM": "xterm-256color"
+}
+
+
+def ddpquiz(*args, **more):
+    return subprocess.run(
+        [PYTHON, "-m", "ddpquiz", *args], capture_output=True, text=True, timeout=120, env=ENV, **more
+    )
+
+
+def screen_of(*args, size=(24, 80), send=()):
+    child = pexpect.spawn(PYTHON, ["-m", "ddpquiz", *args], dimensions=size, env=ENV, timeout=60, encoding="utf-8")
+    screen = pyte.HistoryScreen(size[1], size[0], history=1000)
+    stream = pyte.Stream(screen)
+    for wait, keys in send:
+        child.expect_exact(wait)
+        stream.feed(child.before + child.after)
+        child.send(keys)
+    child.expect(pexpect.EOF)
+    stream.feed(child.before)
+    child.close()
+    above = ["".join(line[x].data for x in range(size[1])).rstrip() for line in screen.history.top]
+    return [*above, *(line.rstrip() for line in screen.display)], child.exitstatus
+
+
+def test_a_demo_in_a_pipe_prints_plain_lines():
+    ran = ddpquiz("demo", "allreduce", "--nproc", "2", "--", "--size", "4")
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert lines[0].startswith("2 ranks on ")
+    assert "rank 1  bytes sent by the ring: 16" in lines
+    assert lines[-1].startswith("done in ")
+    assert "\x1b" not in ran.stdout
+
+
+def test_json_is_one_event_a_line_and_nothing_else():
+    ran = ddpquiz("demo", "allreduce", "--nproc", "2", "--json")
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert events[0]["event"] == "run"
+    assert events[-1]["event"] == "end"
+    assert events[-1]["ok"] is True
+    assert {event["rank"] for event in events if event["event"] == "claim"} == {0, 1}
+
+
+def test_a_demo_in_a_terminal_leaves_its_last_frame_there():
+    lines, status = screen_of("demo", "allreduce", "--nproc", "4")
+    assert status == 0
+    head = next(at for at, line in enumerate(lines) if line.startswith("4 ranks on "))
+    assert lines[head + 2].split() == ["rank", "0", "rank", "1", "rank", "2", "rank", "3"]
+    assert any(line.startswith("✓ ") and "proven on every rank" in line for line in lines)
+    assert any(line.startswith("The same without ddpquiz: torchrun --nproc-per-node 4 ") for line in lines)
+
+
+def test_a_broken_run_ends_with_status_1(tmp_path):
+    script = tmp_path / "bad.py"
+    script.write_text("raise ValueError('bad')\n")
+    ran = ddpquiz("run", str(script), "--nproc", "1")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert ran.stdout.splitlines()[-2] == "Rank 0 raised ValueError: bad"
+
+
+def test_arguments_after_the_dashes_are_the_scripts(tmp_path):
+    script = tmp_path / "args.py"
+    script.write_text("import sys\nprint('argv:', sys.argv[1:])\n")
+    ran = ddpquiz("run", str(script), "--nproc", "1", "--", "--nproc", "9", "-x", "--", "y")
+    assert "rank 0  argv: ['--nproc', '9', '-x', '--', 'y']" in ran.stdout
+
+
+SLOW = "import time\nprint('state: sleeping', flush=True)\ntime.sleep(60)\n"
+
+
+def test_ctrl_c_in_a_terminal_ends_the_run_and_prints_what_was_seen(tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    lines, status = screen_of("run", str(script), "--nproc", "2", send=[("sleeping", "\x03")])
+    assert status == 130
+    assert any(line.split() == ["state", "sleeping", "sleeping"] for line in lines)
+    assert "Stopped by Ctrl-C." in lines
+
+
+def test_ctrl_c_in_a_pipe_ends_the_run_and_prints_what_was_seen(tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    child = subprocess.Popen(
+        [PYTHON, "-m", "ddpquiz", "run", script, "--nproc", "1"], stdout=subprocess.PIPE, text=True
+    )
+    while "sleeping" not in (line := child.stdout.readline()):
+        assert line
+    child.send_signal(signal.SIGINT)
+    assert "Stopped by Ctrl-C." in child.stdout.read()
+    assert child.wait(10) == 130
+
+
+def test_a_reader_that_goes_away_ends_the_run(tmp_path):
+    script = tmp_path / "talk.py"
+    script.write_text("for i in range(100000):\n    print(i)\n")
+    command = f"{PYTHON} -m ddpquiz run {script} --nproc 2 | head -3"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert len(ran.stdout.splitlines()) == 3
+    assert "Traceback" not in ran.stderr
+
+
+REFUSED = {
+    ("demo", "allredcue"): (1, "There is no demo allredcue; did you mean allreduce?"),
+    ("demo", "zzz"): (1, "There is no demo zzz; `ddpquiz demo` lists them."),
+    ("run", "missing.py"): (1, "There is no script missing.py."),
+    ("demo", "allreduce", "--nproc", "0"): (1, "--nproc is 0, but one machine runs 1 to 64 ranks."),
+}
+
+
+@pytest.mark.parametrize("args", REFUSED, ids=" ".join)
+def test_what_cannot_run_is_refused_in_one_sentence(args, tmp_path):
+    ran = ddpquiz(*args, cwd=tmp_path)
+    assert (ran.returncode, ran.stderr.strip()) == REFUSED[args]
+    assert ran.stdout == ""
+
+
+def test_a_wrong_device_is_wrong_usage():
+    ran = ddpquiz("demo", "allreduce", "--device", "tpu")
+    assert ran.returncode == 2
+    assert "none of auto, cpu, cuda" in ran.stderr
+
+
+def test_a_copy_of_a_demo_can_be_run_and_is_never_written_over(tmp_path):
+    assert ddpquiz("demo", "launch", "--copy", str(tmp_path)).returncode == 0
+    assert ddpquiz("run", str(tmp_path / "launch.py"), "--nproc", "2").returncode == 0
+    again = ddpquiz("demo", "launch", "--copy", str(tmp_path))
+    assert again.returncode == 1
+    assert again.stderr.startswith(f"{tmp_path / 'launch.py'} is there already")
+
+
+def test_demos_are_listed_with_what_they_show():
+    ran = ddpquiz("demo")
+    assert ran.returncode == 0, ran.stderr
+    for name in ("allreduce", "ddp", "sampler"):
+        assert any(line.split()[:1] == [name] for line in ran.stdout.splitlines())
+
+
+def doctor(home):
+    env = ENV | {"DDPQUIZ_HOME": str(home)}
+    return subprocess.run([PYTHON, "-m", "ddpquiz", "doctor"], capture_output=True, text=True, timeout=120, env=env)
+
+
+def test_the_doctor_ends_with_a_real_all_reduce(tmp_path):
+    ran = doctor(tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "two ranks summed 1 and 2 to 3" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "All is well."
+
+
+def test_the_doctor_names_a_data_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    ran = doctor(tmp_path / "file" / "home")
+    assert ran.returncode == 1
+    assert f"BAD  data      {tmp_path / 'file' / 'home'} cannot be written" in ran.stdout
+
+
+def test_a_proof_is_shown_with_what_was_observed():
+    ran = ddpquiz("prove", "data-parallelism/" + first_proof())
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "observed" in ran.stdout
+    assert "✓" in ran.stdout
+
+
+def first_proof():
+    from ddpquiz.curriculum.catalog import load
+
+    return next(q.id for q in load().concept("data-parallelism").questions if q.proof and not q.proof.ranks.isalpha())

@@ -1,0 +1,48 @@
+"""Which device a run takes, and the reason that is given."""
+
+import pytest
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.device import Machine, choose, default_ranks
+
+
+def machine(gpus=0, nccl=True, gloo=True):
+    return Machine(gpus, nccl, gloo, "2.13.0")
+
+
+REASONS = [
+    ("auto", 4, machine(), "cpu", "4 ranks on CPU over Gloo · no GPU found"),
+    ("auto", 1, machine(), "cpu", "1 rank on CPU over Gloo · no GPU found"),
+    ("auto", 4, machine(1), "cpu", "4 ranks on CPU over Gloo · 1 GPU found, NCCL needs one per rank"),
+    ("auto", 4, machine(2), "cpu", "4 ranks on CPU over Gloo · 2 GPUs found, NCCL needs one per rank"),
+    ("auto", 4, machine(4), "cuda", "4 ranks on GPU over NCCL · 4 GPUs found, one for each rank"),
+    ("auto", 1, machine(1), "cuda", "1 rank on GPU over NCCL · 1 GPU found, one for each rank"),
+    ("cuda", 2, machine(2), "cuda", "2 ranks on GPU over NCCL · 2 GPUs found, one for each rank"),
+    ("cpu", 2, machine(2), "cpu", "2 ranks on CPU over Gloo · as --device cpu asks"),
+    ("auto", 2, machine(2, nccl=False), "cpu", "2 ranks on CPU over Gloo · 2 GPUs found, but this torch has no NCCL"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "ranks", "found", "kind", "reason"), REASONS)
+def test_nccl_is_taken_when_there_is_a_gpu_for_each_rank(wanted, ranks, found, kind, reason):
+    chosen = choose(wanted, ranks, found)
+    assert (chosen.kind, chosen.reason) == (kind, reason)
+    assert chosen.backend == {"cpu": "gloo", "cuda": "nccl"}[kind]
+
+
+def test_gpus_that_are_not_there_are_refused():
+    with pytest.raises(UserError) as refused:
+        choose("cuda", 2, machine(1))
+    assert str(refused.value) == (
+        "2 ranks on GPUs need 2 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+    )
+
+
+def test_a_torch_without_gloo_is_refused_on_cpu():
+    with pytest.raises(UserError, match="built without Gloo"):
+        choose("auto", 2, machine(gloo=False))
+
+
+@pytest.mark.parametrize(("gpus", "ranks"), [(0, 4), (1, 4), (2, 2), (8, 8)])
+def test_the_number_of_ranks_is_that_of_several_gpus_or_four(gpus, ranks):
+    assert default_ranks(machine(gpus)) == ranks

@@ -1,0 +1,127 @@
+"""Proofs on real ranks: they hold for the key, and for no other answer."""
+
+import dataclasses
+
+import pytest
+
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
+from ddpquiz.ranks.proving import prove_all
+
+
+def question(kind=Kind.CHOICE, **more):
+    return Question("c", "q", Level.EASY, kind, "What?", **more)
+
+
+def complaints(asked):
+    return next(iter(prove_all([asked]))).complaints
+
+
+SUM = CodeProof("2", "x = torch.tensor(rank + 1)\ndist.all_reduce(x)\nprint(x.item())\n")
+CHOICE = question(options=(Option("3", right=True, shows=Shows("3")), Option("1.5", shows=Shows("1.5"))), proof=SUM)
+BY_RANK = question(
+    options=(
+        Option("its own", right=True, shows=Shows(by_rank={0: "0", 1: "1"})),
+        Option("rank 0's", shows=Shows("0")),
+        Option("only rank 0 prints", shows=Shows(by_rank={0: "0"})),
+    ),
+    proof=CodeProof("2", "print(rank)"),
+)
+RAISES = question(
+    options=(
+        Option("it raises", right=True, shows=Shows(raises="ValueError: Invalid rank")),
+        Option("it prints", shows=Shows("1")),
+    ),
+    proof=CodeProof("2", "raise ValueError('Invalid rank 7')"),
+)
+HANGS = question(
+    options=(Option("it hangs", right=True, shows=Shows(hangs=True)), Option("it returns", shows=Shows("done"))),
+    proof=CodeProof(
+        "2", "if rank == 0:\n    dist.barrier()\n    print('done')\nelse:\n    import time; time.sleep(60)"
+    ),
+)
+INSERTED = question(
+    options=(Option("dist.get_rank()", right=True, code=True), Option("dist.rank()", code=True)),
+    proof=CodeProof("2", "<option>\nprint('ok')", Shows("ok")),
+)
+CHOICES = question(
+    Kind.CHOICES,
+    options=(
+        Option("a", right=True, shows=Shows("a: True")),
+        Option("b", right=True, shows=Shows("b: True")),
+        Option("c", shows=Shows("c: True")),
+    ),
+    proof=CodeProof("1", "print('a: True')\nprint('b: True')\nprint('c: False')"),
+)
+NUMBER = question(
+    Kind.NUMBER,
+    variables=(Variable("n", ("2", "3", "4")), Variable("s", ("12", "24"))),
+    answer="n * s",
+    traps=(Trap("s", "That is one rank's."),),
+    proof=CodeProof("n", "x = torch.tensor(s)\ndist.all_reduce(x)\nprint('sum', x.item())"),
+)
+OUTPUT = question(
+    Kind.OUTPUT,
+    code="if rank == 1:\n    print([1, 'a'])\n",
+    answer='[1, "a"]',
+    rank=1,
+    traps=(Trap("[]", "No."),),
+    proof=CodeProof("2"),
+)
+ORDER = question(
+    Kind.ORDER,
+    lines=(Line("x = torch.ones(1)"), Line("x += 1"), Line("print(x.item())")),
+    proof=CodeProof("1", "<option>", Shows("2.0")),
+)
+STEPS = question(Kind.ORDER, lines=(Line("first", "1"), Line("then", "2")), proof=CodeProof("1", "print(1)\nprint(2)"))
+DEMO = question(
+    options=(Option("1,800", right=True, shows=Shows("1800")), Option("1,200", shows=Shows("1200"))),
+    proof=DemoProof("4", "allreduce", "bytes sent by the ring", ("--size", "300")),
+)
+GOOD = {
+    "choice": CHOICE, "by rank": BY_RANK, "raises": RAISES, "hangs": HANGS, "inserted": INSERTED, "choices": CHOICES,
+    "number": NUMBER, "output": OUTPUT, "order": ORDER, "steps": STEPS, "demo": DEMO,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_proof_holds_for_the_key(name):
+    assert complaints(GOOD[name]) == ()
+
+
+def swapped(asked):
+    """Move the key to the first wrong option."""
+    wrong = next(at for at, option in enumerate(asked.options) if not option.right)
+    options = tuple(dataclasses.replace(option, right=at == wrong) for at, option in enumerate(asked.options))
+    return dataclasses.replace(asked, options=options)
+
+
+@pytest.mark.parametrize("name", ["choice", "by rank", "raises", "hangs", "inserted", "choices", "demo"])
+def test_a_proof_fails_when_the_key_is_moved(name):
+    assert complaints(swapped(GOOD[name]))
+
+
+BAD = {
+    "a number that is not observed": dataclasses.replace(NUMBER, answer="n + s"),
+    "a trap that is right": dataclasses.replace(NUMBER, traps=(Trap("s * n", "No."),)),
+    "no number": dataclasses.replace(NUMBER, proof=CodeProof("n", "print('none')")),
+    "another output": dataclasses.replace(OUTPUT, answer="[2]"),
+    "a trap that is printed": dataclasses.replace(OUTPUT, traps=(Trap("[1, 'a']", "No."),)),
+    "an order that does not matter": dataclasses.replace(
+        ORDER, lines=(Line("x = torch.ones(1)"), Line("y = 1"), Line("print(x.item() + y)"))
+    ),
+    "a wrong order": dataclasses.replace(STEPS, lines=STEPS.lines[::-1]),
+    "a label that is not printed": dataclasses.replace(DEMO, proof=DemoProof("4", "allreduce", "bytes eaten")),
+    "a run that fails": dataclasses.replace(CHOICE, proof=CodeProof("2", "print(3)\nraise SystemExit(1)")),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_proof_that_does_not_show_the_key_is_complained_about(name):
+    assert complaints(BAD[name])
+
+
+def test_a_complaint_says_what_was_observed():
+    assert complaints(swapped(CHOICE)) == (
+        "the wrong answer '3' does not go with what was observed: every rank prints '3'",
+        "the right answer '1.5' does not go with what was observed: every rank prints '3'",
+    )
