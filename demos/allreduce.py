@@ -129,7 +129,7 @@ def main() -> None:
     root_bytes = root_all_reduce(root)
     print(f"after a root: {brief(root)}")
     dist.all_reduce(theirs)
-    print(f"after dist.all_reduce: {brief(theirs)}")
+    print(f"after all_reduce: {brief(theirs)}")
     print(f"bytes of my tensor: {mine.nbytes}")
     print(f"bytes sent by the ring: {ring_bytes}")
     print(f"bytes sent through a root: {root_bytes}")

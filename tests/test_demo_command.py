@@ -180,3 +180,24 @@ def first_proof():
     from ddpquiz.curriculum.catalog import load
 
     return next(q.id for q in load().concept("data-parallelism").questions if q.proof and not q.proof.ranks.isalpha())
+
+
+def test_a_missing_torch_is_said_in_a_sentence(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    ran = subprocess.run(
+        [PYTHON, "-m", "ddpquiz", "demo", "allreduce"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=ENV | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "torch is not installed, and demos run on it; install it as pytorch.org/get-started says.\n"
+
+
+def test_asserts_that_python_drops_are_refused():
+    ran = subprocess.run(
+        [PYTHON, "-O", "-m", "ddpquiz", "demo", "allreduce"], capture_output=True, text=True, timeout=60, env=ENV
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "Python runs with -O, which drops the asserts that demos make; start it without -O.\n"

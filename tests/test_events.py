@@ -1,6 +1,9 @@
 """Events as lines of JSON, and labels in what ranks print."""
 
+import dataclasses
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +64,12 @@ def test_bytes_become_whole_lines_however_they_are_cut():
         lines = Lines()
         found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
         assert [line.decode() for line in [*found, *lines.feed(b"")]] == ["eins", "zwei é", "", "drei"]
+
+
+def test_the_readme_describes_every_event_with_all_its_fields():
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in readme.splitlines() if line.startswith("| `")]
+    for name, kind in events._KINDS.items():
+        row = next(line for line in rows if line.startswith(f"| `{name}` | `"))
+        fields = [field.name for field in dataclasses.fields(kind)]
+        assert sorted(fields) == sorted(re.findall(r"`(\w+)`", row.split("|")[2])), name

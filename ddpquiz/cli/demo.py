@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,6 +58,8 @@ def script_of(name: str) -> Path:
     """Return the script of a demo; UserError when there is none of that name."""
     from ddpquiz.shipped import demos_dir
 
+    import difflib
+
     path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
     if not path.is_file():
         near = difflib.get_close_matches(name, names.demos(""), 1)
@@ -70,6 +70,8 @@ def script_of(name: str) -> Path:
 
 def copy_script(script: Path, folder: Path) -> None:
     """Put a script into a folder, without writing over anything."""
+    import shutil
+
     target = folder / script.name
     if target.exists():
         raise UserError(f"{target} is there already; move it away or name another folder.")

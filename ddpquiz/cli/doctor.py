@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
-import socket
 import sys
-import tempfile
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,12 +42,16 @@ def doctor() -> None:
 
 
 def _python() -> Iterator[str]:
+    import platform
+
     if sys.flags.optimize:
         raise UserError("Python runs with -O, which drops the asserts that demos make; start it without -O.")
     yield f"{platform.python_version()} on {platform.system()} {platform.release()}, {os.cpu_count()} cores"
 
 
 def _packages() -> Iterator[str]:
+    from importlib import metadata
+
     needed = ("typer", "rich", "PyYAML", "fsrs", "torch")
     yield ", ".join(f"{package} {metadata.version(package)}" for package in needed)
 
@@ -74,6 +74,8 @@ def _data() -> Iterator[str]:
 
 
 def _loopback() -> Iterator[str]:
+    import socket
+
     with socket.socket() as here, socket.socket() as there:
         here.bind(("127.0.0.1", 0))
         here.listen(1)
@@ -92,6 +94,8 @@ def _torch() -> Iterator[str]:
 
 
 def _ranks() -> Iterator[str]:
+    import tempfile
+
     from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.run import Run
     from ddpquiz.ranks.seen import Seen

@@ -120,6 +120,8 @@ class Server:
     def close(self) -> None:
         """End the server and all that it started."""
         self.channel.close()  # it kills its ranks and goes
+        if not self.pids:
+            self.process.kill()  # it has none, and may be busy with an import for a second
         try:
             self.process.wait(2)
         except subprocess.TimeoutExpired:

@@ -52,7 +52,7 @@ class Server:
         os.set_blocking(wake_end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must exist for the wake-up byte to be written
         signal.set_wakeup_fd(wake_end)
-        for ignored in (signal.SIGINT, signal.SIGHUP):
+        for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):  # ranks show their stack for the last one
             signal.signal(ignored, signal.SIG_IGN)
 
     def serve(self) -> None:
@@ -174,7 +174,6 @@ def fork(work: Any, close: list[int]) -> int:
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until the worker shows its stack for it
         for reset in (signal.SIGCHLD, signal.SIGHUP):
             signal.signal(reset, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
