@@ -144,6 +144,9 @@ class Run:
         now = self._processes.now()
         if self._stopped or self._processes.over:
             return []
+        if not self._processes.pids:  # the server is still importing what the script needs
+            self._moved = now
+            return []
         if self._failed_at is not None:
             if now - self._failed_at > GRACE:
                 self.stop("failed")
