@@ -13,6 +13,9 @@ def main() -> None:
         print(__version__)
         return
     try:
+        from ddpquiz.cli import ahead
+
+        ahead.begin(sys.argv[1:])
         from ddpquiz.cli import app
 
         app.main()

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.curriculum.catalog import load, survey
+from ddpquiz.curriculum import cache
+from ddpquiz.curriculum.catalog import load
 from ddpquiz.curriculum.demos import demos
+from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
 
 DATA = Path(__file__).parent / "data"
@@ -45,7 +47,7 @@ def complaints(path):
 
 
 def test_concepts_come_in_the_order_in_which_they_are_learned(folder):
-    catalog = load(folder, thorough=True)
+    catalog = load(folder)
     assert [concept.id for concept in catalog.concepts] == ["sum", "ring", "ddp"]
     assert [track.title for track in catalog.tracks] == ["collectives", "data-parallel"]
     assert catalog.sources["dist"].address.startswith("https://")
@@ -257,3 +259,36 @@ def test_loading_content_imports_nothing_heavy():
     code = "import sys; from ddpquiz.curriculum import catalog, pose; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "pydantic", "markdown_it", "rich", "typer", "numpy"} & set(loaded)
+
+
+def test_what_was_read_is_kept_until_a_file_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "home"))
+    content = tmp_path / "content"
+    shutil.copytree(DATA, tmp_path, dirs_exist_ok=True)
+    reads = []
+
+    def read():
+        reads.append(1)
+        return load(content)
+
+    first = cache.kept(content, read)
+    assert cache.kept(content, read) == first
+    assert len(reads) == 1
+    (content / "tracks.yaml").touch()
+    assert cache.kept(content, read) == first
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("harm", [lambda data: data[:-9], lambda _: b"", lambda data: data[:40] + b"x" + data[41:]])
+def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, harm):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
+    first = cache.kept(DATA, lambda: load(DATA / "content"))
+    copy = cache.folder() / cache.FILE
+    copy.write_bytes(harm(copy.read_bytes()))
+    assert cache.kept(DATA, lambda: load(DATA / "content")) == first
+
+
+def test_a_folder_that_cannot_keep_a_copy_is_no_fault(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "file"))
+    assert cache.kept(DATA, lambda: load(DATA / "content")).concepts

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ddpquiz.curriculum.catalog import survey
 from ddpquiz.curriculum.concept import CardLevel, CodeProof, DemoProof, Kind, Level, Shows
 from ddpquiz.curriculum.page import LARGEST, Page
 from ddpquiz.curriculum.reader import concept_of, read_concept, read_sources, read_tracks
+from ddpquiz.curriculum.survey import survey
 
 DATA = Path(__file__).parent / "data"
 RING = DATA / "content" / "collectives" / "ring.yaml"

@@ -23,7 +23,7 @@ def check(
     trust: Annotated[bool, typer.Option("--trust", help="Run proofs that did not come with ddpquiz.")] = False,
 ) -> None:
     """Validate content: every complaint at once, as file:line:column: what is wrong and what would be right."""
-    from ddpquiz.curriculum.catalog import survey
+    from ddpquiz.curriculum.survey import survey
 
     if proofs:
         _refuse_strangers(path, trust=trust)

@@ -56,9 +56,9 @@ def list_demos() -> None:
 
 def script_of(name: str) -> Path:
     """Return the script of a demo; UserError when there is none of that name."""
-    from ddpquiz.shipped import demos_dir
-
     import difflib
+
+    from ddpquiz.shipped import demos_dir
 
     path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
     if not path.is_file():
@@ -98,7 +98,7 @@ def follow(
         raise typer.BadParameter(f"{device!r} is none of auto, cpu, cuda.", param_hint="--device")
     from ddpquiz.ranks import launch
 
-    launch.server()  # torch is imported there while the rest of us is imported here
+    launch.server()
     from ddpquiz.ranks.run import Run, read_script
     from ddpquiz.terminal import screen, style, watch
 

@@ -74,14 +74,14 @@ class Runs:
         return prove.play(posed, console())
 
 
-def sit_down(seat: Seat, console: Console, *, quiet: bool = False) -> None:
+def sit_down(seat: Seat, console: Console, *, lines: bool = False) -> None:
     """Let a learner, or the lines of a pipe, work through a sitting; its summary stays in the scrollback."""
     from ddpquiz.terminal.layout import show
     from ddpquiz.terminal.screen import is_interactive
 
     interrupted = False
     try:
-        if is_interactive() and not quiet:
+        if is_interactive() and not lines:
             seat.sit(console)
         else:
             seat.read(console, sys.stdin, asked=sys.stdin.isatty())

@@ -31,7 +31,7 @@ def study(
     from ddpquiz.learning import advice, database, study
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import Schedule, study_day
-    from ddpquiz.terminal import home, layout, style
+    from ddpquiz.terminal import style
     from ddpquiz.terminal.study import Studying
 
     known = catalog.load()
@@ -44,6 +44,8 @@ def study(
         fresh = advice.new_left(memories, day) if new is None else new
         dealt = study.deal(cards, memories, day, limit=limit, new=fresh, cram=cram)
         if not dealt.cards:
+            from ddpquiz.terminal import home, layout
+
             standing = advice.standing(concepts, memories, {}, day)
             layout.show(style.console(), home.nothing_due(standing, "".join(f"{one} " for one in concept or ())))
             return

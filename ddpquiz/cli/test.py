@@ -3,10 +3,7 @@
 # ruff: noqa: PT028  a command, not a test
 from __future__ import annotations
 
-import random
-import secrets
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -39,6 +36,9 @@ def test(
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
     """Answer questions; in a pipe, answers are read from standard input, one a line, an empty line skips."""
+    import random
+    from collections import Counter
+
     from ddpquiz.curriculum import catalog
     from ddpquiz.learning import database, quiz
     from ddpquiz.learning.progress import Progress
@@ -59,11 +59,13 @@ def test(
         if not found:
             raise UserError(_nothing(wrong=wrong))
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
-        seed = secrets.randbelow(10_000) if seed is None else seed
+        seed = random.randrange(10_000) if seed is None else seed  # noqa: S311
         dice = random.Random(seed)  # noqa: S311
         state = quiz.begin(quiz.choose(found, count, dice, right), dice, sitting.now())
         seat = Quizzing(sitting.desk(known, progress), state, dice, final=not sys.stdin.isatty())
-        sitting.sit_down(seat, style.complaints() if as_json else style.console(), quiet=as_json)
+        console = style.complaints() if as_json else style.console()
+        console.quiet = as_json and not sys.stdin.isatty()  # then nobody looks
+        sitting.sit_down(seat, console, lines=as_json)
         if as_json:
             _print(seat.quiz, seed)
 

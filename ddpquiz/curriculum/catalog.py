@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import os
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
-from ddpquiz.curriculum.page import Page, shown
-from ddpquiz.curriculum.reader import Reading, read_concept, read_sources, read_tracks
-from ddpquiz.curriculum.record import did_you_mean, nearest
-from ddpquiz.errors import Complaint, ContentError, UserError
+from ddpquiz.curriculum import cache
+from ddpquiz.errors import ContentError, UserError
 from ddpquiz.shipped import content_dir, demos_dir
 
 if TYPE_CHECKING:
@@ -21,8 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddpquiz.curriculum.concept import Card, Concept, Item, Question, Source, Track
-
-_BESIDE = ("tracks.yaml", "sources.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +48,8 @@ class Catalog:
         """Return a concept; raises UserError, with the nearest name, when there is none."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
+        from ddpquiz.curriculum.record import did_you_mean
+
         meant = did_you_mean(concept_id, self._concepts) or "; see `ddpquiz list`"
         raise UserError(f"There is no concept `{concept_id}`{meant}")
 
@@ -67,6 +61,8 @@ class Catalog:
         if not slash:
             raise UserError(f"`{key}` is no item; an item is called `concept/id`, see `ddpquiz list {concept_id}`")
         concept = self.concept(concept_id)
+        from ddpquiz.curriculum.record import nearest
+
         meant = nearest(item_id, [item.id for item in concept.items()])
         advice = f"did you mean `{concept_id}/{meant}`?" if meant else f"see `ddpquiz list {concept_id}`"
         raise UserError(f"There is no item `{key}`; {advice}")
@@ -100,82 +96,23 @@ class Catalog:
         return tuple(text for score, text in sorted(hits, key=lambda hit: -hit[0]) if score)
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """A catalog as far as it could be read, and everything that is wrong with it."""
+def load(folder: Path | None = None) -> Catalog:
+    """Load the content of a folder, by default what is shipped; raises ContentError with all complaints.
 
-    catalog: Catalog
-    complaints: tuple[Complaint, ...]
+    What is shipped is read once and kept ready for the next start, which it would take half the time of.
+    """
+    if folder is not None:
+        return _read(folder)
+    return cache.kept(content_dir(), lambda: _read(None))
 
 
-def load(folder: Path | None = None, *, thorough: bool = False) -> Catalog:
-    """Load the content of a folder, by default what is shipped; raises ContentError with all complaints."""
-    found = survey(folder, thorough=thorough)
+def _read(folder: Path | None) -> Catalog:
+    from ddpquiz.curriculum.survey import survey
+
+    found = survey(folder)
     if found.complaints:
         raise ContentError(found.complaints)
     return found.catalog
-
-
-def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
-    """Read a content folder, or one concept file with the content around it, and note what is wrong.
-
-    The demos are those in the folder `demos` beside the content, or else those that are shipped. A thorough survey also
-    compiles the Python in it, tries out every draw, and looks into the demos.
-    """
-    path = path or content_dir()
-    whole = os.path.isdir(path)  # noqa: PTH112 - False for a path that may not be looked at, where Path raises
-    folder = path if whole else path.absolute().parent.parent
-    if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
-        folder = content_dir()
-    with _collector_off():
-        return _survey(folder, None if whole else path, thorough=thorough)
-
-
-def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
-    files, strays = ([only], []) if only else _files(folder)
-    beside = folder.absolute().parent / "demos"
-    demos = beside if beside.is_dir() else demos_dir()
-    tracks_page, sources_page = Page.open(folder / _BESIDE[0]), Page.open(folder / _BESIDE[1])
-    tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
-    readings = [read_concept(file, thorough=thorough) for file in files]
-    around = Surroundings(tracks if tracks_page.root else None, sources if sources_page.root else None, demos, thorough)
-    check_mentions(readings, around)
-    if tracks_page.root:
-        check_tracks(readings, tracks_page, around, whole=only is None)
-    complaints = [complaint for reading in readings for complaint in reading.page.complaints]
-    complaints += tracks_page.complaints + sources_page.complaints if only is None else []
-    wrong = "a concept lies in <track>/<concept>.yaml; move it or rename it"
-    complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
-    if not readings:
-        complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
-    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
-    return Survey(catalog, tuple(sorted(set(complaints))))
-
-
-def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the concept files of a folder, and files that look like some but lie or are called wrong."""
-    found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
-    good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
-    return sorted(good), sorted(found - good - {folder / name for name in _BESIDE})
-
-
-def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:
-    order = [concept for track in tracks for concept in track.concepts]
-    places = {concept: place for place, concept in enumerate(order)}
-    concepts = [reading.concept for reading in readings if reading.concept]
-    return tuple(sorted(concepts, key=lambda concept: places.get(concept.id, len(places))))
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Keep the garbage collector from going over hundreds of thousands of nodes that all stay alive."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _searchable(concept: Concept) -> Iterator[Hit]:

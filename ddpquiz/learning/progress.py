@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -225,7 +225,7 @@ class Progress:
         """Return the name of this machine in the log, made up at the first start."""
         if not (found := self._database.execute("SELECT id FROM device").fetchone()):
             make = "INSERT INTO device (id) SELECT ? WHERE NOT EXISTS (SELECT * FROM device)"  # another may be as new
-            self._database.execute(make, (secrets.token_hex(6),))
+            self._database.execute(make, (os.urandom(6).hex(),))
             found = self._database.execute("SELECT id FROM device").fetchone()
         return str(found[0])
 

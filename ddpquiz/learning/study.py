@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
 from enum import Enum, auto
-from statistics import median
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date, datetime, timedelta
 
     from ddpquiz.curriculum.concept import Card, Question
 
@@ -190,13 +189,13 @@ def sum_up(sitting: Sitting) -> Summary:
     first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
     known = [review for review in first if review.before and review.before.stability is not None]
     forgotten = Counter(review.card.concept for review in first if review.grade.should_come_back)
-    times = [review.took for review in sitting.reviews]
+    times = sorted(review.took for review in sitting.reviews)
     return Summary(
         cards=len(first),
         new=len(first) - len(known),
         known=len(known),
         recalled=sum(not review.grade.should_come_back for review in known),
-        pace=timedelta(seconds=median(took.total_seconds() for took in times)) if times else None,
+        pace=times[len(times) // 2] if times else None,
         wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
     )
 

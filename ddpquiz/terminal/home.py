@@ -26,7 +26,7 @@ WELCOME = (
 )
 COMMANDS = (
     ("study", "recall cards, each just before you would forget it"),
-    ("test", "questions at three levels, and why wrong answers are"),
+    ("test", "questions at three levels, each with the reason why"),
     ("demo", "run a demo on real ranks, live"),
     ("learn", "read the lesson of a concept"),
     ("list, search, show", "what there is to learn"),

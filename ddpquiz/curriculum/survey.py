@@ -1,0 +1,94 @@
+"""Read all content and note everything that is wrong with it, at once."""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
+from ddpquiz.curriculum.page import Page, shown
+from ddpquiz.curriculum.reader import Reading, read_concept, read_sources, read_tracks
+from ddpquiz.errors import Complaint
+from ddpquiz.shipped import content_dir, demos_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ddpquiz.curriculum.concept import Concept, Track
+
+_BESIDE = ("tracks.yaml", "sources.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A catalog as far as it could be read, and everything that is wrong with it."""
+
+    catalog: Catalog
+    complaints: tuple[Complaint, ...]
+
+
+def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
+    """Read a content folder, or one concept file with the content around it, and note what is wrong.
+
+    The demos are those in the folder `demos` beside the content, or else those that are shipped. A thorough survey also
+    compiles the Python in it, tries out every draw, and looks into the demos.
+    """
+    path = path or content_dir()
+    whole = os.path.isdir(path)  # noqa: PTH112 - False for a path that may not be looked at, where Path raises
+    folder = path if whole else path.absolute().parent.parent
+    if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
+        folder = content_dir()
+    with _collector_off():
+        return _survey(folder, None if whole else path, thorough=thorough)
+
+
+def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
+    files, strays = ([only], []) if only else _files(folder)
+    beside = folder.absolute().parent / "demos"
+    demos = beside if beside.is_dir() else demos_dir()
+    tracks_page, sources_page = Page.open(folder / _BESIDE[0]), Page.open(folder / _BESIDE[1])
+    tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
+    readings = [read_concept(file, thorough=thorough) for file in files]
+    around = Surroundings(tracks if tracks_page.root else None, sources if sources_page.root else None, demos, thorough)
+    check_mentions(readings, around)
+    if tracks_page.root:
+        check_tracks(readings, tracks_page, around, whole=only is None)
+    complaints = [complaint for reading in readings for complaint in reading.page.complaints]
+    complaints += tracks_page.complaints + sources_page.complaints if only is None else []
+    wrong = "a concept lies in <track>/<concept>.yaml; move it or rename it"
+    complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
+    if not readings:
+        complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
+    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
+    return Survey(catalog, tuple(sorted(set(complaints))))
+
+
+def _files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the concept files of a folder, and files that look like some but lie or are called wrong."""
+    found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
+    good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
+    return sorted(good), sorted(found - good - {folder / name for name in _BESIDE})
+
+
+def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:
+    order = [concept for track in tracks for concept in track.concepts]
+    places = {concept: place for place, concept in enumerate(order)}
+    concepts = [reading.concept for reading in readings if reading.concept]
+    return tuple(sorted(concepts, key=lambda concept: places.get(concept.id, len(places))))
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep the garbage collector from going over hundreds of thousands of nodes that all stay alive."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
