@@ -10,7 +10,13 @@ import pytest
 
 from ddpquiz.curriculum.catalog import load
 
-CHEAT_SHEET, COMMANDS, DDP_CARDS, INTERVIEW, LARGE_MODELS = "cheat sheet", "commands", "ddp cards", "interview", "large models"
+CHEAT_SHEET, COMMANDS, DDP_CARDS, INTERVIEW, LARGE_MODELS = (
+    "cheat sheet",
+    "commands",
+    "ddp cards",
+    "interview",
+    "large models",
+)
 
 SEEDS = [
     # cards
