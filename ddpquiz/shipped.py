@@ -17,6 +17,11 @@ def demos_dir() -> Path:
     return _find("demos")
 
 
+def recordings_dir() -> Path:
+    """Return the folder of the saved runs of the shipped demos."""
+    return _HERE / "recordings"
+
+
 def _find(name: str) -> Path:
     for folder in (_HERE / name, _HERE.parent / name):  # a wheel keeps them beside this file, a checkout one folder up
         if folder.is_dir():

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS, Clock
 
-from ddpquiz.curriculum.concept import Kind, Level
+from ddpquiz.curriculum.concept import Kind, Level, Option
 from ddpquiz.curriculum.pose import Posed, pose
 from ddpquiz.learning.judge import chance, expected, judge
 from ddpquiz.learning.quiz import Act, Given, begin, card_to_call, choose, news, scores, step, wanting
@@ -52,6 +52,14 @@ def test_places_are_those_on_the_screen():
     assert judge(posed, "3").right
     assert judge(posed, "1").whys == ("A root would send that much.",)
     assert expected(posed) == "3"
+
+
+def test_a_digit_is_a_place_also_where_options_are_digits():
+    numbers = (Option("0"), Option("1", why="one"), Option("2"), Option("3", right=True))
+    posed = Posed(replace(BYTES, options=numbers), {}, (0, 1, 2, 3))
+    assert judge(posed, "2").whys == ("one",)
+    assert judge(posed, "4").right
+    assert not judge(posed, "3").right
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,9 @@ def test_labels_are_rows_and_ranks_are_columns():
     assert drawn(picture) == (
         "2 ranks on CPU over Gloo · no GPU found\n"
         "\n"
-        "      rank 0  rank 1\n"
-        "mine  1       2\n"
-        "sum   3       -\n"
+        "        rank 0  rank 1\n"
+        "mine    1       2\n"
+        "sum     3       -\n"
         "rank 1  INFO: a log line\n"
         "\n"
         "✓ every rank holds the sum  proven on every rank\n"
@@ -77,7 +77,7 @@ def test_labels_are_rows_and_ranks_are_columns():
 
 def test_a_live_frame_says_what_each_rank_is_doing():
     picture = seen(Issued(0.1, 1, 1, "all_reduce", (0, 1), None, ((2,),), "float32", 8, "demo.py", 5))
-    assert drawn(picture, live=True).splitlines()[2:4] == ["      rank 0     rank 1", "now   computing  all_reduce"]
+    assert drawn(picture, live=True).splitlines()[2:4] == ["        rank 0     rank 1", "now     computing  all_reduce"]
 
 
 def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that_was_not_reached():
@@ -119,7 +119,7 @@ def test_a_hang_shows_who_waits_in_what_and_where_each_rank_stands():
 
 def test_a_label_whose_numbers_repeat_becomes_a_curve():
     picture = seen(*(said(0, "loss", str(value)) for value in (4, 3, 2, 1)))
-    assert "1       -\n      █▆▃▁" in drawn(picture)
+    assert "1       -\n        █▆▃▁" in drawn(picture)
 
 
 CURVES = {(0, 1, 2, 3): "▁▃▆█", (1, 1): "▁▁", (1, float("inf"), 2): "▁!█", tuple(range(100)): "▁▂▄▆█"}
@@ -158,3 +158,9 @@ def test_plain_lines_come_as_they_are_said():
         "· the sum is 3  not reached",
         "done in 0.40 s · 1 of 2 claims proven, 1 not reached with these arguments",
     ]
+
+
+def test_claims_are_named_when_they_are_reached_and_counted_before():
+    live = drawn(seen(Claimed(0.3, 0, 7, held=True)), live=True)
+    assert "✓ every rank holds the sum  proven on 1 of 2 ranks\n1 claim to come" in live
+    assert "not reached" not in live

@@ -10,7 +10,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal import cards
-from ddpquiz.terminal.sitting import HELP, QUIT, Hotkey, key_line
+from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, key_line
 
 
 @pytest.fixture

@@ -32,15 +32,19 @@ def demo(
     timeout: Annotated[float, typer.Option(help="Seconds without any movement that count as a hang.")] = PATIENCE,
     plain: Plain = False,
     json: Json = False,
+    save: Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")] = None,
+    replay: Annotated[str | None, typer.Option(help="Play a saved run again: a file, or the name of a demo.")] = None,
     copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
 ) -> None:
     """Run a demo on real ranks, live."""
-    if name is None:
+    if replay is not None:
+        play_again(replay, plain=plain)
+    elif name is None:
         list_demos()
     elif copy is not None:
         copy_script(script_of(name), copy)
     else:
-        follow(script_of(name), tuple(args or ()), nproc, device, timeout, plain=plain, json=json)
+        follow(script_of(name), tuple(args or ()), nproc, device, timeout, plain=plain, json=json, save=save)
 
 
 def list_demos() -> None:
@@ -92,6 +96,7 @@ def follow(
     *,
     plain: bool,
     json: bool,
+    save: Path | None,
 ) -> None:
     """Run a script on ranks, show it as asked, and end with its status."""
     if device not in ("auto", "cpu", "cuda"):
@@ -99,11 +104,13 @@ def follow(
     from ddpquiz.ranks import launch
 
     launch.server()
+    from ddpquiz.ranks import recording
     from ddpquiz.ranks.run import Run, read_script
     from ddpquiz.terminal import screen, style, watch
 
     launch.warm_for(read_script(script))
     run = Run(launch.Request(script, args, nproc, device, timeout))
+    kept = watch.keep(run) if save else []
     console = style.console()
     if json:
         seen = watch.json_lines(run)
@@ -111,8 +118,24 @@ def follow(
         seen = watch.lines(run, console)
     else:
         seen = watch.live(run, console)
+    if save:
+        recording.save(kept, save)
     if seen.end and not seen.end.ok:
         raise typer.Exit(130 if seen.end.why == watch.INTERRUPTED else 1)
+
+
+def play_again(what: str, *, plain: bool) -> None:
+    """Play a saved run: one of a demo that is shipped, or one in a file."""
+    from ddpquiz.ranks import recording
+    from ddpquiz.shipped import recordings_dir
+    from ddpquiz.terminal import replay, screen, style
+
+    shipped = recordings_dir() / f"{what.replace('-', '_')}.json"
+    events = recording.read(shipped if shipped.is_file() else Path(what))
+    if plain or not screen.is_interactive():
+        replay.lines(events, style.console())
+    else:
+        replay.replay(events, style.console())
 
 
 def play(link: DemoLink, console: Console) -> Seen:

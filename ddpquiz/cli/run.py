@@ -18,6 +18,7 @@ def run(
     timeout: Annotated[float | None, typer.Option(help="Seconds without any movement that count as a hang.")] = None,
     plain: Plain = False,
     json: Json = False,
+    save: Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")] = None,
 ) -> None:
     """Run any torchrun-compatible script on ranks of this machine, and watch it."""
-    follow(script, tuple(args or ()), nproc, device, timeout, plain=plain, json=json)
+    follow(script, tuple(args or ()), nproc, device, timeout, plain=plain, json=json, save=save)

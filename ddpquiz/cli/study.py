@@ -40,7 +40,8 @@ def study(
     with Progress(database.folder()) as progress:
         at = sitting.now()
         day = study_day(at)
-        memories = progress.memories()
+        here = {card.key for card in known.cards()}
+        memories = {key: memory for key, memory in progress.memories().items() if key in here}
         fresh = advice.new_left(memories, day) if new is None else new
         dealt = study.deal(cards, memories, day, limit=limit, new=fresh, cram=cram)
         if not dealt.cards:

@@ -59,7 +59,6 @@ def test(
         if not found:
             raise UserError(_nothing(wrong=wrong))
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
-        seed = random.randrange(10_000) if seed is None else seed  # noqa: S311
         dice = random.Random(seed)  # noqa: S311
         state = quiz.begin(quiz.choose(found, count, dice, right), dice, sitting.now())
         seat = Quizzing(sitting.desk(known, progress), state, dice, final=not sys.stdin.isatty())
@@ -81,8 +80,8 @@ def _nothing(*, wrong: bool) -> str:
     return "No question fits; leave out --level, --kind or --track, or name another concept."
 
 
-def _print(quiz: Quiz, seed: int) -> None:
-    """Write the result of a quiz as JSON."""
+def _print(quiz: Quiz, seed: int | None) -> None:
+    """Write the result of a quiz as JSON; without a seed, what was asked depends on what was known."""
     import json
 
     from ddpquiz.learning.quiz import scores, wanting

@@ -79,9 +79,9 @@ def chance(question: Question) -> float:
 
 def _choice(posed: Posed, given: str) -> Verdict:
     options = posed.question.options
-    places = [place for place, i in enumerate(posed.shown) if _squeezed(options[i].text) == _squeezed(given)]
-    if not places:  # the text itself would have done, which scripts like because places are shuffled
-        places = _places(given, len(options))
+    places = _places(given, len(options))
+    if len(places) != 1:  # its text does it too, which scripts like because places are shuffled
+        places = [place for place, i in enumerate(posed.shown) if _squeezed(options[i].text) == _squeezed(given)]
     if len(places) != 1:
         return Verdict(right=False, unclear=f"Answer with one number from 1 to {len(options)}.")
     chosen = options[posed.shown[places[0]]]

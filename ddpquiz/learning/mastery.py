@@ -65,7 +65,12 @@ class Strength:
         if not self.answers:
             return f"{self.label}, no answers yet"
         count = "1 answer" if self.answers == 1 else f"{self.answers} answers"
-        return f"{self.label}, {self.low:.0%} to {self.high:.0%} after {count}"
+        return f"{self.short} after {count}"
+
+    @property
+    def short(self) -> str:
+        """Say it where there is little room."""
+        return f"{self.label}, {self.low:.0%} to {self.high:.0%}"
 
 
 def strength(answers: Iterable[Answered], today: date) -> Strength:

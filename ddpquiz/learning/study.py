@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date, datetime, timedelta
 
     from ddpquiz.curriculum.concept import Card, Question
 
 _GAP = 5  # cards between a forgotten card and its return
 _STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
-_ALIKE_FROM = 3  # words that a card and a question must share to be about the same
+_ALIKE_FROM = 0.35  # the share of a card's words that a question about the same thing uses
 _COMMON = {
     "does",
     "each",
@@ -206,12 +207,17 @@ def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[i
     return [due[ahead] for ahead in range(1, days + 1)]
 
 
-def proof_near(card: Card, questions: Iterable[Question]) -> Question | None:
-    """Return the question with a proof that shares most words with a card, if it is about the same thing at all."""
-    words = _words(f"{card.front} {card.back}")
-    shared = [(len(words & _words(f"{q.ask} {' '.join(q.steps)}")), q) for q in questions if q.proof]
-    count, best = max(shared, key=lambda pair: pair[0], default=(0, None))
-    return best if count >= _ALIKE_FROM else None
+def proof_near(card: Card, questions: Sequence[Question]) -> Question | None:
+    """Return the question with a proof that says most of what a card says, if it is about the same thing at all.
+
+    A word that few of the questions use weighs more.
+    """
+    said = {question.key: _words(f"{question.ask} {' '.join(question.steps)}") for question in questions}
+    wanted = _words(f"{card.front} {card.back}")
+    weights = {word: math.log((1 + len(said)) / (0.5 + sum(word in one for one in said.values()))) for word in wanted}
+    shares = [(sum(weights[word] for word in wanted & said[q.key]), q) for q in questions if q.proof]
+    most, best = max(shares, key=lambda pair: pair[0], default=(0.0, None))
+    return best if best and most >= _ALIKE_FROM * sum(weights.values()) else None
 
 
 def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:

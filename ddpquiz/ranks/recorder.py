@@ -91,7 +91,8 @@ def _kernel(
             teller.now(), teller.rank, number, said, members, peer,
             tuple(tuple(tensor.shape) for tensor in brought),
             str(brought[0].dtype).removeprefix("torch.") if brought else "",
-            sum(tensor.nbytes for tensor in brought), file, line, _values(brought),
+            sum(tensor.nbytes for tensor in brought), file, line,
+            () if said == "recv" else _values(brought),  # a receive brings nothing but room
         )  # fmt: skip
         running.numbers.add(number)
         teller.tell(issued)

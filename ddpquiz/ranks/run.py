@@ -29,7 +29,7 @@ from ddpquiz.ranks.events import (
 from ddpquiz.ranks.launch import Processes, Request, server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
@@ -65,6 +65,7 @@ class Run:
             self.claims,
         )
         self.over = False
+        self.listeners: list[Callable[[Event], None]] = []
         self._script = str(request.script)
         self._timeout = request.timeout
         self._processes = Processes(request, serving, chosen, self.ranks, source)
@@ -78,7 +79,14 @@ class Run:
         self._stopped = ""  # why we ended it
 
     def read(self, timeout: float) -> list[Event]:
-        """Return what happened, waiting up to `timeout` seconds for something to happen."""
+        """Return what happened, waiting up to `timeout` seconds for something to happen; listeners hear it too."""
+        events = self._read(timeout)
+        for listener in self.listeners:
+            for event in events:
+                listener(event)
+        return events
+
+    def _read(self, timeout: float) -> list[Event]:
         events, self._unsaid = self._unsaid, []
         if events or self.over:
             return events

@@ -19,6 +19,7 @@ from ddpquiz.ranks.events import (
     Note,
     Output,
     Raised,
+    Result,
 )
 
 KEPT = 2000  # lines of each rank, and numbers of each label, that are kept
@@ -35,6 +36,8 @@ class Seen:
     waits: dict[int, dict[int, str]] = field(default_factory=dict)  # rank -> open operations, by number
     raised: dict[int, Raised] = field(default_factory=dict)
     exited: dict[int, Exited] = field(default_factory=dict)
+    brought: dict[int, Issued] = field(default_factory=dict)  # rank -> the last operation that it called
+    got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     notes: list[str] = field(default_factory=list)
     hung: Hung | None = None
     end: End | None = None
@@ -56,6 +59,11 @@ class Seen:
                 ranks[rank] = ranks.get(rank, True) and held
             case Issued(rank=rank, number=number, op=op):
                 self.waits.setdefault(rank, {})[number] = op
+                self.brought[rank] = event
+                self.got.pop(rank, None)
+            case Result(rank=rank, number=number, after=after):
+                if rank in self.brought and self.brought[rank].number == number:
+                    self.got[rank] = after
             case Joining(rank=rank, done=done):
                 self.waits.setdefault(rank, {}).update({} if done else {0: "init_process_group"})
                 if done:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Kind
-from ddpquiz.terminal.sitting import Hotkey
+from ddpquiz.terminal.hotkeys import Hotkey
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question

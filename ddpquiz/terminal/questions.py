@@ -106,12 +106,14 @@ def _next(quiz: Quiz, called: int) -> RenderableType:
 
 
 def _row(name: str, score: Score, strengths: Mapping[str, Strength]) -> tuple[Text, Text, Text]:
-    strength = Text(str(strengths[name]), style="quiet") if name in strengths else Text()
+    strength = Text(strengths[name].short, style="quiet") if name in strengths else Text()
     return Text(plain(name)), Text(_score(score)), strength
 
 
 def _score(score: Score) -> str:
     skipped = score.asked - score.answered
+    if not score.answered:
+        return f"{skipped} not answered"
     earned = f", {score.credit:g} earned" if score.credit != score.right else ""
     return f"{score.right} of {score.answered} right{earned}" + (f", {skipped} not answered" if skipped else "")
 

@@ -15,7 +15,8 @@ from ddpquiz.learning.quiz import Act, Given
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal import questions
 from ddpquiz.terminal.answering import Entry
-from ddpquiz.terminal.sitting import DEMO, FLAG, HELP, PROOF, QUIT, Desk, Hotkey, Seat, told
+from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, Hotkey
+from ddpquiz.terminal.sitting import Desk, Seat, told
 
 if TYPE_CHECKING:
     import random

@@ -24,11 +24,14 @@ NARROWEST = 10  # a rank's column; with less, the ranks go below each other in g
 TAIL = 12  # lines without a label that a live frame shows
 
 
-def frame(seen: Seen, width: int, *, live: bool) -> RenderableType:
-    """Return the picture of a run: a frame of the live view, or the last one, with all lines."""
+def frame(seen: Seen, width: int, *, live: bool, tensors: bool = False) -> RenderableType:
+    """Return the picture of a run: a frame of the live view, or the last one, with all lines.
+
+    With `tensors` it shows what each rank brought to its last operation, and what that left there.
+    """
     parts: list[RenderableType] = [header(seen)]
     parts += [Text(plain(note), style="warn") for note in seen.notes]
-    parts += _tables(seen, width, live=live)
+    parts += _tables(seen, width, live=live, tensors=tensors)
     lines = seen.lines[-TAIL:] if live else seen.lines
     failed = seen.end.rank if seen.end else None
     parts += [
@@ -59,10 +62,10 @@ def shown_path(file: str) -> str:
         return str(path)
 
 
-def _tables(seen: Seen, width: int, *, live: bool) -> list[RenderableType]:
+def _tables(seen: Seen, width: int, *, live: bool, tensors: bool) -> list[RenderableType]:
     if not seen.rows and not live:
         return []
-    first = max([4, *(len(label) for label in seen.rows)])
+    first = max([6, *(len(label) for label in seen.rows)])
     first = min(first, width // 3)
     columns = max(1, min(seen.ranks or 1, (width - first - 2) // (NARROWEST + 2)))
     tables: list[RenderableType] = []
@@ -75,10 +78,26 @@ def _tables(seen: Seen, width: int, *, live: bool) -> list[RenderableType]:
             table.add_column(f"rank {rank}", max_width=each, overflow="fold")
         if live:
             table.add_row(Text("now", style="quiet"), *(Text(seen.doing(rank), style="quiet") for rank in ranks))
+        if tensors:
+            table.add_row(Text("brings"), *(_tensors(seen, rank) for rank in ranks))
+            table.add_row(Text("gets"), *(_joined(seen.got.get(rank, ())) for rank in ranks))
         for label, values in seen.rows.items():
             table.add_row(Text(label), *(_cell(values.get(rank, []), each) for rank in ranks))
         tables += [Text(), table]
     return tables
+
+
+def _tensors(seen: Seen, rank: int) -> Text:
+    brought = seen.brought.get(rank)
+    if brought is None or brought.before or brought.op == "recv":
+        return _joined(brought.before if brought else ())
+    return Text(
+        " ".join("x".join(map(str, shape)) or "1" for shape in brought.shapes) + f" {brought.dtype}", style="code"
+    )
+
+
+def _joined(values: tuple[str, ...]) -> Text:
+    return Text("\n".join(map(plain, values)), style="code") if values else Text("-", style="quiet")
 
 
 def _cell(values: list[str], width: int) -> Text:
@@ -121,9 +140,13 @@ def _line(line: Output) -> Text:
 
 
 def _claims(seen: Seen) -> list[Text]:
-    """Return a line for each claim; after a failure those that were never reached say nothing."""
-    failed = seen.end is not None and not seen.end.ok
-    return [_claim(*each, seen.ranks) for each in seen.verdicts() if not (failed and each[1] == "not reached")]
+    """Return a line for each claim; those that were not reached are named only once a run has ended well."""
+    verdicts = seen.verdicts()
+    reached = [_claim(*each, seen.ranks) for each in verdicts if each[1] != "not reached"]
+    if seen.end is None:
+        left = len(verdicts) - len(reached)
+        return [*reached, Text(f"{left} claim{'s' * (left != 1)} to come", style="quiet")] if left else reached
+    return [_claim(*each, seen.ranks) for each in verdicts] if seen.end.ok else reached
 
 
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> Text:

@@ -10,7 +10,8 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.layout import MEASURE, columns, show
+from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, help_page, key_line
+from ddpquiz.terminal.layout import MEASURE, show
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -25,26 +26,6 @@ if TYPE_CHECKING:
     from ddpquiz.learning.progress import Progress, Receipt
 
 LEAVING = ("ctrl+d", "eof")
-
-
-@dataclass(frozen=True, slots=True)
-class Hotkey:
-    """A key that works now: its name, what it does in a word or two, and in a sentence."""
-
-    key: str
-    does: str
-    more: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.key} {self.does}"
-
-
-HELP = Hotkey("?", "help", "the keys that work now")
-FLAG = Hotkey("f", "flag", "note that something is wrong with this item; again takes it back")
-DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
-PROOF = Hotkey("p", "proof", "run the proof on real ranks, and come back here")
-SOURCE = Hotkey("v", "source", "where this was read")
-QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
 
 
 class Actions(Protocol):
@@ -154,6 +135,7 @@ class Seat:
         """Run a proof, let the learner read what it showed, and come back."""
 
         def prove() -> None:
+            print(f"{plain(posed.question.ask)}\n")
             self.desk.actions.prove(posed)
             if self._away:
                 input("\nenter goes back ")
@@ -255,30 +237,6 @@ class Seat:
             if isinstance(end.code, int) and end.code > 128:  # we were told to end
                 raise
             self.note = "it did not end well"
-
-
-def key_line(keys: Iterable[Hotkey], width: int) -> Text:
-    """Draw one line that names keys, as many as fit; help and quit always do."""
-    keys = list(keys)
-    last = [key for key in keys if key in (HELP, QUIT)]
-    kept = [key for key in keys if key not in last]
-    while kept and sum(len(f"{key} · ") for key in [*kept, *last]) - 3 > width:
-        kept.pop()
-    line = Text(no_wrap=True, overflow="ellipsis")
-    for key in [*kept, *last]:
-        if line:
-            line.append(" · ", style="quiet")
-        line.append(key.key, style="key").append(f" {key.does}")
-    return line
-
-
-def help_page(keys: Iterable[Hotkey]) -> RenderableType:
-    """Draw what each key does, in sentences."""
-    return Group(
-        Text("Keys that work here", style="head"),
-        Text(),
-        columns((Text(key.key, style="key"), Text(key.more or key.does)) for key in keys),
-    )
 
 
 def header(*parts: str) -> Text:

@@ -14,7 +14,8 @@ from ddpquiz.learning import study
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Act, proof_near
 from ddpquiz.terminal import cards
-from ddpquiz.terminal.sitting import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Desk, Hotkey, Seat, told
+from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Hotkey
+from ddpquiz.terminal.sitting import Desk, Seat, told
 from ddpquiz.terminal.style import prose
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from ddpquiz.ranks.events import Event
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal.keys import Keys
     from ddpquiz.terminal.screen import Screen
@@ -94,6 +95,13 @@ def _follow(run: Run, seen: Seen, seconds: float, keys: Keys) -> None:
         while (key := keys.get(0)) is not None:
             if key in ("ctrl+c", "q", "eof"):
                 run.stop(INTERRUPTED)
+
+
+def keep(run: Run) -> list[Event]:
+    """Return a list that fills with the events of a run while somebody follows it."""
+    kept: list[Event] = []
+    run.listeners.append(kept.append)
+    return kept
 
 
 def lines(run: Run, console: Console) -> Seen:

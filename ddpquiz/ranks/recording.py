@@ -1,0 +1,47 @@
+"""A run that was kept: its events in a file, one JSON object a line, to be played again without torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.events import VERSION, Began, End, Event, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def save(events: Iterable[Event], path: Path) -> None:
+    """Write a run to a file, whole or not at all; raises UserError when the file cannot be written."""
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        fresh.write_text("".join(f"{encode(event)}\n" for event in events), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as wrong:
+        raise UserError(f"{path} cannot be written ({wrong.strerror}); the run was not saved.") from None
+
+
+def read(path: Path) -> tuple[Event, ...]:
+    """Return the events of a saved run in the order in which they happened; raises UserError when it is none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise UserError(f"There is no saved run {path}; `ddpquiz demo NAME --save FILE` makes one.") from None
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{path} cannot be read as a saved run; `ddpquiz demo NAME --save FILE` makes one.") from None
+    events = [_event(line, path, number) for number, line in enumerate(lines, 1)]
+    first, last = (events[0], events[-1]) if events else (None, None)
+    if not isinstance(first, Began) or not isinstance(last, End):
+        raise UserError(f"{path} is not a whole run: it must begin with a `run` event and finish with an `end` event.")
+    if first.version != VERSION:
+        raise UserError(f"{path} holds events of version {first.version}, and this ddpquiz knows version {VERSION}.")
+    between = sorted((event for event in events[1:-1] if not isinstance(event, Began)), key=lambda event: event.time)
+    return (first, *between, last)
+
+
+def _event(line: str, path: Path, number: int) -> Event:
+    try:
+        return decode(line)
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path}:{number}: this line is no event; a saved run holds one event a line.") from None

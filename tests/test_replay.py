@@ -1,0 +1,147 @@
+"""Runs that are kept in a file and played again, without ranks and without torch."""
+
+import ast
+import io
+import os
+import subprocess
+import sys
+
+import pexpect
+import pyte
+import pytest
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks import claims, recording
+from ddpquiz.ranks.events import Began, End, Issued, Output, Result, encode
+from ddpquiz.shipped import demos_dir, recordings_dir
+from ddpquiz.terminal import replay, style
+
+DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
+BEGAN = Began("demo.py", (), 1, "cpu", "gloo", "1 rank on CPU over Gloo")
+EVENTS = (
+    BEGAN,
+    Output(0.1, 0, "stdout", "a: 1", "a", "1"),
+    Issued(0.2, 0, 1, "all_reduce", (0,), None, ((),), "float32", 4, "demo.py", 3, ("1.0",)),
+    Result(0.3, 0, 1, ("2.0",)),
+    Issued(0.4, 0, 2, "barrier", (0,), None, (), "", 0, "demo.py", 4),
+    End(0.5, True, 0, 0),
+)
+
+
+def test_a_run_is_read_as_it_was_saved(tmp_path):
+    path = tmp_path / "run.json"
+    recording.save(EVENTS, path)
+    assert recording.read(path) == EVENTS
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_events_are_played_in_the_order_in_which_they_happened(tmp_path):
+    path = tmp_path / "run.json"
+    recording.save([*EVENTS[:1], *EVENTS[4:0:-1], EVENTS[5]], path)
+    assert recording.read(path) == EVENTS
+
+
+FAULTS = {
+    "": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
+    "nonsense\n": "{}:1: this line is no event; a saved run holds one event a line.",
+    encode(BEGAN) + "\n": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
+    encode(BEGAN) + '\n{"event": "surprise"}\n': "{}:2: this line is no event; a saved run holds one event a line.",
+    encode(BEGAN).replace('"version": 1', '"version": 9') + "\n" + encode(EVENTS[-1]): (
+        "{} holds events of version 9, and this ddpquiz knows version 1."
+    ),
+    "\udcff": "{} cannot be read as a saved run; `ddpquiz demo NAME --save FILE` makes one.",
+}
+
+
+@pytest.mark.parametrize("text", FAULTS, ids=range(len(FAULTS)))
+def test_a_file_that_is_no_run_is_refused(tmp_path, text):
+    path = tmp_path / "run.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError) as refused:
+        recording.read(path)
+    assert str(refused.value) == FAULTS[text].format(path)
+
+
+def test_a_file_that_is_not_there_or_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(UserError, match="There is no saved run"):
+        recording.read(tmp_path / "none.json")
+    with pytest.raises(UserError, match="the run was not saved"):
+        recording.save(EVENTS, tmp_path / "none" / "run.json")
+
+
+def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
+    assert replay.steps(EVENTS) == [2, 4, 6]
+    after_one = replay.picture(EVENTS[:4])
+    assert (after_one.brought[0].before, after_one.got[0]) == (("1.0",), ("2.0",))
+    assert replay.picture(EVENTS[:3]).got == {}
+
+
+def test_a_saved_run_prints_as_plain_lines():
+    console = style.console(io.StringIO(), width=60)
+    replay.lines(EVENTS, console)
+    assert console.file.getvalue().splitlines() == ["1 rank on CPU over Gloo", "rank 0  a: 1", "done in 0.50 s"]
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_every_demo_has_a_saved_run_of_its_present_text(name):
+    events = recording.read(recordings_dir() / f"{name}.json")
+    began, end = events[0], events[-1]
+    assert (began.ranks, began.script) == (4, f"demos/{name}.py")
+    assert end.ok
+    assert began.claims == claims.find(ast.parse((demos_dir() / f"{name}.py").read_text())), (
+        f"record it again: ddpquiz run demos/{name}.py --nproc 4 --plain --save ddpquiz/recordings/{name}.json"
+    )
+
+
+def test_a_replay_needs_no_torch(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+    env = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-m", "ddpquiz", "demo", "--replay", "allreduce"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=env,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "rank 3  bytes sent by the ring: 48" in ran.stdout
+
+
+def test_a_run_is_stepped_forward_and_back_in_a_terminal():
+    env = os.environ | {"TERM": "xterm-256color"}
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "ddpquiz", "demo", "--replay", "allreduce"],
+        dimensions=(24, 80),
+        env=env,
+        encoding="utf-8",
+    )
+    screen = pyte.Screen(80, 24)
+    stream = pyte.Stream(screen)
+
+    def shows(words):
+        while words not in "\n".join(screen.display):
+            stream.feed(child.read_nonblocking(65536, timeout=20))
+        return "\n".join(screen.display)
+
+    shows("step 0 of")
+    child.send("\x1b[F")  # end
+    shows("done in")
+    child.send("\x1b[H")  # home
+    assert "calls send" in shows("step 0 of")
+    child.send("\x1b[C")
+    shows("step 1 of")
+    child.send("\x1b[D")
+    shows("step 0 of")
+    child.send("q")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_a_demo_can_be_saved_and_played(tmp_path):
+    path = tmp_path / "run.json"
+    command = [sys.executable, "-m", "ddpquiz", "demo", "collectives", "--nproc", "2", "--plain", "--save", str(path)]
+    saved = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert saved.returncode == 0, saved.stderr
+    assert recording.read(path)[-1].ok
