@@ -13,6 +13,7 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ddpquiz.cli.prediction import Prediction
     from ddpquiz.curriculum.concept import DemoLink
     from ddpquiz.ranks.seen import Seen
 
@@ -32,6 +33,7 @@ def demo(
     timeout: Annotated[float, typer.Option(help="Seconds without any movement that count as a hang.")] = PATIENCE,
     plain: Plain = False,
     json: Json = False,
+    predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
     save: Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")] = None,
     replay: Annotated[str | None, typer.Option(help="Play a saved run again: a file, or the name of a demo.")] = None,
     copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
@@ -44,7 +46,11 @@ def demo(
     elif copy is not None:
         copy_script(script_of(name), copy)
     else:
-        follow(script_of(name), tuple(args or ()), nproc, device, timeout, plain=plain, json=json, save=save)
+        script, given = script_of(name), tuple(args or ())
+        prediction = None if plain or json or not predict else predicted(script, given, nproc)
+        ranks = prediction.link.ranks if prediction else nproc
+        seen = follow(script, given, ranks, device, timeout, plain=plain, json=json, save=save)
+        end_as(seen, prediction)
 
 
 def list_demos() -> None:
@@ -56,6 +62,27 @@ def list_demos() -> None:
     from ddpquiz.terminal import layout, style
 
     layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir())))
+
+
+def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Prediction | None:
+    """Ask for a prediction, in a terminal, while torch is being imported elsewhere."""
+    from ddpquiz.cli import prediction
+    from ddpquiz.terminal import screen, style
+
+    return prediction.ask(script.stem, args, nproc, style.console()) if screen.is_interactive() else None
+
+
+def end_as(seen: Seen, prediction: Prediction | None = None) -> None:
+    """Say whether a prediction held, and end with the status of the run."""
+    if prediction is not None:
+        from ddpquiz.cli.prediction import settle
+        from ddpquiz.terminal import style
+
+        settle(prediction, seen, style.console())
+    if seen.end and not seen.end.ok:
+        from ddpquiz.terminal.watch import INTERRUPTED
+
+        raise typer.Exit(130 if seen.end.why == INTERRUPTED else 1)
 
 
 def script_of(name: str) -> Path:
@@ -97,8 +124,8 @@ def follow(
     plain: bool,
     json: bool,
     save: Path | None,
-) -> None:
-    """Run a script on ranks, show it as asked, and end with its status."""
+) -> Seen:
+    """Run a script on ranks and show it as asked."""
     if device not in ("auto", "cpu", "cuda"):
         raise typer.BadParameter(f"{device!r} is none of auto, cpu, cuda.", param_hint="--device")
     from ddpquiz.ranks import launch
@@ -120,8 +147,7 @@ def follow(
         seen = watch.live(run, console)
     if save:
         recording.save(kept, save)
-    if seen.end and not seen.end.ok:
-        raise typer.Exit(130 if seen.end.why == watch.INTERRUPTED else 1)
+    return seen
 
 
 def play_again(what: str, *, plain: bool) -> None:

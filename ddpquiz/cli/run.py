@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli.demo import Device, Json, Nproc, Plain, follow
+from ddpquiz.cli.demo import Device, Json, Nproc, Plain, end_as, follow
 
 
 def run(
@@ -21,4 +21,5 @@ def run(
     save: Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")] = None,
 ) -> None:
     """Run any torchrun-compatible script on ranks of this machine, and watch it."""
-    follow(script, tuple(args or ()), nproc, device, timeout, plain=plain, json=json, save=save)
+    seen = follow(script, tuple(args or ()), nproc, device, timeout, plain=plain, json=json, save=save)
+    end_as(seen)

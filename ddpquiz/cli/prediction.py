@@ -1,0 +1,94 @@
+"""Which question a demo is predicted by, asking it, and what becomes of the answer."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import DemoLink, Question
+    from ddpquiz.curriculum.pose import Posed
+    from ddpquiz.learning.judge import Verdict
+    from ddpquiz.ranks.seen import Seen
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A question that was asked before a run: what it was about, and how the answer would be judged."""
+
+    catalog: Catalog
+    link: DemoLink
+    posed: Posed
+    verdict: Verdict | None  # None: the learner made none
+    took: timedelta
+
+
+def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -> Prediction | None:
+    """Ask for a prediction of the run that is wanted, if a concept has a question about just that run."""
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.curriculum.pose import pose
+    from ddpquiz.terminal import predict
+
+    known = catalog.load()
+    found = _question(known, name, args, ranks)
+    if found is None:
+        return None
+    link, question = found
+    posed = pose(question, random.Random())  # noqa: S311
+    began = time.monotonic()
+    verdict = predict.ask(posed, name, console)
+    return Prediction(known, link, posed, verdict, timedelta(seconds=time.monotonic() - began))
+
+
+def settle(prediction: Prediction, seen: Seen, console: Console) -> None:
+    """Say whether a prediction held, and keep it; a wrong one makes a card due."""
+    from ddpquiz.terminal import predict
+
+    if prediction.verdict is None:
+        return
+    shown = seen.end is not None and seen.end.ok
+    console.print()
+    console.print(predict.outcome(prediction.verdict, prediction.posed, shown=shown))
+    if shown:
+        _keep(prediction, prediction.verdict)
+
+
+def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | None) -> tuple[DemoLink, Question] | None:
+    """Return the question that predicts just this run, and the link that says so; the demo's own proof comes first."""
+    from ddpquiz.curriculum.concept import DemoProof, Kind
+
+    found = [
+        (link, question)
+        for concept in known.concepts
+        for link in concept.demos
+        if (link.run, link.args) == (name, args) and ranks in (None, link.ranks)
+        for question in concept.questions
+        if question.id == link.predict and question.kind is not Kind.NUMBER  # whose values would have to be the run's
+    ]
+    return min(found, key=lambda pair: not isinstance(pair[1].proof, DemoProof), default=None)
+
+
+def _keep(prediction: Prediction, verdict: Verdict) -> None:
+    from ddpquiz.cli.sitting import now
+    from ddpquiz.learning import database
+    from ddpquiz.learning.judge import chance
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.quiz import card_to_call
+    from ddpquiz.learning.schedule import study_day
+
+    question, at = prediction.posed.question, now()
+    concept = prediction.catalog.concept(question.concept)
+    with Progress(database.folder()) as progress:
+        calls = None
+        if not verdict.right:
+            calls = card_to_call(question, concept.cards, progress.memories(), study_day(at))
+        progress.answer(
+            question.key, float(verdict.right), at,
+            took=prediction.took, given="a prediction", level=question.level, chance=chance(question), calls=calls,
+        )  # fmt: skip

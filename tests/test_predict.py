@@ -1,0 +1,104 @@
+"""A prediction before a demo: asked in a terminal, settled by the run, kept in the log."""
+
+import os
+import random
+import sys
+
+import pexpect
+import pyte
+import pytest
+
+from ddpquiz.cli.prediction import _question
+from ddpquiz.curriculum.catalog import load
+from ddpquiz.curriculum.pose import pose
+from ddpquiz.learning.judge import expected
+from ddpquiz.learning.progress import Progress
+
+ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+
+
+class Terminal:
+    """`ddpquiz` in a terminal of 24 lines, and what it shows."""
+
+    def __init__(self, home, *words):
+        env = ENV | {"TERM": "xterm-256color", "DDPQUIZ_HOME": str(home)}
+        self.child = pexpect.spawn(
+            sys.executable, ["-m", "ddpquiz", *words], dimensions=(24, 80), env=env, encoding="utf-8", timeout=60
+        )
+        self.screen = pyte.HistoryScreen(80, 24, history=500)
+        self.stream = pyte.Stream(self.screen)
+
+    def until(self, words):
+        self.child.expect_exact(words)
+        self.stream.feed(self.child.before + self.child.after)
+
+    def end(self):
+        self.child.expect(pexpect.EOF)
+        self.stream.feed(self.child.before)
+        self.child.close()
+        lines = ["".join(line[x].data for x in range(80)).rstrip() for line in self.screen.history.top]
+        return [*lines, *(line.rstrip() for line in self.screen.display)], self.child.exitstatus
+
+
+def predicted():
+    _, question = _question(load(), "sampler", (), None)
+    return question
+
+
+def place(screen, right):
+    """Return the digit of an option as it was shuffled on screen."""
+    option = next(option.text for option in predicted().options if option.right == right)
+    row = next(row for row in screen.display if row.rstrip().endswith(option[:60]))
+    return row.split()[0]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due(tmp_path, right):
+    terminal = Terminal(tmp_path, "demo", "sampler")
+    terminal.until("no prediction")
+    assert terminal.screen.display[0].startswith("Predict · demo sampler · distributed-sampler")
+    terminal.child.send(place(terminal.screen, right))
+    lines, status = terminal.end()
+    assert status == 0
+    assert ("Your prediction held." in lines) is right
+    assert ("A card about it is due." in lines) is not right
+    with Progress(tmp_path) as progress:
+        (row,) = progress.kept("answer")
+        assert (row.item, row.credit) == (predicted().key, float(right))
+        assert bool(progress.memories()) is not right
+
+
+def test_a_demo_runs_without_a_prediction_too(tmp_path):
+    terminal = Terminal(tmp_path, "demo", "sampler")
+    terminal.until("no prediction")
+    terminal.child.send("s")
+    lines, status = terminal.end()
+    assert status == 0
+    assert not any("prediction held" in line or "did not hold" in line for line in lines)
+    assert any(line.startswith("done in") for line in lines)
+    with Progress(tmp_path) as progress:
+        assert progress.kept("answer") == []
+
+
+def test_ctrl_c_at_the_prediction_leaves(tmp_path):
+    terminal = Terminal(tmp_path, "demo", "sampler")
+    terminal.until("no prediction")
+    terminal.child.send("\x03")
+    assert terminal.end()[1] == 130
+
+
+@pytest.mark.parametrize("words", [["--no-predict"], ["--plain"], ["--nproc", "2"], ["--", "--samples", "7"]])
+def test_nothing_is_asked_about_another_run_or_when_nobody_wants_it(tmp_path, words):
+    lines, status = Terminal(tmp_path, "demo", "sampler", *words).end()
+    assert status == 0
+    assert not any("Predict ·" in line for line in lines)
+
+
+def test_a_prediction_is_about_the_very_run_that_follows():
+    catalog = load()
+    for concept in catalog.concepts:
+        for link in concept.demos:
+            if link.predict and (found := _question(catalog, link.run, link.args, link.ranks)):
+                assert found[0].args == link.args
+                assert found[0].ranks == link.ranks
+                assert expected(pose(found[1], random.Random(1)))
