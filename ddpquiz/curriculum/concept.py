@@ -72,7 +72,6 @@ class DemoProof:
     demo: str
     label: str
     args: tuple[str, ...] = ()
-    shows: Shows | None = None
 
 
 Proof = CodeProof | DemoProof

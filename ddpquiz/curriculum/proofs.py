@@ -185,7 +185,7 @@ def _judge_count(record: Record, question: Question, ranks: float) -> None:
         return
     named = {question.rank or 0}
     named |= {rank for option in question.options if option.shows for rank in option.shows.by_rank or ()}
-    if question.proof and question.proof.shows:
+    if isinstance(question.proof, CodeProof) and question.proof.shows:
         named |= set(question.proof.shows.by_rank or ())
     if max(named) >= ranks:
         _blame(record, "ranks", f"rank {max(named)} is asked for, but the last rank is {int(ranks) - 1}")

@@ -38,7 +38,6 @@ PRELOADS = {
     r"\bdata\.distributed\b|DistributedSampler": "torch.utils.data.distributed",
     r"ZeroRedundancyOptimizer": "torch.distributed.optim",
 }
-QUICK = 0.002  # seconds between looks at whether a process has gone
 
 
 @dataclass(frozen=True)

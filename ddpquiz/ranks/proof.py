@@ -121,6 +121,11 @@ def prints(question: Question, text: str, seen: Observed) -> bool:
     return not (seen.hung or seen.failed) and texts == {flat(text)}
 
 
+def answers(question: Question, seen: Observed) -> bool:
+    """Whether what was observed with an answer put in is what the proof says of the right one."""
+    return isinstance(question.proof, CodeProof) and bool(question.proof.shows) and seen.matches(question.proof.shows)
+
+
 def inserts(question: Question) -> bool:
     """Whether the proof runs each answer as code."""
     return isinstance(question.proof, CodeProof) and bool(question.proof.code) and PLACE in (question.proof.code or "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Kind, Option, Question
 from ddpquiz.curriculum.pose import Posed, pose, worth
-from ddpquiz.ranks.proof import Lab, agrees, all_close, close, code_of, inserts, prints, tidy
+from ddpquiz.ranks.proof import Lab, agrees, all_close, answers, close, code_of, inserts, prints, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -61,10 +61,9 @@ def _options(question: Question, lab: Lab) -> Iterator[str]:
 
 
 def _inserted(question: Question, lab: Lab) -> Iterator[str]:
-    shows = question.proof.shows if question.proof else None
     for option in question.options:
         seen = lab.observe(_posed(question), code_of(option))
-        if shows and seen.matches(shows) != option.right:
+        if answers(question, seen) != option.right:
             yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
 
 
@@ -88,14 +87,13 @@ def _order(question: Question, lab: Lab) -> Iterator[str]:
         if seen.failed or seen.hung or any(text != steps for text in seen.printed.values() if text):
             yield f"the steps {steps!r} are not what was observed: {seen}"
         return
-    shows = question.proof.shows if question.proof else None
     lines = [line.text for line in question.lines]
     seen = lab.observe(_posed(question), "\n".join(lines))
-    if shows and not seen.matches(shows):
+    if not answers(question, seen):
         yield f"the lines in their order do not give what the proof says: {seen}"
     for at in range(len(lines) - 1):
         swapped = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
-        if shows and lab.observe(_posed(question), "\n".join(swapped)).matches(shows):
+        if answers(question, lab.observe(_posed(question), "\n".join(swapped))):
             yield f"lines {at + 1} and {at + 2} can change places, so the order is not the only right one"
 
 

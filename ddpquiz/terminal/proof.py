@@ -27,9 +27,7 @@ def show(posed: Posed, console: Console) -> bool:
     if proof.inserts(posed.question) and posed.question.options:
         for option in posed.question.options:
             seen = lab.observe(posed, proof.code_of(option))
-            holds = bool(
-                posed.question.proof and posed.question.proof.shows and seen.matches(posed.question.proof.shows)
-            )
+            holds = proof.answers(posed.question, seen)
             agrees = agrees and holds == option.right
             console.print(_line(option.text, seen, holds=holds))
         return agrees
