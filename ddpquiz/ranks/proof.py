@@ -123,7 +123,8 @@ def prints(question: Question, text: str, seen: Observed) -> bool:
 
 def answers(question: Question, seen: Observed) -> bool:
     """Whether what was observed with an answer put in is what the proof says of the right one."""
-    return isinstance(question.proof, CodeProof) and bool(question.proof.shows) and seen.matches(question.proof.shows)
+    wanted = question.proof.shows if isinstance(question.proof, CodeProof) else None
+    return wanted is not None and seen.matches(wanted)
 
 
 def inserts(question: Question) -> bool:
