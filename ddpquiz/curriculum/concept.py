@@ -114,7 +114,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A fact to recall."""
+    """A fact to recall; `proof` is the id of the question whose proof shows it, if there is one."""
 
     concept: str
     id: str
@@ -122,6 +122,7 @@ class Card:
     front: str
     back: str
     source: str
+    proof: str = ""
 
     @property
     def key(self) -> str:

@@ -80,7 +80,7 @@ def concept_of(page: Page, concept_id: str, track: str) -> Reading:
     for need, node in zip(concept.needs, record.children("needs"), strict=False):
         page.mention("need", need, node)
     _check_ids(record, concept)
-    _check_predictions(record, concept)
+    _check_links(record, concept)
     complete.check_complete(record, concept)
     return Reading(concept_id, track, page, None if page.complaints else concept)
 
@@ -166,6 +166,7 @@ def _card(record: Record, concept: str) -> Card:
         front=record.text("front"),
         back=record.text("back"),
         source=record.text("source"),
+        proof=record.text("proof", optional=True),
     )
     record.close()
     if card.source:
@@ -204,10 +205,14 @@ def _check_ids(record: Record, concept: Concept) -> None:
                 seen[item.id] = place.start_mark.line + 1
 
 
-def _check_predictions(record: Record, concept: Concept) -> None:
-    known = [question.id for question in concept.questions]
-    for link, node in zip(concept.demos, record.children("demos"), strict=False):
-        if link.predict and link.predict not in known:
-            place = peek(node, "predict")
-            meant = did_you_mean(link.predict, known)
-            record.page.complain(place, f"`predict`: `{link.predict}` is no question of this file{meant}")
+def _check_links(record: Record, concept: Concept) -> None:
+    """Complain of a demo that is predicted, or a card that is proven, by a question that is none."""
+    questions = {question.id: question for question in concept.questions}
+    links = [("predict", link.predict) for link in concept.demos] + [("proof", card.proof) for card in concept.cards]
+    nodes = [*record.children("demos"), *record.children("cards")]
+    for (key, wanted), node in zip(links, nodes, strict=False):
+        if wanted and wanted not in questions:
+            meant = did_you_mean(wanted, list(questions))
+            record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is no question of this file{meant}")
+        elif wanted and key == "proof" and questions[wanted].proof is None:
+            record.page.complain(peek(node, key), f"`proof`: the question `{wanted}` has no proof; name one that has")
