@@ -41,7 +41,8 @@ def test_a_demo_in_a_pipe_prints_plain_lines():
     ran = ddpquiz("demo", "allreduce", "--nproc", "2", "--", "--size", "4")
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    assert lines[0].startswith("2 ranks on ")
+    assert lines[0] == "All-reduce: every rank brings a tensor, every rank leaves with the sum."
+    assert lines[1].startswith("2 ranks on ")
     assert "rank 1  bytes sent by the ring: 16" in lines
     assert lines[-1].startswith("done in ")
     assert "\x1b" not in ran.stdout
@@ -57,11 +58,11 @@ def test_json_is_one_event_a_line_and_nothing_else():
 
 
 def test_a_demo_in_a_terminal_leaves_its_last_frame_there():
-    lines, status = screen_of("demo", "allreduce", "--nproc", "4", "--no-predict")
+    lines, status = screen_of("demo", "allreduce", "--nproc", "4", "--no-predict", size=(40, 80))
     assert status == 0
     head = next(at for at, line in enumerate(lines) if line.startswith("4 ranks on "))
     assert lines[head + 2].split() == ["rank", "0", "rank", "1", "rank", "2", "rank", "3"]
-    assert any(line.startswith("✓ ") and "proven on every rank" in line for line in lines)
+    assert any(line.startswith("✓ every rank ") for line in lines)
     assert any(line.startswith("The same without ddpquiz: torchrun --nproc-per-node 4 ") for line in lines)
 
 
@@ -201,3 +202,37 @@ def test_asserts_that_python_drops_are_refused():
     )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "Python runs with -O, which drops the asserts that demos make; start it without -O.\n"
+
+
+def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_through():
+    child = pexpect.spawn(
+        PYTHON,
+        ["-m", "ddpquiz", "demo", "allreduce", "--no-predict"],
+        dimensions=(20, 80),
+        env=ENV,
+        timeout=60,
+        encoding="utf-8",
+    )
+    child.expect_exact("enter go on")
+    child.send("\x1b[C")
+    child.expect_exact("step 0 of")
+    child.send("q")
+    child.expect_exact("enter go on")
+    child.send("\r")
+    child.expect_exact("The same without ddpquiz: torchrun")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_a_demo_explains_its_knobs():
+    ran = ddpquiz("demo", "allreduce", "--", "--help")
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("All-reduce: every rank brings a tensor")
+    assert "--chunks" in ran.stdout.partition("options:")[2]
+
+
+def test_a_replay_names_its_run_itself():
+    ran = ddpquiz("demo", "ddp", "--replay", "allreduce")
+    assert ran.returncode == 2
+    assert "ddpquiz demo --replay ddp" in ran.stderr

@@ -18,14 +18,14 @@ ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COL
 
 
 class Terminal:
-    """`ddpquiz` in a terminal of 24 lines, and what it shows."""
+    """`ddpquiz` in a terminal of 60 lines, and what it shows."""
 
     def __init__(self, home, *words):
         env = ENV | {"TERM": "xterm-256color", "DDPQUIZ_HOME": str(home)}
         self.child = pexpect.spawn(
-            sys.executable, ["-m", "ddpquiz", *words], dimensions=(24, 80), env=env, encoding="utf-8", timeout=60
+            sys.executable, ["-m", "ddpquiz", *words], dimensions=(60, 80), env=env, encoding="utf-8", timeout=60
         )
-        self.screen = pyte.HistoryScreen(80, 24, history=500)
+        self.screen = pyte.HistoryScreen(80, 60, history=500)
         self.stream = pyte.Stream(self.screen)
 
     def until(self, words):

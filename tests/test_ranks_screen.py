@@ -68,8 +68,8 @@ def test_labels_are_rows_and_ranks_are_columns():
         "sum     3       -\n"
         "rank 1  INFO: a log line\n"
         "\n"
-        "✓ every rank holds the sum  proven on every rank\n"
-        "✓ the sum is 3  proven on 1 of 2 ranks\n"
+        "✓ every rank  every rank holds the sum\n"
+        "✓ 1 of 2      the sum is 3\n"
         "\n"
         "done in 0.42 s · 2 of 2 claims proven"
     )
@@ -77,7 +77,7 @@ def test_labels_are_rows_and_ranks_are_columns():
 
 def test_a_live_frame_says_what_each_rank_is_doing():
     picture = seen(Issued(0.1, 1, 1, "all_reduce", (0, 1), None, ((2,),), "float32", 8, "demo.py", 5))
-    assert drawn(picture, live=True).splitlines()[2:4] == ["        rank 0     rank 1", "now     computing  all_reduce"]
+    assert drawn(picture, live=True).splitlines()[2:4] == ["        rank 0     rank 1", "doing   computing  all_reduce"]
 
 
 def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that_was_not_reached():
@@ -94,7 +94,7 @@ def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that
         "2 ranks on CPU over Gloo · no GPU found\n"
         "rank 1  a warning of this rank\n"
         "\n"
-        "✗ every rank holds the sum  broken on rank 1\n"
+        "✗ rank 1  every rank holds the sum\n"
         "\n"
         "rank 1\n"
         "Traceback (most recent call last):\n"
@@ -154,13 +154,29 @@ def test_plain_lines_come_as_they_are_said():
         "2 ranks on CPU over Gloo · no GPU found",
         "The script asks for nccl; Gloo takes its place on CPU.",
         "rank 1  mine: 2",
-        "✓ every rank holds the sum  proven on 1 of 2 ranks",
-        "· the sum is 3  not reached",
-        "done in 0.40 s · 1 of 2 claims proven, 1 not reached with these arguments",
+        "✓ 1 of 2        every rank holds the sum",
+        "· not this run  the sum is 3",
+        "done in 0.40 s · 1 of 2 claims proven, 1 about other arguments",
     ]
 
 
 def test_claims_are_named_when_they_are_reached_and_counted_before():
     live = drawn(seen(Claimed(0.3, 0, 7, held=True)), live=True)
-    assert "✓ every rank holds the sum  proven on 1 of 2 ranks\n1 claim to come" in live
-    assert "not reached" not in live
+    assert "✓ 1 of 2  every rank holds the sum\n1 claim to come" in live
+    assert "not this run" not in live
+
+
+def test_a_claim_that_is_longer_than_a_line_hangs_below_itself():
+    began = Began("demo.py", (), 1, "cpu", "gloo", "1 rank", (ClaimText(1, "word " * 12),))
+    lines = drawn(seen(Claimed(0.1, 0, 1, held=True), began=began), 40).splitlines()
+    assert lines[2].startswith("✓ the rank  word word")
+    assert lines[3].startswith("            word")
+
+
+def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
+    began = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo", title="Sums: everybody gets them.")
+    console = style.console(io.StringIO(), width=60)
+    console.print(frame(seen(began=began), 60, live=False, look="`sum` on rank 1"))
+    lines = console.file.getvalue().splitlines()
+    assert lines[:2] == ["Sums: everybody gets them.", "2 ranks on CPU over Gloo"]
+    assert lines[2].startswith("look at  ")

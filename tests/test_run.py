@@ -103,7 +103,7 @@ FAILURES = {
     "sys.exit('needs 5 ranks')": "needs 5 ranks",
     "os.kill(os.getpid(), 9)": "Rank 1 was killed by SIGKILL; the kernel does that when memory runs out.",
     "os.kill(os.getpid(), 11)": "Rank 1 was ended by SIGSEGV.",
-    "sys.exit(0)": "Rank 1 had ended (exit status 0) while rank {} waits for it.",
+    "sys.exit(0)": "Rank 1 had ended (exit status 0) while rank {} waits for it in all_reduce, script.py:8.",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from ddpquiz.cli.prediction import Prediction
     from ddpquiz.curriculum.concept import DemoLink
+    from ddpquiz.ranks.events import Event
+    from ddpquiz.ranks.run import Run
     from ddpquiz.ranks.seen import Seen
 
 PATIENCE = 10.0  # seconds without any movement that count as a hang
@@ -40,6 +42,8 @@ def demo(
 ) -> None:
     """Run a demo on real ranks, live."""
     if replay is not None:
+        if name is not None:
+            raise typer.BadParameter(f"it names the run itself: `ddpquiz demo --replay {name}`.", param_hint="--replay")
         play_again(replay, plain=plain)
     elif name is None:
         list_demos()
@@ -47,9 +51,12 @@ def demo(
         copy_script(script_of(name), copy)
     else:
         script, given = script_of(name), tuple(args or ())
+        if {"-h", "--help"} & set(given):
+            explain(script)
         prediction = None if plain or json or not predict else predicted(script, given, nproc)
         ranks = prediction.link.ranks if prediction else nproc
-        seen = follow(script, given, ranks, device, timeout, plain=plain, json=json, save=save)
+        look = prediction.link.look if prediction else ""
+        seen = follow(script, given, ranks, device, timeout, plain=plain, json=json, save=save, look=look)
         end_as(seen, prediction)
 
 
@@ -62,6 +69,18 @@ def list_demos() -> None:
     from ddpquiz.terminal import layout, style
 
     layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir())))
+
+
+def explain(script: Path) -> NoReturn:
+    """Say what a demo shows and which knobs it has, in its own words, and end."""
+    import os
+    import sys
+
+    from ddpquiz.curriculum.demos import read_demo
+
+    typer.echo(read_demo(script).about)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, str(script), "--help"])  # noqa: S606  # arguments, no shell
 
 
 def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Prediction | None:
@@ -124,6 +143,7 @@ def follow(
     plain: bool,
     json: bool,
     save: Path | None,
+    look: str = "",
 ) -> Seen:
     """Run a script on ranks and show it as asked."""
     if device not in ("auto", "cpu", "cuda"):
@@ -136,15 +156,20 @@ def follow(
     from ddpquiz.terminal import screen, style, watch
 
     launch.warm_for(read_script(script))
-    run = Run(launch.Request(script, args, nproc, device, timeout))
-    kept = watch.keep(run) if save else []
-    console = style.console()
+    kept: list[Event] = []
+
+    def start() -> Run:
+        kept.clear()
+        run = Run(launch.Request(script, args, nproc, device, timeout))
+        run.listeners.append(kept.append)
+        return run
+
     if json:
-        seen = watch.json_lines(run)
+        seen = watch.json_lines(start())
     elif plain or not screen.is_interactive():
-        seen = watch.lines(run, console)
+        seen = watch.lines(start(), style.console())
     else:
-        seen = watch.live(run, console)
+        seen = watch.live(start, style.console(), look=look)
     if save:
         recording.save(kept, save)
     return seen
@@ -173,4 +198,4 @@ def play(link: DemoLink, console: Console) -> Seen:
     request = Request(script_of(link.run), link.args, link.ranks, timeout=PATIENCE)
     if not console.is_terminal or console.is_dumb_terminal:
         return watch.lines(Run(request), console)
-    return watch.visit(lambda: Run(request), console, link.look)
+    return watch.live(lambda: Run(request), console, look=link.look, stay=True)

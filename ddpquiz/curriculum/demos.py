@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A demo script: its name, the first line of its docstring, the flags of its argparse, and its text."""
+    """A demo script: its name, what it says about itself and the first line of that, its flags, and its text."""
 
     name: str
+    about: str
     summary: str
     flags: tuple[str, ...]
     source: str
@@ -40,8 +41,8 @@ def read_demo(path: Path) -> Demo:
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise UserError(f"The demo {path.stem} cannot be read: {problem or 'it is nested too deeply'}.") from None
     flags = (flag for node in ast.walk(tree) for flag in _flags(node))
-    summary = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return Demo(path.stem, summary, tuple(sorted(set(flags))), source)
+    about = ast.get_docstring(tree) or ""
+    return Demo(path.stem, about, about.partition("\n")[0], tuple(sorted(set(flags))), source)
 
 
 def _flags(node: ast.AST) -> list[str]:

@@ -21,7 +21,7 @@ class ClaimText:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The run begins: what runs, on how many ranks, over which backend and why."""
+    """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own."""
 
     event: ClassVar[str] = "run"
     script: str
@@ -31,6 +31,7 @@ class Began:
     backend: str
     reason: str
     claims: tuple[ClaimText, ...] = ()
+    title: str = ""
     version: int = VERSION
 
 

@@ -71,6 +71,7 @@ class Server:
         self.said: deque[dict[str, Any]] = deque()
         self.pids: set[int] = set()  # of what it has started, should it die without a word
         self._machine: Machine | None = None
+        self._asked = False
         self.runs = 0
 
     @property
@@ -107,14 +108,21 @@ class Server:
     @property
     def machine(self) -> Machine:
         """What torch can use here; waits until torch is imported."""
-        if self._machine is None:
+        while self._machine is None:
+            self.is_ready(timeout=None)
+        return self._machine
+
+    def is_ready(self, timeout: float | None) -> bool:
+        """Whether torch is imported there, waiting for it up to `timeout` seconds."""
+        if not self._asked:
             self.ask(do="ask")
-            while not self.said:
-                self.hear()
+            self._asked = True
+        if self._machine is None and select.select([self.channel.fileno()], [], [], timeout)[0]:
+            self.hear()
             found = self.said.popleft()
             found.pop("say")
             self._machine = Machine(**found)
-        return self._machine
+        return self._machine is not None
 
     def close(self) -> None:
         """End the server and all that it started."""

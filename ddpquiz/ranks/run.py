@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
@@ -30,7 +31,6 @@ from ddpquiz.ranks.launch import Processes, Request, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
 MOST_RANKS = 64
@@ -54,7 +54,8 @@ class Run:
         if not 1 <= self.ranks <= MOST_RANKS:
             raise UserError(f"--nproc is {self.ranks}, but one machine runs 1 to {MOST_RANKS} ranks.")
         chosen = device.choose(request.device, self.ranks, machine)
-        self.claims = claims.find(ast.parse(source))
+        tree = ast.parse(source)
+        self.claims = claims.find(tree)
         self.began = Began(
             str(request.script),
             tuple(request.args),
@@ -63,6 +64,7 @@ class Run:
             chosen.backend,
             chosen.reason,
             self.claims,
+            (ast.get_docstring(tree) or "").partition("\n")[0],
         )
         self.over = False
         self.listeners: list[Callable[[Event], None]] = []
@@ -132,7 +134,7 @@ class Run:
         self._moved = max(self._moved, self._processes.now())
         match event:
             case Issued(rank=rank, number=number):
-                self._ranks[rank].open[number] = event
+                self._ranks[rank].open[number] = self._ranks[rank].last = event
             case Ended(rank=rank, number=number):
                 self._ranks[rank].open.pop(number, None)
             case Joining(rank=rank):
@@ -227,7 +229,10 @@ class Run:
         if consequence:
             for number, rank in enumerate(self._ranks):
                 if rank.exited and rank.exited.status == 0 and rank.exited.time <= at + GRACE:
-                    return number, f"Rank {number} had ended (exit status 0) while {_ranks([str(first)])} for it."
+                    last = self._ranks[first].last
+                    where = f" in {last.op}, {Path(last.file).name}:{last.line}" if last else ""
+                    waits = f"{_ranks([str(first)])} for it{where}"
+                    return number, f"Rank {number} had ended (exit status 0) while {waits}."
         return first, self._ranks[first].failure(first)
 
 
@@ -236,6 +241,7 @@ class _Rank:
 
     def __init__(self) -> None:
         self.open: dict[int, Issued] = {}
+        self.last: Issued | None = None
         self.joining = False
         self.claims: dict[int, bool] = {}
         self.raised: Raised | None = None

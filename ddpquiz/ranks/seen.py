@@ -107,4 +107,5 @@ class Seen:
         if rank in self.exited:
             return "done" if self.exited[rank].status == 0 else "failed"
         waits = self.waits.get(rank)
-        return waits[min(waits)] if waits else "computing"
+        first = waits[min(waits)] if waits else "computing"
+        return "joining" if first == "init_process_group" else first  # short enough for a column

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.ranks.events import Began, Claimed, End, Hung, Note, Output
-from ddpquiz.terminal.style import plain
+from ddpquiz.terminal.layout import columns
+from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,19 +25,18 @@ NARROWEST = 10  # a rank's column; with less, the ranks go below each other in g
 TAIL = 12  # lines without a label that a live frame shows
 
 
-def frame(seen: Seen, width: int, *, live: bool, tensors: bool = False) -> RenderableType:
+def frame(seen: Seen, width: int, *, live: bool, tensors: bool = False, look: str = "") -> RenderableType:
     """Return the picture of a run: a frame of the live view, or the last one, with all lines.
 
-    With `tensors` it shows what each rank brought to its last operation, and what that left there.
+    With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to
+    look at.
     """
     parts: list[RenderableType] = [header(seen)]
+    parts += [Text.assemble(("look at  ", "quiet"), prose(look))] if look else []
     parts += [Text(plain(note), style="warn") for note in seen.notes]
     parts += _tables(seen, width, live=live, tensors=tensors)
     lines = seen.lines[-TAIL:] if live else seen.lines
-    failed = seen.end.rank if seen.end else None
-    parts += [
-        _line(line) for line in lines if not (line.stream == "stderr" and line.rank != failed and failed is not None)
-    ]
+    parts += [_line(line) for line in lines if _matters(line, seen)]
     parts += [Text(), *_claims(seen)]
     if seen.end:
         parts += [Text(), *failure(seen), summary(seen)]
@@ -44,8 +44,11 @@ def frame(seen: Seen, width: int, *, live: bool, tensors: bool = False) -> Rende
 
 
 def header(seen: Seen) -> Text:
-    """Say what runs on what, and why there."""
-    return Text(seen.began.reason if seen.began else "Loading torch ...", style="accent")
+    """Say what this is, what runs on what, and why there."""
+    if seen.began is None:
+        return Text("Loading torch ...", style="accent")
+    title = plain(seen.began.title) + "\n" if seen.began.title else ""
+    return Text.assemble((title, "head"), (seen.began.reason, "accent"))
 
 
 def torchrun(began: Began) -> str:
@@ -77,7 +80,7 @@ def _tables(seen: Seen, width: int, *, live: bool, tensors: bool) -> list[Render
         for rank in ranks:
             table.add_column(f"rank {rank}", max_width=each, overflow="fold")
         if live:
-            table.add_row(Text("now", style="quiet"), *(Text(seen.doing(rank), style="quiet") for rank in ranks))
+            table.add_row(Text("doing", style="quiet"), *(Text(seen.doing(rank), style="quiet") for rank in ranks))
         if tensors:
             table.add_row(Text("brings"), *(_tensors(seen, rank) for rank in ranks))
             table.add_row(Text("gets"), *(_joined(seen.got.get(rank, ())) for rank in ranks))
@@ -139,27 +142,28 @@ def _line(line: Output) -> Text:
     return Text.assemble((f"rank {line.rank}  ", "quiet"), plain(line.text))
 
 
-def _claims(seen: Seen) -> list[Text]:
-    """Return a line for each claim; those that were not reached are named only once a run has ended well."""
+def _claims(seen: Seen) -> list[RenderableType]:
+    """Return the claims with their verdicts; those that this run did not make are named once it has ended well."""
     verdicts = seen.verdicts()
-    reached = [_claim(*each, seen.ranks) for each in verdicts if each[1] != "not reached"]
-    if seen.end is None:
-        left = len(verdicts) - len(reached)
-        return [*reached, Text(f"{left} claim{'s' * (left != 1)} to come", style="quiet")] if left else reached
-    return [_claim(*each, seen.ranks) for each in verdicts] if seen.end.ok else reached
+    reached = [verdict for verdict in verdicts if verdict[1] != "not reached"]
+    ended_well = seen.end is not None and seen.end.ok
+    rows = [_claim(*each, seen.ranks) for each in (verdicts if ended_well else reached)]
+    left = len(verdicts) - len(reached)
+    to_come = [Text(f"{left} claim{'s' * (left != 1)} to come", style="quiet")] if left and seen.end is None else []
+    return [*([columns(rows)] if rows else []), *to_come]
 
 
-def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> Text:
+def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> tuple[Text, Text]:
     mark, style = MARKS[verdict]
-    text = Text.assemble((f"{mark} ", style), plain(claim.text))
-    if verdict == "proven":
-        where = "every rank" if len(ranks) == of else f"{len(ranks)} of {of} ranks" if of > 1 else "the rank"
-        text.append(f"  proven on {where}", style="quiet")
-    elif verdict == "broken":
-        text.append(f"  broken on rank {', '.join(map(str, ranks))}", style=style)
-    else:
-        text.append("  not reached", style=style)
-    return text
+    match verdict:
+        case "proven":
+            where = f"{len(ranks)} of {of}" if len(ranks) < of else "every rank" if of > 1 else "the rank"
+        case "broken":
+            where = f"rank {', '.join(map(str, ranks))}"
+        case _:
+            where = "not this run"
+    text = Text(plain(claim.text), style="quiet" if verdict == "not reached" else "")
+    return Text(f"{mark} {where}", style=style), text
 
 
 def failure(seen: Seen) -> list[RenderableType]:
@@ -194,7 +198,7 @@ def summary(seen: Seen) -> Text:
         return Text()
     claims = f" · {end.proven} of {end.claims} claims proven" if end.claims else ""
     if end.ok and end.proven < end.claims:
-        claims += f", {end.claims - end.proven} not reached with these arguments"
+        claims += f", {end.claims - end.proven} about other arguments"
     seconds = f"{end.time:.2f} s"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {seconds}{claims}")

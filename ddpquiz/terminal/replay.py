@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ddpquiz.ranks.events import Event
+    from ddpquiz.terminal.keys import Keys
+    from ddpquiz.terminal.screen import Screen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = "→ next · ← back · space play · home start · end finish · q leave"
@@ -35,37 +37,43 @@ def picture(events: Sequence[Event]) -> Seen:
 
 
 def replay(events: Sequence[Event], console: Console) -> Seen:
-    """Play a saved run on a screen of its own, and leave its last frame in the scrollback."""
+    """Play a saved run on a screen of its own, and leave the frame where the learner stopped in the scrollback."""
     from ddpquiz.terminal.keys import Keys
     from ddpquiz.terminal.screen import Screen
 
-    stops, at, playing = steps(events), 0, False
     screen = Screen(console)
     with screen, Keys(away=screen.suspended) as keys:
-        while True:
-            seen = picture(events[: stops[at]])
-            screen.paint(frame(seen, console.width, live=at < len(stops) - 1, tensors=True), _foot(events, stops, at))
-            playing = playing and at < len(stops) - 1
-            match keys.get(PACE if playing else None):
-                case None:
-                    at += 1
-                case "space" | "enter":
-                    playing = not playing
-                case "right":
-                    at, playing = min(at + 1, len(stops) - 1), False
-                case "left":
-                    at, playing = max(at - 1, 0), False
-                case "home":
-                    at, playing = 0, False
-                case "end":
-                    at, playing = len(stops) - 1, False
-                case "q" | "escape" | "ctrl+c" | "ctrl+d" | "eof":
-                    break
-                case key:
-                    screen.scroll(key)
-    seen = picture(events)
-    console.print(frame(seen, console.width, live=False))
+        at = step_through(events, screen, keys)
+    seen = picture(events[: steps(events)[at]])
+    console.print(frame(seen, console.width, live=False, tensors=seen.end is None))
     return seen
+
+
+def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 0) -> int:
+    """Let the learner go through a run step by step, from step `at`; return the step at which they left."""
+    stops, playing = steps(events), False
+    while True:
+        seen, last = picture(events[: stops[at]]), at == len(stops) - 1
+        shown = frame(seen, screen.console.width, live=not last, tensors=not last)
+        screen.paint(shown, _foot(events, stops, at))
+        playing = playing and not last
+        match keys.get(PACE if playing else None):
+            case None:
+                at += 1
+            case "space" | "enter":
+                playing = not playing
+            case "right":
+                at, playing = min(at + 1, len(stops) - 1), False
+            case "left":
+                at, playing = max(at - 1, 0), False
+            case "home":
+                at, playing = 0, False
+            case "end":
+                at, playing = len(stops) - 1, False
+            case "q" | "escape" | "ctrl+c" | "ctrl+d" | "eof":
+                return at
+            case key:
+                screen.scroll(key)
 
 
 def lines(events: Sequence[Event], console: Console) -> Seen:
