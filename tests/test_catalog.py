@@ -17,6 +17,8 @@ from ddpquiz.errors import ContentError, UserError
 DATA = Path(__file__).parent / "data"
 RING = (DATA / "content" / "collectives" / "ring.yaml").read_text("utf-8")
 
+THREE = " or ".join(f"`{concept}/why-not-a-root`" for concept in ("sum", "ring", "ddp"))
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -72,12 +74,35 @@ def test_concepts_and_items_are_found_by_name(folder):
         ("ring/limits", "There is no item `ring/limits`; did you mean `ring/limit`?"),
         ("ring/q", "There is no item `ring/q`; see `ddpquiz list ring`"),
         ("ring", "`ring` is no item; an item is called `concept/id`, see `ddpquiz list ring`"),
+        ("rings", "`rings` is no item; an item is called `concept/id`, see `ddpquiz list ring`"),
+        ("zebra", "`zebra` is no item; an item is called `concept/id`, see `ddpquiz list`"),
+        ("why-not-a-roo", "`why-not-a-roo` is no item; an item is called `concept/id`; did you mean " + THREE + "?"),
+        ("chunks/limit", "There is no concept `chunks`; did you mean `sum`?"),
     ],
 )
 def test_a_name_that_is_not_there_is_answered_with_the_nearest(folder, name, sentence):
     with pytest.raises(UserError) as refusal:
         load(folder).item(name)
     assert str(refusal.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("ddp", "There is no concept `ddp`; did you mean `ddp-mechanics`?"),
+        ("nccl", "There is no concept `nccl`; did you mean `backends`?"),
+        ("xyzzy", "There is no concept `xyzzy`; see `ddpquiz list`"),
+    ],
+)
+def test_a_part_of_a_name_or_a_word_of_its_text_leads_to_a_concept(word, sentence):
+    with pytest.raises(UserError) as refusal:
+        load().concept(word)
+    assert str(refusal.value) == sentence
+
+
+def test_an_item_is_found_by_its_id_alone():
+    with pytest.raises(UserError, match="did you mean `all-reduce-ring/two-phases`"):
+        load().item("two-phases")
 
 
 def test_the_path_to_a_concept_leads_through_its_needs(folder):

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def test_what_the_learner_can_mend_is_one_sentence_and_status_1(words, said):
         ("no-such-command",),
         ("learn",),
         ("list", "--no-such-option"),
-        ("list", "--path"),
+        ("list", CONCEPT, "--track", "numerics"),
+        ("--install-completion", "nope"),
         ("search", "--limit", "0", "x"),
     ],
 )
@@ -94,6 +96,53 @@ def test_wrong_usage_is_status_2(words):
 
 def test_a_name_that_is_nearly_right_is_suggested():
     assert "did you mean `all-reduce-ring`" in ddp("learn", "all-reduce-rng").stderr
+
+
+@pytest.mark.parametrize(("word", "meant"), [("quiz", "test"), ("stuyd", "study"), ("review", "study")])
+def test_a_word_that_is_no_command_is_answered_with_one(word, meant):
+    assert f"No such command '{word}'. Did you mean '{meant}'?" in ddp(word).stderr
+
+
+def test_what_other_programs_call_a_command_is_meant_for_one_of_ours():
+    commands = typer.main.get_command(app.app).commands
+    assert not app._MEANT.keys() & commands.keys()
+    assert {meant for meant in app._MEANT.values() if not meant.startswith("--")} <= commands.keys()
+
+
+def test_completion_is_installed_for_no_shell_by_name(tmp_path):
+    done = ddp("--install-completion", "nope", env={**os.environ, "HOME": str(tmp_path)})
+    assert "it takes no value, and completes for the shell that it is called from; got nope" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (("study", "--level", "hard"), "'beginner', 'intermediate', 'advanced'"),
+        (("test", "--level", "beginner"), "'easy', 'medium', 'hard'"),
+    ],
+)
+def test_a_level_of_the_other_kind_is_answered_with_the_right_ones(words, right):
+    assert right in ddp(*words).stderr
+
+
+def test_the_curriculum_of_one_track():
+    done = ddp("list", "--track", "numerics").stdout
+    assert "lr-scaling" in done
+    assert "ddp-mechanics" not in done
+    assert "There is no track `nope`; tracks are" in ddp("list", "--track", "nope").stderr
+    listed = json.loads(ddp("list", "--track", "numerics", "--json").stdout)["concepts"]
+    assert {concept["track"]["id"] for concept in listed} == {"numerics"}
+
+
+def test_the_way_to_everything_is_everything_in_order():
+    assert ddp("list", "--path").stdout.startswith(" 1.  why-distribute")
+    assert json.loads(ddp("list", "--path", "--json").stdout) == json.loads(ddp("list", "--json").stdout)
+
+
+def test_a_search_that_shows_less_than_it_found_says_how_to_see_the_rest():
+    last = ddp("search", "--limit", "2", "learning", "rate").stdout.splitlines()[-1]
+    assert re.fullmatch(r"\d+ more: ddpquiz search --limit \d+ learning rate", last)
 
 
 def test_a_bug_shows_its_traceback(monkeypatch):

@@ -236,3 +236,9 @@ def test_a_replay_names_its_run_itself():
     ran = ddpquiz("demo", "ddp", "--replay", "allreduce")
     assert ran.returncode == 2
     assert "ddpquiz demo --replay ddp" in ran.stderr
+
+
+def test_an_option_of_the_script_is_told_where_it_goes():
+    ran = ddpquiz("demo", "allreduce", "--size", "300")
+    assert ran.returncode == 2
+    assert "put -- before it: ddpquiz demo allreduce -- --size 300" in " ".join(ran.stderr.split())

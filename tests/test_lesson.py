@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.catalog import Catalog, load
 from ddpquiz.curriculum.concept import (
     Card,
     CardLevel,
@@ -28,7 +28,10 @@ from ddpquiz.curriculum.concept import (
     Trap,
     Variable,
 )
+from ddpquiz.curriculum.demos import Demo
+from ddpquiz.curriculum.demos import demos as all_demos
 from ddpquiz.terminal import layout, listing, style
+from ddpquiz.terminal.demos import demos
 from ddpquiz.terminal.item import item_page
 from ddpquiz.terminal.lesson import demo_command, lesson
 
@@ -148,7 +151,7 @@ Why
 Lesson
   In two phases
 
-  Call dist.all_reduce(x), see the docs (https://pytorch.org), and mind <rank>
+  Call `dist.all_reduce(x)`, see the docs (https://pytorch.org), and mind <rank>
   &amp; [bold]markup[/bold].
 
       rank 0 -> rank 1
@@ -171,10 +174,13 @@ Commands
     │ [rank 0] sum: 10
     │ [rank 1] sum: 10
 
+  `demos/allreduce.py` is in a checkout; `ddpquiz demo allreduce --copy .` gives
+  you the script.
+
 Mistakes
   wrong    Log the sum as the mean.
   then     It is N times too large.
-  instead  Divide by world_size.
+  instead  Divide by `world_size`.
 
 Remember
   • 2(N-1) steps.
@@ -182,7 +188,7 @@ Remember
 
 See it run
   ddpquiz demo allreduce --nproc 4 -- --size 300
-    Look at the bytes of each rank
+    Look at the `bytes` of each rank
     It asks first what you expect.
 
 Next
@@ -247,7 +253,10 @@ def test_content_cannot_steer_the_terminal():
 @pytest.mark.parametrize(
     ("item", "shown"),
     [
-        (HELD, "ring/held  card · beginner\n\nWhat does each rank hold after all_reduce?\n\nThe sum of all tensors.\n"),
+        (
+            HELD,
+            "ring/held  card · beginner\n\nWhat does each rank hold after `all_reduce`?\n\nThe sum of all tensors.\n",
+        ),
         (
             SENT,
             """\
@@ -330,7 +339,7 @@ The ring  ring
 
 Cards
   held  beginner
-    What does each rank hold after all_reduce?
+    What does each rank hold after `all_reduce`?
 
 Questions
   sent  medium number
@@ -360,6 +369,95 @@ ring/bug
   dist.barrier()
 """
     )
+
+
+def test_a_search_shows_text_and_no_notation():
+    long = "x " * 50
+    ring = replace(
+        RING,
+        idea=f"{long}the *global\nbatch* matters.",
+        why="",
+        cards=(),
+        questions=(replace(SENT, ask="A batch has {=2 * k} of {n} samples.", code="# of rows"),),
+    )
+    catalog = replace(CATALOG, concepts=(ring,))
+    assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == [
+        "ring/sent",
+        "  A batch has 2 * k of n samples.",
+        "ring",
+        "  The ring",
+        "  … x x x x the global batch matters.",
+    ]
+    assert "    # of rows\n" not in drawn(listing.found(catalog.search("rows"), "rows"))
+    assert "  # of rows\n" in drawn(listing.found(catalog.search("rows"), "rows"))
+
+
+def test_titles_are_never_cut():
+    title = "A title that is longer than what is left beside the numbers"
+    lines = drawn(listing.curriculum(replace(CATALOG, concepts=(replace(RING, title=title),)))).splitlines()
+    assert (
+        " ".join(" ".join(lines[3:5]).split())
+        == "ring A title that is longer than what is left 1 4 1 beside the numbers"
+    )
+
+
+def test_a_demo_stands_where_the_last_concept_has_it():
+    early = replace(RING, id="why", track="early", demos=(DemoLink("ddp", "x"), DemoLink("ring", "x")))
+    late = replace(RING, id="ddp", track="late", demos=(DemoLink("ddp", "x"),))
+    tracks = (Track("early", "Early", ("why",)), Track("late", "Late", ("ddp",)))
+    known = [Demo(name, "", f"What {name} shows, " + "at length " * 6, (), "") for name in ("ddp", "other", "ring")]
+    assert (
+        drawn(demos(Catalog(tracks, (early, late), {}), known))
+        == """\
+Early
+  ring   What ring shows, at length at length at length at length at length at
+         length
+
+Late
+  ddp    What ddp shows, at length at length at length at length at length at
+         length
+
+Others
+  other  What other shows, at length at length at length at length at length at
+         length
+
+ddpquiz demo NAME            runs it
+ddpquiz demo NAME -- --help  says what it shows, and which knobs it has
+ddpquiz demo NAME --copy .   gives you the script, to read and change
+ddpquiz demo --replay NAME   plays a saved run, one operation at a time
+"""
+    )
+
+
+SHIPPED = load()
+
+
+def test_shipped_demos_stand_where_they_are_explained():
+    page = drawn(demos(SHIPPED, all_demos(SHIPPED.demos)))
+    under = {}
+    for line in page.splitlines():
+        if line and not line.startswith(" "):
+            track = line
+        elif line.startswith("  ") and line[2] != " ":
+            under[line.split()[0]] = track
+    assert (under["ddp"], under["collectives"], under["allreduce"]) == ("Data parallel", "Collectives", "Collectives")
+    assert under["launch"] == "Launch and configuration"
+    assert under["dp_vs_ddp"] == "Data parallel"
+
+
+@pytest.mark.parametrize("concept", SHIPPED.concepts, ids=lambda concept: concept.id)
+def test_drawings_of_shipped_lessons_are_not_folded_at_80_columns(concept):
+    page = drawn(lesson(replace(concept, commands=())))
+    assert [line for line in page.splitlines() if line.endswith(" \\")] == [
+        f"      {line}" for line in concept.lesson.splitlines() if line.endswith(" \\")
+    ]
+
+
+@pytest.mark.parametrize("concept", SHIPPED.concepts, ids=lambda concept: concept.id)
+def test_what_several_ranks_print_says_which_rank_printed_it(concept):
+    for command in concept.commands:
+        if command.run.startswith("torchrun") and command.prints:
+            assert "--local-ranks-filter" in command.run or "[rank0]:" in command.prints
 
 
 def test_a_demo_command_can_be_pasted():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
 from ddpquiz.cli import check, demo, doctor, home, learn, listing, prove, run, search, show, study, test
@@ -16,7 +17,63 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
+_MEANT = {  # what other programs call it
+    "quiz": "test",
+    "question": "test",
+    "questions": "test",
+    "review": "study",
+    "cards": "study",
+    "lesson": "learn",
+    "read": "learn",
+    "demos": "demo",
+    "concepts": "list",
+    "tracks": "list",
+    "find": "search",
+    "proof": "prove",
+    "answer": "show",
+    "help": "--help",
+    "version": "--version",
+}
+
+
+class _Commands(TyperGroup):
+    """The commands; a word that is none is answered with the one that may be meant."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if len(args) > 1 and args[0] in ("--install-completion", "--show-completion"):
+            raise typer.BadParameter(
+                f"it takes no value, and completes for the shell that it is called from; got {args[1]}",
+                ctx,
+                param_hint=args[0],
+            )
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        meant = _MEANT.get(args[0])
+        if meant:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
+        return super().resolve_command(ctx, args)
+
+
+class _Scripted(TyperCommand):
+    """A command that hands on what follows `--` to a script."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as wrong:
+            option = getattr(wrong, "option_name", None)
+            if option in given:
+                at = given.index(option)
+                line = " ".join(["ddpquiz", str(ctx.info_name), *given[:at], "--", *given[at:]])
+                ctx.fail(f"No such option: {option}. If it is the script's, put -- before it: {line}")
+            raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="ddpquiz",
     pretty_exceptions_enable=False,  # a bug shows Python's own traceback
     rich_markup_mode=None,  # plain help starts twice as fast, and brackets in it are brackets
@@ -58,7 +115,8 @@ _COMMANDS: dict[Callable[..., None], str] = {
     doctor.doctor: "Look at what this machine can do.",
 }
 for _command, _does in _COMMANDS.items():
-    app.command(_command.__name__.rstrip("_"), short_help=_does)(_command)
+    _kind = _Scripted if _command in (demo.demo, run.run) else TyperCommand
+    app.command(_command.__name__.rstrip("_"), cls=_kind, short_help=_does)(_command)
 
 
 def main() -> None:

@@ -86,9 +86,15 @@ def explain(script: Path) -> NoReturn:
 def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Prediction | None:
     """Ask for a prediction, in a terminal, while torch is being imported elsewhere."""
     from ddpquiz.cli import prediction
+    from ddpquiz.errors import ContentError
     from ddpquiz.terminal import screen, style
 
-    return prediction.ask(script.stem, args, nproc, style.console()) if screen.is_interactive() else None
+    if not screen.is_interactive():
+        return None
+    try:
+        return prediction.ask(script.stem, args, nproc, style.console())
+    except ContentError:  # a demo runs also while somebody writes content
+        return None
 
 
 def end_as(seen: Seen, prediction: Prediction | None = None) -> None:

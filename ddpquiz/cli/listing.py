@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpquiz.cli import names
+from ddpquiz.cli import names, sitting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
 
@@ -19,30 +21,39 @@ def list_(
         str | None,
         typer.Argument(help="List what this concept holds.", autocompletion=names.concepts),
     ] = None,
-    path: Annotated[bool, typer.Option("--path", help="List what to learn first to understand CONCEPT.")] = False,
+    path: Annotated[
+        bool, typer.Option("--path", help="List what to learn first to understand CONCEPT; without one, all, in order.")
+    ] = False,
+    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """List the curriculum, or what one concept holds."""
+    import dataclasses
+
     from ddpquiz.curriculum import catalog
 
-    if path and concept is None:
-        raise typer.BadParameter("name a concept: `ddpquiz list --path CONCEPT`")
+    if concept and track:
+        raise typer.BadParameter("name a concept or a track, not both", param_hint="--track")
     known = catalog.load()
     chosen = known.concept(concept) if concept else None
+    concepts = tuple(sitting.chosen(known, None, track))
+    if chosen:
+        concepts = known.path(chosen.id) if path else (chosen,)
     if as_json:
-        concepts = known.path(chosen.id) if chosen and path else [chosen] if chosen else known.concepts
         print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
         return
     from ddpquiz.terminal import layout, listing, style
 
-    if chosen and path:
-        page = listing.way(known.path(chosen.id))
+    if path:
+        page = listing.way(concepts)
+    elif chosen:
+        page = listing.contents(chosen)
     else:
-        page = listing.contents(chosen) if chosen else listing.curriculum(known)
+        page = listing.curriculum(dataclasses.replace(known, concepts=concepts))
     layout.show(style.console(), page)
 
 
-def _as_json(known: Catalog, concepts: tuple[Concept, ...] | list[Concept]) -> dict[str, Any]:
+def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
     titles = {track.id: track.title for track in known.tracks}
     return {
         "concepts": [

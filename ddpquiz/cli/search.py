@@ -12,6 +12,10 @@ def search(
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 20,
 ) -> None:
     """Find concepts, cards and questions by their words."""
+    import shlex
+
+    from rich.text import Text
+
     from ddpquiz.curriculum import catalog
     from ddpquiz.errors import UserError
     from ddpquiz.terminal import layout, listing, style
@@ -23,4 +27,4 @@ def search(
     console = style.console()
     layout.show(console, listing.found(hits[:limit], wanted))
     if len(hits) > limit:
-        console.print(f"{len(hits) - limit} more; --limit {len(hits)} shows them all")
+        layout.show(console, Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {shlex.join(words)}"))

@@ -25,6 +25,7 @@ class Hit:
     concept: Concept
     heading: str
     more: str
+    is_prose: bool = True  # what `more` holds; else it is lines
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,12 @@ class Catalog:
         """Return a concept; raises UserError, with the nearest name, when there is none."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
-        from ddpquiz.curriculum.record import did_you_mean
+        from ddpquiz.curriculum.record import nearest
 
-        meant = did_you_mean(concept_id, self._concepts) or "; see `ddpquiz list`"
-        raise UserError(f"There is no concept `{concept_id}`{meant}")
+        told = (hit.concept.id for hit in self.search(concept_id))
+        meant = nearest(concept_id, self._concepts) or next(told, "")
+        advice = f"did you mean `{meant}`?" if meant else "see `ddpquiz list`"
+        raise UserError(f"There is no concept `{concept_id}`; {advice}")
 
     def item(self, key: str) -> Item:
         """Return a card, question or prompt by `concept/id`; raises UserError when there is none."""
@@ -59,13 +62,22 @@ class Catalog:
             return self._items[key]
         concept_id, slash, item_id = key.partition("/")
         if not slash:
-            raise UserError(f"`{key}` is no item; an item is called `concept/id`, see `ddpquiz list {concept_id}`")
+            raise UserError(f"`{key}` is no item; an item is called `concept/id`{self._item_meant(key)}")
         concept = self.concept(concept_id)
         from ddpquiz.curriculum.record import nearest
 
         meant = nearest(item_id, [item.id for item in concept.items()])
         advice = f"did you mean `{concept_id}/{meant}`?" if meant else f"see `ddpquiz list {concept_id}`"
         raise UserError(f"There is no item `{key}`; {advice}")
+
+    def _item_meant(self, word: str) -> str:
+        from ddpquiz.curriculum.record import nearest
+
+        meant = nearest(word, [*self._concepts, *(item.id for item in self._items.values())])
+        if meant in self._concepts:
+            return f", see `ddpquiz list {meant}`"
+        keys = [f"`{item.key}`" for item in self._items.values() if item.id == meant]
+        return f"; did you mean {' or '.join(keys)}?" if keys else ", see `ddpquiz list`"
 
     def cards(self) -> tuple[Card, ...]:
         """Return every card, in learning order."""
@@ -122,7 +134,7 @@ def _searchable(concept: Concept) -> Iterator[Hit]:
         yield Hit(card.key, concept, card.front, card.back)
     for question in concept.questions:
         answers = [option.text for option in question.options] + [line.text for line in question.lines]
-        yield Hit(question.key, concept, question.ask, "\n".join((question.code, *answers)))
+        yield Hit(question.key, concept, question.ask, "\n".join((question.code, *answers)), is_prose=False)
 
 
 def _score(words: Sequence[str], hit: Hit) -> float:

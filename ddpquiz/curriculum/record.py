@@ -200,8 +200,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that looks most like this one, or "" when none does."""
-    return next(iter(difflib.get_close_matches(word, list(known), 1)), "")
+    """Return the known word that looks most like this one, or one that it is a part of, or "" when none does."""
+    known = list(known)
+    alike = difflib.get_close_matches(word, known, 1) or [name for name in known if word in name.split("-")]
+    return next(iter(alike), "")
 
 
 def _refuse_tag(page: Page, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The demos as a list: by the track of the concept that each one shows."""
+"""The demos as a list: by the track of the concept that each one is about."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.terminal.layout import columns, section
-from ddpquiz.terminal.listing import one_line
-from ddpquiz.terminal.style import plain
+from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.demos import Demo
 
+_NEXT = (
+    ("ddpquiz demo NAME", "runs it"),
+    ("ddpquiz demo NAME -- --help", "says what it shows, and which knobs it has"),
+    ("ddpquiz demo NAME --copy .", "gives you the script, to read and change"),
+    ("ddpquiz demo --replay NAME", "plays a saved run, one operation at a time"),
+)
+
 
 def demos(catalog: Catalog, known: Sequence[Demo]) -> Group:
-    """Draw each demo once, under the first track that has a concept for it."""
+    """Draw each demo once, under the track of the last concept that has it; those before only touch on it."""
     parts: list[RenderableType] = []
-    left = {demo.name: demo for demo in known}
-    for track in catalog.tracks:
-        links = [link for concept in catalog.concepts if concept.track == track.id for link in concept.demos]
-        rows = [_row(left.pop(link.run)) for link in links if link.run in left]
-        if rows:
-            parts += section(plain(track.title), columns(rows))
-    if left:
-        parts += section("Others", columns([_row(demo) for demo in left.values()]))
-    return Group(*parts[1:], Text(), Text("ddpquiz demo NAME", style="code"))
+    about = {link.run: concept for concept in catalog.concepts for link in concept.demos}
+    tracks = {demo.name: about[demo.name].track if demo.name in about else "" for demo in known}
+    order = {concept.id: place for place, concept in enumerate(catalog.concepts)}
+    for track, title in [*((track.id, track.title) for track in catalog.tracks), ("", "Others")]:
+        here = [demo for demo in known if tracks[demo.name] == track]
+        if track:
+            here.sort(key=lambda demo: order[about[demo.name].id])
+        if here:
+            parts += section(plain(title), _table(here, max(len(demo.name) for demo in known)))
+    return Group(*parts[1:], Text(), columns((Text(command, style="code"), Text(what)) for command, what in _NEXT))
 
 
-def _row(demo: Demo) -> tuple[Text, Text]:
-    return Text(demo.name, style="code"), one_line(demo.summary)
+def _table(demos: Sequence[Demo], width: int) -> Table:
+    return columns((Text(demo.name.ljust(width), style="code"), prose(demo.summary)) for demo in demos)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from rich.syntax import ANSISyntaxTheme, Syntax
 
+from ddpquiz.terminal.folding import Code
 from ddpquiz.terminal.style import THEME, plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _COLOURS = ANSISyntaxTheme(
     {
@@ -19,7 +25,9 @@ _COLOURS = ANSISyntaxTheme(
 )
 
 
-def python(text: str) -> Syntax:
+def python(text: str) -> Text:
     """Draw lines of Python."""
     text = plain(text).expandtabs(4).rstrip("\n")
-    return Syntax(text, "python", theme=_COLOURS, background_color="default", word_wrap=True)
+    drawn = Syntax(text, "python", theme=_COLOURS, background_color="default").highlight(text)
+    drawn.rstrip()
+    return Code(drawn.plain, spans=drawn.spans)

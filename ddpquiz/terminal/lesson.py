@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Mistake
 
+_SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
+
 
 def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[Concept] = ()) -> Group:
     """Draw everything there is to read about a concept; `before` is what to know first, `after` what builds on it."""
@@ -35,7 +38,8 @@ def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[
         *section("Lesson", markdown(concept.lesson)),
     ]
     if concept.commands:
-        parts += section("Commands", *spaced(map(_command, concept.commands)))
+        scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
+        parts += section("Commands", *spaced([*map(_command, concept.commands), *map(_script, scripts)]))
     parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
     parts += section("Remember", bullets(map(prose, concept.remember)))
     parts += section("See it run", *spaced(map(_demo, concept.demos)))
@@ -60,8 +64,12 @@ def _command(command: Command) -> Group:
         rows = [(Text(plain(flag), style="code"), prose(meaning)) for flag, meaning in command.flags.items()]
         parts.append(indented(columns(rows), 4))
     if command.prints:
-        parts.append(indented(Barred(Text(plain(command.prints).rstrip()), "quiet")))
+        parts.append(indented(Barred(code(command.prints, ""), "quiet")))
     return Group(*parts)
+
+
+def _script(name: str) -> Text:
+    return prose(f"`demos/{name}.py` is in a checkout; `ddpquiz demo {name} --copy .` gives you the script.", "quiet")
 
 
 def _mistake(mistake: Mistake) -> Table:
@@ -75,7 +83,7 @@ def _mistake(mistake: Mistake) -> Table:
 
 
 def _demo(link: DemoLink) -> Group:
-    parts: list[RenderableType] = [Text(demo_command(link), style="code"), indented(prose(f"Look at {link.look}"))]
+    parts: list[RenderableType] = [code(demo_command(link)), indented(prose(f"Look at {link.look}"))]
     if link.predict:
         parts.append(indented(Text("It asks first what you expect.", style="quiet")))
     return Group(*parts)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Concept, Item
 
 
-_DRAWN = re.compile(r"\{(\w+)\}")
+_DRAWN = re.compile(r"\{(?:=([^{}]+)|(\w+))\}")
+_SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
+_BEFORE = 20  # characters that stay before a word when its sentence is too long for a line
 _HEAD = ("concept", "", "cards", "questions", "demos")
 
 
@@ -71,20 +73,20 @@ def found(hits: Sequence[Hit], words: str) -> Group:
     for hit in hits:
         parts += [Text(hit.key, style="code"), indented(one_line(hit.heading))]
         elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
-        if elsewhere and (line := _line_with(elsewhere[0], hit.more)):
-            parts.append(indented(Text(line, style="quiet", no_wrap=True, overflow="ellipsis")))
+        if elsewhere and (line := _part_with(elsewhere[0], hit)):
+            parts.append(indented(one_line(line, "quiet")))
     return Group(*parts)
 
 
-def one_line(text: str) -> Text:
-    """Show as much of a text as fits in a line; `{n}`, which stands for a value that is drawn, becomes n."""
-    shown = prose(_DRAWN.sub(r"\1", " ".join(text.split())))
+def one_line(text: str, style: str = "") -> Text:
+    """Show as much of a text as fits in a line; `{n}` and `{=2 * n}`, which stand for a value, become n and 2 * n."""
+    shown = prose(_DRAWN.sub(r"\1\2", " ".join(text.split())), style)
     shown.no_wrap, shown.overflow = True, "ellipsis"
     return shown
 
 
 class _Rows:
-    """The names and numbers of concepts, lined up the same in every table; on a narrow terminal titles give way."""
+    """The names and numbers of concepts, lined up the same in every table; long titles take more than one line."""
 
     def __init__(self, widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
         self._widths = widths
@@ -96,7 +98,7 @@ class _Rows:
         left = options.max_width - self._widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(width=self._widths[0], no_wrap=True)
-        table.add_column(width=max(1, min(self._widths[1], left)), no_wrap=True)
+        table.add_column(width=max(1, min(self._widths[1], left)))
         for width in numbers:
             table.add_column(width=width, no_wrap=True, justify="right")
         for row in self._rows:
@@ -105,7 +107,7 @@ class _Rows:
 
 
 def _named(concept: Concept) -> tuple[Text, Text]:
-    return Text(concept.id, style="code"), one_line(concept.title)
+    return Text(concept.id, style="code"), prose(concept.title)
 
 
 def _counts(concept: Concept) -> tuple[int, int, int]:
@@ -129,6 +131,10 @@ def _sort(item: Item) -> str:
     return str(item.level) if isinstance(item, Card) else ""
 
 
-def _line_with(word: str, text: str) -> str:
-    lines = [plain(line).strip() for line in text.splitlines()]
-    return next((line for line in lines if word in line.lower()), "")
+def _part_with(word: str, hit: Hit) -> str:
+    """Return the sentence, or the line of a question's code, that has a word, from a little before that word on."""
+    parts = _SENTENCE.split(hit.more) if hit.is_prose else hit.more.splitlines()
+    part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
+    start = part.lower().find(word) - _BEFORE
+    start = part.rfind(" ", 0, start) + 1 if start > _BEFORE else 0
+    return f"… {part[start:]}" if start else part

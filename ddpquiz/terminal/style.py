@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from itertools import pairwise
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
-from rich.text import Text
 from rich.theme import Theme
+
+from ddpquiz.terminal.folding import Code, Prose
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # Fixed colours half way between black and white, so that each can be read on a dark and on a light terminal.
 # None of them is the only sign of anything: NO_COLOR leaves the words.
@@ -66,14 +70,16 @@ def plain(text: str) -> str:
 def prose(text: str, style: str = "") -> Text:
     """Show a paragraph of content: `code`, **strong** and *stressed* are styled, all else is taken as it is.
 
+    Where there are no colours, code keeps its backticks: without them "the lines all-to-all before" is no sentence.
     Line breaks of the file inside a paragraph are no line breaks on the screen; lists, indented lines and empty lines
     stay.
     """
     text = _unwrapped(plain(text).strip("\n"))
-    shown, at = Text(style=style), 0
+    shown, at = Prose(style=style), 0
     for found in _SPAN.finditer(text):
         shown.append(text[at : found.start()])
-        shown.append(found[found.lastgroup or 0], style=found.lastgroup)
+        words = found[0] if found["code"] else found[found.lastgroup or 0]
+        shown.append(words, style=found.lastgroup)
         at = found.end()
     return shown.append(text[at:])
 
@@ -89,6 +95,6 @@ def _unwrapped(text: str) -> str:
     return "\n".join(out)
 
 
-def code(text: str) -> Text:
+def code(text: str, style: str = "code") -> Text:
     """Show lines of code or output as they are."""
-    return Text(plain(text).expandtabs(4).rstrip("\n"), style="code")
+    return Code(plain(text).expandtabs(4).rstrip("\n"), style=style)
