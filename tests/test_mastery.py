@@ -30,6 +30,9 @@ def ten(right, chance=0.25):
         ([], Label.UNKNOWN),
         ([Answer("c/a", 1.0)], Label.UNKNOWN),
         ([Answer("c/a", 0.0)], Label.UNKNOWN),
+        ([Answer("c/a", 1.0, "hard", 0.0)], Label.UNKNOWN),
+        ([Answer("c/a", 0.0), Answer("c/b", 0.0)], Label.UNKNOWN),
+        ([Answer(f"c/{name}", 0.0) for name in "abc"], Label.WEAK),
         (ten(10), Label.STRONG),
         (ten(9, chance=0.0), Label.STRONG),
         (ten(7), Label.FAIR),
@@ -75,7 +78,15 @@ def test_the_weakest_concept_is_one_that_is_known_to_want_work():
     assert weakest(strengths(ten(10), TODAY)) is None
 
 
+def test_a_concept_of_which_all_was_right_is_never_the_weakest():
+    right = [Answer(f"c/{name}", 1.0, "easy", 0.25) for name in "abcdef"]
+    assert strength(right, TODAY).label is Label.FAIR
+    assert weakest(strengths(right, TODAY)) is None
+    one_each = [Answer("c/a", 1.0, "hard", 0.0), *(Answer(f"{name}/a", 0.0) for name in "defg")]
+    assert weakest(strengths(one_each, TODAY)) is None
+
+
 def test_a_strength_is_told_with_how_sure_it_is():
-    assert str(strength(ten(10), TODAY)) == "strong, 76% to 98% after 10 answers"
-    assert str(strength([], TODAY)) == "unknown, no answers yet"
-    assert str(strength([Answer("c/a", 1.0)], TODAY)).endswith("after 1 answer")
+    assert str(strength(ten(10), TODAY)) == "strong: by 10 answers you know 76% to 98% of it"
+    assert str(strength([], TODAY)) == "no answers yet"
+    assert str(strength([Answer("c/a", 1.0)], TODAY)) == "not enough answers yet"

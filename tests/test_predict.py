@@ -1,5 +1,6 @@
 """A prediction before a demo: asked in a terminal, settled by the run, kept in the log."""
 
+import io
 import os
 import random
 import sys
@@ -7,12 +8,15 @@ import sys
 import pexpect
 import pyte
 import pytest
+from sample import BYTES, HOOKS, PHASES, PRINTS
 
 from ddpquiz.cli.prediction import _question
 from ddpquiz.curriculum.catalog import load
 from ddpquiz.curriculum.pose import pose
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.progress import Progress
+from ddpquiz.terminal import style
+from ddpquiz.terminal.predict import Asking, Left
 
 ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
 
@@ -78,6 +82,58 @@ def test_a_demo_runs_without_a_prediction_too(tmp_path):
     assert any(line.startswith("done in") for line in lines)
     with Progress(tmp_path) as progress:
         assert progress.kept("answer") == []
+
+
+@pytest.mark.parametrize("key", ["q", "\x1b"])
+def test_who_leaves_at_the_prediction_gets_no_demo(tmp_path, key):
+    terminal = Terminal(tmp_path, "demo", "sampler")
+    terminal.until(" leave")
+    terminal.child.send("?")
+    terminal.until(" goes back")
+    terminal.child.send(" ")
+    terminal.until(" leave")
+    terminal.child.send(key)
+    lines, status = terminal.end()
+    assert status == 0
+    assert not any("rank" in line for line in lines[-24:])
+
+
+def keyed(question, *keys):
+    asking = Asking(pose(question, random.Random(1)), "sampler")
+    for key in keys:
+        asking.take(key)
+    return asking
+
+
+def foot(asking):
+    console = style.console(io.StringIO(), width=80)
+    console.print(asking.foot(80))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("question", [BYTES, PHASES, HOOKS, PRINTS], ids=lambda question: question.kind)
+def test_no_prediction_is_s_or_enter_and_leaving_is_q_or_escape(question):
+    typed = question.kind in ("order", "output")
+    before = ["escape"] if typed else []
+    for keys in (["enter"], [*before, "s"]):
+        asking = keyed(question, *keys)
+        assert (asking.done, asking.verdict) == (True, None)
+    for key in ("q", "escape"):
+        with pytest.raises(Left):
+            keyed(question, *before, key)
+    assert "any key goes back" in foot(keyed(question, *before, "?"))
+    assert not keyed(question, *before, "?", "q").done
+    assert not keyed(question, "1", "x", "backspace").done or question is BYTES
+
+
+def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
+    asking = keyed(PRINTS, *"qs?")
+    assert foot(asking).splitlines() == ["> qs?_ ", "enter answer · esc: s no prediction · ? help · q leave"]
+    assert foot(keyed(PRINTS, "escape")).splitlines()[1] == "s no prediction · ? help · q leave"
+    asking = keyed(PRINTS, *"qs?", "ctrl+u", *"[4.0,6.0]", "enter")
+    assert asking.verdict.right
+    asking = keyed(HOOKS, "1", "enter")
+    assert (asking.done, asking.verdict) == (False, None)
 
 
 def test_ctrl_c_at_the_prediction_leaves(tmp_path):

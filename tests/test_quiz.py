@@ -246,11 +246,9 @@ def test_the_verdict_stays_until_the_learner_goes_on():
     assert (state.place, state.answer) == (1, None)
 
 
-def test_an_answer_that_cannot_be_read_is_asked_again_unless_nobody_is_there():
+def test_an_answer_that_cannot_be_read_is_asked_again():
     state = play(quiz(), Given("what?"))
     assert (state.unclear, state.answers) == ("Answer with one number from 1 to 4.", ())
-    state = play(quiz(), Given("what?", final=True))
-    assert (state.answer.verdict.right, state.answer.credit) == (False, 0.0)
 
 
 def test_hints_come_in_stages_and_halve_the_credit():
@@ -266,6 +264,25 @@ def test_hints_come_in_stages_and_halve_the_credit():
 def test_a_shown_solution_earns_nothing():
     state = play(quiz(), Act.SOLVE)
     assert (state.answer.solved, state.answer.credit, state.missed) == (True, 0.0, (BYTES,))
+
+
+def test_an_answer_after_its_verdict_was_shown_and_undone_earns_nothing():
+    state = quiz()
+    state = play(state, Given("1" if expected(state.posed) != "1" else "2"), Act.UNDO)
+    assert state.told
+    state = play(state, right(state))
+    assert (state.answer.verdict.right, state.answer.right, state.answer.credit) == (True, False, 0.0)
+    assert scores(state, "")[""].right == 0
+    assert state.missed == (BYTES,)
+    state = play(state, Act.NEXT)
+    state = play(state, right(state))
+    assert (state.told, state.answer.credit) == (False, 1.0)
+
+
+def test_an_undone_skip_has_told_nothing():
+    state = play(quiz(), Act.SKIP, Act.UNDO)
+    assert not state.told
+    assert play(state, right(state)).answer.credit == 1.0
 
 
 def test_a_skipped_question_is_no_answer():

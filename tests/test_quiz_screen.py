@@ -37,7 +37,7 @@ one is right
  3  2,400 bytes
  4  3,600 bytes
 
-1-4 answer · h hint (2 left) · x solution · s skip · d demo · ? help · q quit"""
+1-4 answer · h hint (2) · x solution · s skip · d demo · ? help · q quit"""
     )
 
 
@@ -96,13 +96,58 @@ def test_several_options_are_toggled_and_given_with_enter(progress):
     )
 
 
-def test_a_number_is_typed_and_letters_stay_keys(progress):
-    seat = press(quizzing(progress, STEPS), *"1 8", "backspace", *"8e2", "backspace")
-    assert "> 1 8e_ bytes" in screen(seat)
-    seat = press(seat, "backspace", "backspace", "backspace", *"800", "enter")
+def test_a_number_is_typed_with_its_unit_too(progress):
+    seat = press(quizzing(progress, STEPS), *"18e2", "backspace", "backspace", *"00 bytes")
+    assert "> 1800 bytes_ bytes" in screen(seat)
+    seat = press(seat, "enter")
     assert "✓ Right.\n" in screen(seat)
     assert "right  1800 bytes\n" in screen(seat)
-    assert press(quizzing(progress, STEPS), "s").quiz.place == 1
+
+
+@pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
+def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after_escape(progress, question):
+    seat = press(quizzing(progress, question, BYTES), *"hsxu?q d")
+    assert "> hsxu?q d_" in screen(seat)
+    assert (seat.quiz.place, seat.quiz.hints, seat.left) == (0, 0, False)
+    assert "> _" in screen(press(seat, "ctrl+u"))
+    assert "x solution · s skip" in screen(press(seat, "escape"))
+    assert "esc:" not in screen(seat)
+    assert "> s_" in screen(press(seat, "escape", "s"))  # escape twice is none, and it counts for one key
+    press(seat, "escape", "s")
+    assert seat.quiz.place == 1
+    press(seat, "u")
+    assert seat.quiz.place == 0
+    assert "This is the solution" in screen(press(seat, "escape", "x"))
+    assert press(quizzing(progress, question), "escape", "q").left
+
+
+def test_undo_is_named_wherever_it_works(progress):
+    seat = press(quizzing(progress, BYTES, PRINTS, BYTES), "s")
+    assert screen(seat).endswith("enter answer · esc: h hint (1) · u undo · x solution · s skip · ? help · q quit")
+    assert "h hint (2) · u undo" in screen(press(seat, "escape", "s"))
+
+
+def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progress):
+    console = style.console(io.StringIO(), width=40)
+    console.print(press(quizzing(progress, PRINTS), *"[4.").foot(40))
+    assert console.file.getvalue() == "> [4._ \nenter answer · esc: ? help · q quit\n"
+
+
+def test_help_names_what_comes_after_escape(progress):
+    shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
+    assert "enter  give what you chose or typed as your answer (ctrl+u clears it)\n" in shown
+    assert "esc x  give up and see the solution; it earns nothing\n" in shown
+
+
+def test_an_answer_after_undo_earns_nothing_and_the_screen_says_so(progress):
+    seat = press(quizzing(progress, BYTES, PHASES), "1", "u")
+    assert "The answer was shown: a new one earns nothing.\n" in screen(seat)
+    assert "✓ Right, but the answer was shown before: it earns nothing." in screen(press(seat, "2"))
+    assert [row.credit for row in progress.kept("answer")] == [0.0]
+    assert list(progress.memories()) == ["ring/two"]
+    seat = press(seat, "enter", "s")
+    assert screen(seat).startswith("Done: 0 of 1 right, 1 not answered.\n")
+    assert "The answer was shown" not in screen(press(seat, "u"))  # that was a skip
 
 
 def test_what_is_no_answer_is_asked_for_again(progress):
@@ -115,19 +160,18 @@ def test_what_is_no_answer_is_asked_for_again(progress):
 
 def test_lines_are_ordered_by_their_digits(progress):
     seat = press(quizzing(progress, HOOKS), "3", "3", "1")
-    assert "> 3 1_\n" in screen(seat)
-    seat = press(seat, "2", "enter")
+    assert "> 331_" in screen(seat)
+    seat = press(seat, "enter")
+    assert "Give each number from 1 to 3 once, in order, such as 2 1 3." in screen(seat)
+    seat = press(seat, "backspace", "backspace", *"1 2", "enter")
     right = expected(seat.quiz.answer.posed)
     assert f"right  {right}\n" in screen(seat)
 
 
-def test_what_is_printed_is_typed_and_escape_makes_letters_keys(progress):
-    seat = press(quizzing(progress, PRINTS), *"hdq?")
-    assert "> hdq?_" in screen(seat)
-    assert screen(seat).endswith("enter answer · esc keys")
-    seat = press(seat, *["backspace"] * 4, "escape", "h")
+def test_what_is_printed_is_typed_on_after_a_hint(progress):
+    seat = press(quizzing(progress, PRINTS), *"[4.", "escape", "h")
     assert "Hint 1  SUM is the default." in screen(seat)
-    seat = press(seat, "enter", *"[4.0,", "space", *"6.0]", "enter")
+    seat = press(seat, *"0,", "space", *"6.0]", "enter")
     assert "✓ Right, with a hint: half the credit." in screen(seat)
 
 
@@ -138,7 +182,7 @@ def test_code_is_shown_as_it_is(progress):
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_key_that_means_nothing_changes_nothing(kind):
     (question,) = (one for one in QUESTIONS if one.kind is kind)
-    for key in ("up", "tab", "9", "ctrl+a", "é" if kind is not Kind.OUTPUT else "f5"):
+    for key in ("up", "tab", "9", "ctrl+a", "é" if kind in (Kind.CHOICE, Kind.CHOICES) else "f5"):
         entry = Entry().key(key, question)
         assert entry in (Entry(), Entry(text="9"))  # a digit belongs to a number or a text
 
@@ -150,7 +194,7 @@ def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progre
 Done: 1 of 2 right.
 
 By concept
-  ring  1 of 2 right  unknown, 32% to 86%
+  ring  1 of 2 right  not enough answers yet
 
 By level
   medium  0 of 1 right
@@ -165,12 +209,22 @@ enter leave · r retry · u undo · d demo · ? help"""
     )
 
 
+def test_the_end_says_what_its_percentages_are(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
+    assert """\
+By concept
+  ring  0 of 3 right  weak, 2% to 44%
+  The percentages say how much of a concept you are likely to know, judged by
+  your last answer to each question.
+""" in screen(seat)
+
+
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):
     seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "r")
     assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
     seat = press(seat, "2", "enter")
     assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right.\n")
-    assert "unknown, 32% to 86%" in screen(seat)
+    assert "not enough answers yet" in screen(seat)
     assert "--wrong" not in screen(seat)
     assert [row.retry for row in progress.kept("answer")] == [False, False, True]
 
@@ -213,11 +267,28 @@ def test_a_pipe_that_ends_leaves_the_rest_unanswered(progress):
     assert (len(seat.quiz.answers), seat.over) == (1, False)
 
 
-def test_a_line_that_cannot_be_read_is_wrong_when_nobody_is_there(progress):
-    seat = quizzing(progress, BYTES, PHASES, final=True)
-    assert "✗ Wrong." in spoken(seat, "bytes")
+def test_a_line_that_is_no_answer_counts_as_none_when_nobody_is_there(progress, capsys):
+    seat = quizzing(progress, BYTES, HOOKS, STEPS, final=True)
+    text = spoken(seat, "bytes", "2", "foo")
+    assert seat.over
+    assert "Wrong" not in text
+    assert capsys.readouterr().err == (
+        """\
+ring/bytes: `bytes` is no answer. Answer with one number from 1 to 4.
+ddp/hooks: `2` is no answer. Give each number from 1 to 3 once, in order, such as 2 1 3.
+ring/steps: `foo` is no answer. Answer with a number of bytes, such as 1800, 1.8e3 or 3/4.
+"""
+    )
     assert "Answer with one number from 1 to 4.\n" in spoken(quizzing(progress, BYTES), "bytes")
-    assert [row.given for row in progress.kept("answer")] == ["bytes"]
+    assert progress.log() == []
+
+
+def test_where_lines_are_read_the_keys_are_named_as_they_are_typed(progress):
+    console = style.console(io.StringIO(), width=80)
+    quizzing(progress, PRINTS).read(console, [":h", ":q"], asked=True)
+    assert (
+        "enter answer · :h hint (1) · :x solution · :s skip · :f flag · :? help · :q quit\n" in console.file.getvalue()
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))

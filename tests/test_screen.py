@@ -172,7 +172,7 @@ class _Tty(io.StringIO):
     ("text", "shown", "styles"),
     [
         ("plain", "plain", []),
-        ("call `dist.all_reduce(x)` now", "call dist.all_reduce(x) now", ["code"]),
+        ("call `dist.all_reduce(x)` now", "call `dist.all_reduce(x)` now", ["code"]),
         ("a **strong** and *stressed* word", "a strong and stressed word", ["bold", "italic"]),
         ("2 * 3 * 4 and 2*n*3", "2 * 3 * 4 and 2*n*3", []),
         ("[red]no markup[/red] :smile: <b>", "[red]no markup[/red] :smile: <b>", []),

@@ -97,7 +97,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal.press("1", "Card 2/3 · 1 coming again · ring")
     assert log(home) == [("review", "ring/one", 1, None)]  # kept before the next card was painted
     terminal.press("u", "Back of one")
-    terminal.press("3", "see again in 2 d · u undo")
+    terminal.press("3", "see again in 2 days · u undo")
     terminal.press("?", "Keys that work here")
     terminal.press("?", "Front of two")
     terminal.press("\r", "Back of two")
@@ -131,7 +131,7 @@ def test_a_kill_in_the_middle_loses_no_grade(home):
     assert log(home) == [("review", "ring/one", 3, None)]
 
 
-@pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04q", 0)])
+@pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 0), ("q", 0)])
 def test_leaving_by_control_keys_puts_the_terminal_back_and_sums_up(home, key, status):
     terminal = Terminal(home, "study")
     terminal.wait("Front of one")
@@ -202,7 +202,7 @@ def test_a_quiz_from_the_first_question_to_the_retry(home):
 def test_a_pipe_studies_by_lines(home):
     done = piped(home, "study", lines="\n3\nspace\n1\n")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "see again in 2 d" in done.stdout
+    assert "see again in 2 days" in done.stdout
     assert "Done: 2 cards, 2 of them new." in done.stdout
     assert "\x1b" not in done.stdout
     assert [grade for _, _, grade, _ in log(home)] == [3, 1]
@@ -240,14 +240,45 @@ def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
     assert done.stderr == "Nothing that fits was answered wrong the last time; leave --wrong out.\n"
 
 
+def test_a_line_that_is_no_answer_is_told_on_standard_error_and_not_kept(home):
+    done = piped(home, "test", "ring", "--kind", "number", "--json", lines="foo\n")
+    complaint = "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."
+    assert (done.returncode, done.stderr) == (1, f"ring/steps: `foo` is no answer. {complaint}\n")
+    result = json.loads(done.stdout)
+    assert (result["answered"], result["questions"][0]["right"], result["questions"][0]["why"]) == (
+        0,
+        None,
+        [complaint],
+    )
+    assert log(home) == []
+    assert piped(home, "test", "ring", "--kind", "number", lines="7\n").returncode == 0
+
+
+def test_letters_of_a_typed_answer_skip_nothing(home):
+    terminal = Terminal(home, "test", "ring", "--kind", "number")
+    terminal.wait("A ring of 4 ranks")
+    terminal.press("1800 bytes", "> 1800 bytes_")
+    terminal.press("\r", "✓ Right")
+    terminal.press("u", "The answer was shown: a new one earns nothing")
+    terminal.press("\x1bs", "Done|not answered")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+
+
+def test_the_answer_line_stays_in_sight_on_a_small_terminal(home):
+    terminal = Terminal(home, "test", "ddp", "--kind", "output", width=40, height=12)
+    terminal.wait("esc: ")
+    assert terminal.press("[4.", r"> \[4\._").endswith("enter answer · esc: ? help · q quit")
+
+
 def test_nothing_due_offers_more(home):
     piped(home, "study", lines="\n3\n" * 6)
     done = piped(home, "study", "ring")
     assert done.returncode == 0
-    assert done.stdout == (
+    assert re.sub(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "DAY", done.stdout) == (
         """\
 Nothing is due.
-Due in the next seven days: 4 (0 tomorrow, then 4 0 0 0 0 0).
+Due in the next seven days: 4 (4 DAY).
 
 Instead
   ddpquiz study ring --cram  go over cards that are not due
@@ -262,10 +293,13 @@ def test_home_tells_where_you_stand(home):
     first = piped(home)
     assert first.stdout.startswith("ddpquiz\n\nddpquiz teaches distributed training")
     assert max(map(len, first.stdout.splitlines())) <= 80
-    piped(home, "test", "ddp", "--seed", "1", lines="1\n1\n")
+    piped(home, "test", "ddp", "--seed", "1", lines="x\n:x\n")
     second = piped(home).stdout
-    assert "Weakest   DDP (ddp): weak, 2% to 50% after 2 answers\n" in second
+    assert "Weakest   not enough answers yet to say; ddpquiz test CONCEPT asks about one" in second
     assert "Due       2 cards\n" in second
+    piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
+    third = " ".join(piped(home).stdout.split())
+    assert "Weakest The ring (ring): weak: by 3 answers you know 2% to 44% of it" in third
 
 
 @pytest.mark.parametrize(

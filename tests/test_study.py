@@ -1,13 +1,12 @@
 """A sitting with cards."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sample import BYTES, CARDS, PHASES, RING_CARDS, START, Clock, card
+from sample import CARDS, RING_CARDS, START, Clock, card
 
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.learning.study import Act, begin, deal, due_soon, news, proof_near, step, sum_up
+from ddpquiz.learning.study import Act, begin, deal, due_now, due_soon, news, step, sum_up
 
 TODAY = study_day(START)
 SCHEDULE = Schedule(Weights())
@@ -157,18 +156,22 @@ def test_the_summary_counts_first_sights_of_what_had_been_learned():
     state = grade(state, Grade.HARD, Grade.AGAIN, Grade.GOOD, Grade.GOOD, Grade.AGAIN, Grade.GOOD, Grade.GOOD)
     summary = sum_up(state)
     assert (summary.known, summary.recalled) == (2, 1)
-    assert (summary.cards, summary.new) == (6, 4)
+    assert (summary.cards, summary.new) == (6, 3)
     assert summary.wanting == "ddp"
     assert summary.pace == timedelta(seconds=8)
     assert sum_up(sitting()).pace is None
 
 
-def test_the_forecast_counts_seven_days_and_puts_what_is_overdue_on_the_first():
+def test_what_is_due_now_is_no_part_of_the_forecast_of_seven_days():
     memories = {"a": ago(1, due=-3), "b": ago(1, due=1), "c": ago(1, due=7), "d": ago(1, due=8), "e": ago(1)}
-    assert due_soon(memories, TODAY) == [3, 0, 0, 0, 0, 0, 1]
+    assert due_soon(memories, TODAY) == [1, 0, 0, 0, 0, 0, 1]
+    assert due_now(memories, TODAY) == 2
 
 
-def test_a_card_finds_the_proof_of_a_question_about_the_same_thing():
-    about_bytes = replace(RING_CARDS[0], front="How many bytes does each rank send in a ring?", back="The chunk.")
-    assert proof_near(about_bytes, [PHASES, BYTES]) == BYTES
-    assert proof_near(RING_CARDS[0], [PHASES, BYTES]) is None
+def test_an_unseen_card_that_a_wrong_answer_called_is_not_counted_as_new():
+    state = sitting(RING_CARDS[:2], {"ring/one": Memory(TODAY)})
+    assert state.called
+    state = grade(state, Grade.GOOD)
+    assert not state.called
+    summary = sum_up(grade(state, Grade.GOOD))
+    assert (summary.cards, summary.new, summary.known) == (2, 1, 0)

@@ -1,12 +1,14 @@
 """Cards on the screen, as text."""
 
 from dataclasses import replace
+from datetime import date, timedelta
 
 import pytest
-from sample import CARDS, RING_CARDS, START
+from sample import CARDS, DDP, RING, RING_CARDS, START
 from seats import press, screen, spoken, studying
 
 from ddpquiz.errors import UserError
+from ddpquiz.learning import advice
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal import cards
@@ -19,13 +21,14 @@ def progress(tmp_path):
         yield opened
 
 
-def test_the_first_card_ever_comes_with_three_sentences(progress):
+def test_the_first_card_ever_comes_with_a_few_sentences(progress):
     assert screen(studying(progress, CARDS, welcome=True)) == (
         """\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
-grade yourself. A card comes back just before you would forget it, and d runs
+grade yourself. A card comes back just before you would forget it, and `d` runs
 what it is about on real ranks. Every grade is kept at once, so you can quit
-whenever you like.
+whenever you like. New cards come in learning order; `ddpquiz study CONCEPT`
+takes those of one concept, which `ddpquiz list` names.
 
 Card 1/6 · ring
 
@@ -46,7 +49,7 @@ Front of one?
 
 │ Back of one.
 
-1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 6 d
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
 space good · s skip · d demo · v source · f flag · ? help · q quit"""
     )
 
@@ -56,7 +59,7 @@ def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress)
     assert screen(seat) == (
         """\
 Card 3/6 · 1 coming again · ring
-see again in 2 d · u undo
+see again in 2 days · u undo
 
 Front of three?
 
@@ -66,7 +69,7 @@ space show the back · u undo · s skip · d demo · f flag · ? help · q quit"
 
 def test_two_buttons_are_two(progress):
     seat = press(studying(progress, CARDS, two_buttons=True), "space")
-    assert "1 forgot now   2 good 2 d\n" in screen(seat)
+    assert "1 forgot now   2 good 2 days\n" in screen(seat)
     assert [row.grade for row in press(seat, "4", "2") and progress.log()] == [3]
 
 
@@ -78,7 +81,8 @@ Keys that work here
 1      you did not know it; it comes again in this sitting
 2      you knew it, with trouble
 3      you knew it
-4      you knew it without thinking
+4      you knew it without thinking; the days vary a little, so that cards do
+       not all come back together
 space  recalled, as usual (enter does it too)
 s      not in this sitting
 d      run this concept's demo on real ranks, and come back here
@@ -97,8 +101,8 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
 Done: 3 cards, 3 of them new.
 
 Pace: 8 s a card.
-Held back by a limit: 0 due, 3 new.
-Due in the next seven days: 2 (1 tomorrow, then 1 0 0 0 0 0).
+Held back by a limit: 3 new.
+Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
 Weakest: The ring. ddpquiz learn ring
 
 enter leave · u undo · d demo · ? help"""
@@ -132,13 +136,21 @@ def test_a_grade_that_cannot_be_kept_ends_the_sitting_in_a_sentence_and_counts_f
 
 
 def test_the_demo_and_the_proof_lead_back_to_the_card(progress):
-    about = replace(RING_CARDS[0], front="How many bytes does each rank send in a ring?", back="A chunk a step.")
-    seat = press(studying(progress, (about,)), "d", "p")
-    assert seat.desk.actions.started == ["allreduce"]  # the proof would tell the back
+    seat = press(studying(progress, (replace(RING_CARDS[0], proof="bytes"),)), "d", "p")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert "The proof would tell the back; turn the card over first." in screen(seat)
     press(seat, "space", "p")
     assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
     assert "p proof" in screen(seat)
     assert seat.sitting.shown
+
+
+def test_only_a_card_that_names_a_proof_has_one(progress):
+    alike = replace(RING_CARDS[0], front="How many bytes does each rank send in a ring?", back="1,800 bytes.")
+    seat = press(studying(progress, (alike,)), "space")
+    assert "p proof" not in screen(seat)
+    assert "This card has no proof." in screen(press(seat, "p"))
+    assert seat.desk.actions.started == []
 
 
 def test_a_demo_that_fails_is_told_and_the_sitting_goes_on(progress):
@@ -175,14 +187,39 @@ def test_the_source_is_told_once_the_back_is_seen(progress):
     assert "PyTorch docs" in screen(press(seat, "space", "v"))
 
 
-def test_a_sitting_that_is_left_at_once_needs_no_second_key(progress):
-    assert press(studying(progress, CARDS), "q").left
+@pytest.mark.parametrize("graded", [[], ["space", "3"]])
+def test_quitting_needs_no_second_key_whatever_was_graded(progress, graded):
+    assert press(studying(progress, CARDS), *graded, "q").left
+
+
+def test_who_quits_was_held_back_by_no_limit(progress):
+    assert "Held back" not in screen(press(studying(progress, CARDS, limit=3), "space", "3", "q"))
+
+
+def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
+    seat = studying(progress, CARDS, memories={"ring/one": Memory(study_day(START))})
+    assert "Card 1/6 · due by a wrong answer · ring" in screen(seat)
+    assert "wrong answer" not in screen(press(seat, "space", "3"))
+    assert "Done: 1 card.\n" in screen(press(seat, "q"))
+
+
+def test_the_forecast_names_the_days():
+    assert cards.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
+    assert cards.forecast([0] * 7, date(2026, 3, 2)) == "none"
+
+
+def test_study_and_home_count_alike_what_is_due(progress):
+    memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
+    seat = press(studying(progress, CARDS, memories=memories), "q")
+    assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
+    now = advice.standing([RING, DDP], memories, {}, study_day(START))
+    assert (now.due, cards.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
 def test_content_is_never_taken_for_markup_or_control_codes(progress):
     card = replace(RING_CARDS[0], front="[red]x[/red] \x1b[31m`dist.recv()`", back="[link=http://a]b[/link]")
     shown = screen(press(studying(progress, (card,)), "space"))
-    assert "[red]x[/red] [31mdist.recv()" in shown
+    assert "[red]x[/red] [31m`dist.recv()`" in shown
     assert "[link=http://a]b[/link]" in shown
 
 
@@ -202,7 +239,7 @@ def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():
 
 @pytest.mark.parametrize(
     ("days", "words"),
-    [(0, "now"), (1, "1 d"), (30, "30 d"), (31, "1 mo"), (200, "7 mo"), (365, "1.0 y"), (900, "2.5 y")],
+    [(0, "now"), (1, "1 day"), (30, "30 days"), (31, "1 month"), (200, "7 months"), (365, "1.0 years")],
 )
 def test_intervals_are_short(days, words):
     assert cards.interval(days) == words
@@ -216,20 +253,20 @@ def test_lines_of_a_pipe_do_what_keys_do(progress):
 Card 1/3 · ring
 Front of one?
 │ Back of one.
-1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 6 d
-see again in 2 d · u undo
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
+see again in 2 days · u undo
 
 Card 2/3 · ring
 Front of two?
 │ Back of two.
-1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 9 d
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
 comes again in this sitting · u undo
 
 Card 3/3 · 1 coming again · ring
 Front of three?
 │ Back of two.
-1 forgot now   2 hard but right 1 d   3 good 2 d   4 easy 9 d
-see again in 9 d · u undo
+1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
+see again in 9 days · u undo
 
 Card 3/3 · ring
 Front of three?

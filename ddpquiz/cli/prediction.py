@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,7 +32,10 @@ class Prediction:
 
 
 def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -> Prediction | None:
-    """Ask for a prediction of the run that is wanted, if a concept has a question about just that run."""
+    """Ask for a prediction of the run that is wanted, if a concept has a question about just that run.
+
+    A learner who wants no run after all ends the command here, with status 0.
+    """
     from ddpquiz.curriculum import catalog
     from ddpquiz.curriculum.pose import pose
     from ddpquiz.terminal import predict
@@ -42,7 +47,10 @@ def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -
     link, question = found
     posed = pose(question, random.Random())  # noqa: S311
     began = time.monotonic()
-    verdict = predict.ask(posed, name, console)
+    try:
+        verdict = predict.ask(posed, name, console)
+    except predict.Left:
+        raise typer.Exit from None
     return Prediction(known, link, posed, verdict, timedelta(seconds=time.monotonic() - began))
 
 

@@ -34,13 +34,27 @@ def prove(
 
 
 def play(posed: Posed, console: Console) -> bool:
-    """Run the proof of a question that was posed, print what was observed; return whether it agrees with the key."""
-    from ddpquiz.ranks.launch import server
+    """Run the proof of a question that was posed and print what was observed; return whether it agrees with the key."""
     from ddpquiz.terminal.proof import show
+
+    _ready(posed)
+    return show(posed, console)
+
+
+def visit(posed: Posed, console: Console) -> bool:
+    """Do the same in the middle of a sitting, on a screen of its own where there can be one."""
+    from ddpquiz.terminal import proof, screen
+
+    _ready(posed)
+    return proof.visit(posed, console) if screen.is_interactive() else proof.show(posed, console)
+
+
+def _ready(posed: Posed) -> None:
+    """Start the server of ranks; UserError when there is nothing to run."""
+    from ddpquiz.ranks.launch import server
 
     if posed.question.proof is None:
         raise UserError(
             f"{posed.question.key} has no proof that a machine can run; its source is {posed.question.source}."
         )
     server()
-    return show(posed, console)

@@ -71,7 +71,7 @@ class Runs:
         from ddpquiz.cli import prove
         from ddpquiz.terminal.style import console
 
-        return prove.play(posed, console())
+        return prove.visit(posed, console())
 
 
 def sit_down(seat: Seat, console: Console, *, lines: bool = False) -> None:

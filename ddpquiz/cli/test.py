@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.pose import Posed
     from ddpquiz.learning.progress import Row
-    from ddpquiz.learning.quiz import Answer, Quiz, Score
+    from ddpquiz.learning.quiz import Answer, Score
+    from ddpquiz.terminal.quiz import Quizzing
 
 Level = Literal["easy", "medium", "hard"]
 Kind = Literal["choice", "choices", "number", "order", "output"]
@@ -35,7 +36,10 @@ def test(
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
-    """Answer questions; in a pipe, answers are read from standard input, one a line, an empty line skips."""
+    """Answer questions; in a pipe, answers are read from standard input, one a line; an empty line skips.
+
+    A line that is no answer counts as none, is told on standard error, and makes the exit status 1.
+    """
     import random
     from collections import Counter
 
@@ -66,7 +70,9 @@ def test(
         console.quiet = as_json and not sys.stdin.isatty()  # then nobody looks
         sitting.sit_down(seat, console, lines=as_json)
         if as_json:
-            _print(seat.quiz, seed)
+            _print(seat, seed)
+    if seat.unread:
+        raise typer.Exit(1)
 
 
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
@@ -80,12 +86,13 @@ def _nothing(*, wrong: bool) -> str:
     return "No question fits; leave out --level, --kind or --track, or name another concept."
 
 
-def _print(quiz: Quiz, seed: int | None) -> None:
+def _print(seat: Quizzing, seed: int | None) -> None:
     """Write the result of a quiz as JSON; without a seed, what was asked depends on what was known."""
     import json
 
     from ddpquiz.learning.quiz import scores, wanting
 
+    quiz = seat.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
     result = {
         "seed": seed,
@@ -93,7 +100,9 @@ def _print(quiz: Quiz, seed: int | None) -> None:
         "by_concept": {name: _score(score) for name, score in scores(quiz, "concept").items()},
         "by_level": {name: _score(score) for name, score in scores(quiz, "level").items()},
         "weakest": wanting(quiz),
-        "questions": [_question(posed, answers.get(id(posed))) for posed in quiz.asked],
+        "questions": [
+            _question(posed, answers.get(id(posed)), seat.unread.get(posed.question.key, "")) for posed in quiz.asked
+        ],
     }
     print(json.dumps(result, indent=2, ensure_ascii=False))
 
@@ -102,7 +111,7 @@ def _score(score: Score) -> dict[str, float]:
     return {"asked": score.asked, "answered": score.answered, "right": score.right, "credit": score.credit}
 
 
-def _question(posed: Posed, answer: Answer | None) -> dict[str, Any]:
+def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any]:
     from ddpquiz.learning.judge import expected
 
     question = posed.question
@@ -115,10 +124,10 @@ def _question(posed: Posed, answer: Answer | None) -> dict[str, Any]:
         "code": question.code,
         "shown": [shown[index].text for index in posed.shown],
         "given": answer.given if answer else None,
-        "right": answer.verdict.right if answer else None,
+        "right": answer.right if answer else None,
         "credit": answer.credit if answer else None,
         "expected": expected(posed),
-        "why": [*answer.verdict.whys, *filter(None, [answer.verdict.unclear])] if answer else [],
+        "why": [*answer.verdict.whys] if answer else [unread] if unread else [],
         "hints": answer.hints if answer else 0,
         "took_ms": round(answer.took.total_seconds() * 1000) if answer else None,
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.mastery import Label, Strength, weakest
-from ddpquiz.learning.study import due_soon
+from ddpquiz.learning.study import due_now, due_soon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ NEW_A_DAY = 10
 class Standing:
     """Where a learner stands: counts of cards, strengths of concepts, and the one that needs work most."""
 
+    day: date
     due: int
     new_today: int  # cards that may still be learned today
     new: int  # cards never seen
@@ -31,11 +32,12 @@ class Standing:
     weakest: Concept | None
     weakness: Strength | None
     next_concept: Concept | None  # the first that was never tested, in learning order
+    tested: int = 0  # concepts that were asked about
 
     @property
     def fresh(self) -> bool:
         """Whether nothing was ever done."""
-        return not any((self.due, *self.soon, self.weakness)) and self.labels[Label.UNKNOWN] == self.labels.total()
+        return not any((self.due, *self.soon, self.tested))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,16 @@ def standing(
     weak = weakest(here)
     labels = Counter(here[concept.id].label if concept.id in here else Label.UNKNOWN for concept in concepts)
     return Standing(
-        due=sum(memory.due <= day for memory in seen.values()),
+        day=day,
+        due=due_now(seen, day),
         new_today=min(len(cards) - len(seen), new_left(memories, day)),
         new=len(cards) - len(seen),
-        soon=tuple(due_soon({key: memory for key, memory in seen.items() if memory.due > day}, day)),
+        soon=tuple(due_soon(seen, day)),
         labels=labels,
         weakest=next((concept for concept in concepts if concept.id == weak), None),
         weakness=here.get(weak or ""),
         next_concept=next((concept for concept in concepts if concept.id not in here), None),
+        tested=len(here),
     )
 
 
@@ -78,7 +82,7 @@ def advise(now: Standing) -> list[Advice]:
     if now.due:
         found.append(Advice("ddpquiz study", f"{now.due} card{'s' * (now.due != 1)} due"))
     if now.weakest and now.weakness:
-        found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept: {now.weakness}"))
+        found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept, {now.weakness}"))
     if now.new_today and not now.due:
         found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
     if now.next_concept:

@@ -145,9 +145,9 @@ def _output(question: Question, given: str) -> Verdict:
 
 
 def _places(given: str, count: int) -> list[int]:
-    """Read `2 4 1 3`, `2,4,1,3` or `2413` as places from 0; nothing when it is none of these."""
+    """Read `2 4 1 3`, `2,4,1,3`, `24 13` or `2413` as places from 0; nothing when it is none of these."""
     words = re.split(r"[\s,;]+", given.strip(" \t\n.,;"))
-    digits = words if len(words) > 1 or count > 9 else list(given.strip())
+    digits = words if count > 9 else list("".join(words))
     if not all(digit.isdecimal() and 1 <= int(digit) <= count for digit in digits):
         return []
     places = [int(digit) - 1 for digit in digits]

@@ -24,6 +24,10 @@ _HALF_LIFE = 60.0  # days
 _SURE = 0.8  # the belief that a label needs
 _STRONG_FROM, _WEAK_TO = 0.7, 0.5
 _WIDEST = 0.5  # an 80 % interval wider than this says nothing
+_ENOUGH = 3  # answers; fewer say nothing, however they turned out
+MEANING = (
+    "The percentages say how much of a concept you are likely to know, judged by your last answer to each question."
+)
 
 
 class Label(StrEnum):
@@ -52,24 +56,26 @@ class Answered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """The belief about one concept: its mean, and the interval that holds 80 % of it."""
+    """The belief about one concept: its mean, the interval that holds 80 % of it, and what it comes from."""
 
     mean: float
     low: float
     high: float
     label: Label
     answers: int
+    lost: float = 0.0  # the credit that these answers did not earn
 
     def __str__(self) -> str:
         """Say it as screens do: the word first, then how sure that is."""
-        if not self.answers:
-            return f"{self.label}, no answers yet"
-        count = "1 answer" if self.answers == 1 else f"{self.answers} answers"
-        return f"{self.short} after {count}"
+        if self.label is Label.UNKNOWN:
+            return self.short
+        return f"{self.label}: by {self.answers} answers you know {self.low:.0%} to {self.high:.0%} of it"
 
     @property
     def short(self) -> str:
-        """Say it where there is little room."""
+        """Say it where there is little room; MEANING belongs below."""
+        if self.label is Label.UNKNOWN:
+            return "not enough answers yet" if self.answers else "no answers yet"
         return f"{self.label}, {self.low:.0%} to {self.high:.0%}"
 
 
@@ -88,7 +94,8 @@ def strength(answers: Iterable[Answered], today: date) -> Strength:
     top = max(logs)
     masses = [math.exp(log - top) for log in logs]
     total = sum(masses)
-    return _told([mass / total for mass in masses], len(last))
+    lost = sum(1 - (answer.credit or 0.0) for answer in last.values())
+    return _told([mass / total for mass in masses], len(last), lost)
 
 
 def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
@@ -100,23 +107,25 @@ def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
 
 
 def weakest(known: dict[str, Strength]) -> str | None:
-    """Return the concept that needs work most, or None when none is known to be weak or fair."""
-    wanting = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR)]
+    """Return the concept that needs work most, or None when wrong answers show none to be weak or fair."""
+    wanting = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
     return min(wanting, key=lambda concept: (known[concept].mean, concept), default=None)
 
 
-def _told(masses: list[float], answers: int) -> Strength:
+def _told(masses: list[float], answers: int, lost: float) -> Strength:
     mean = sum(s * mass for s, mass in zip(_GRID, masses, strict=True))
     low, high = _quantile(masses, 0.1), _quantile(masses, 0.9)
     above = sum(mass for s, mass in zip(_GRID, masses, strict=True) if s > _STRONG_FROM)
     below = sum(mass for s, mass in zip(_GRID, masses, strict=True) if s < _WEAK_TO)
-    if above >= _SURE:
+    if answers < _ENOUGH:
+        label = Label.UNKNOWN
+    elif above >= _SURE:
         label = Label.STRONG
     elif below >= _SURE:
         label = Label.WEAK
     else:
         label = Label.FAIR if high - low <= _WIDEST else Label.UNKNOWN
-    return Strength(mean, low, high, label, answers)
+    return Strength(mean, low, high, label, answers, lost)
 
 
 def _quantile(masses: list[float], share: float) -> float:

@@ -38,10 +38,9 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An answer as it was given; a final one counts as wrong when it cannot be read, since nobody is there to ask."""
+    """An answer as it was given."""
 
     text: str
-    final: bool = False
 
 
 Event = Act | Given
@@ -49,7 +48,7 @@ Event = Act | Given
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question answered; `solved` says that the solution was asked for instead."""
+    """A question answered; `solved` says that the solution was asked for instead, `told` that it was known already."""
 
     posed: Posed
     given: str
@@ -58,11 +57,17 @@ class Answer:
     solved: bool
     at: datetime
     took: timedelta
+    told: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether it counts as right: given after the solution was shown, it does not."""
+        return self.verdict.right and not self.solved and not self.told
 
     @property
     def credit(self) -> float:
-        """What the answer is worth: a hint halves it, and a solution that was shown earns nothing."""
-        if not self.verdict.right or self.solved:
+        """What the answer is worth: a hint halves it."""
+        if not self.right:
             return 0.0
         return _HINTED if self.hints else 1.0
 
@@ -80,6 +85,7 @@ class Quiz:
     stopped: bool = False
     retry: bool = False  # the questions were answered wrong in this very sitting
     answers: tuple[Answer, ...] = ()
+    seen: frozenset[int] = frozenset()  # the places of the questions whose verdict was shown; undo takes none away
     previous: Quiz | None = field(default=None, repr=False, compare=False)  # what undo goes back to
 
     @property
@@ -93,9 +99,14 @@ class Quiz:
         return self.answers[-1] if self.judged else None
 
     @property
+    def told(self) -> bool:
+        """Whether the answer to the question on screen was shown before, so that giving it earns nothing."""
+        return self.posed is not None and not self.judged and self.place in self.seen
+
+    @property
     def missed(self) -> tuple[Question, ...]:
         """The questions that were not answered right, in the order in which they were asked."""
-        return tuple(answer.posed.question for answer in self.answers if not answer.verdict.right)
+        return tuple(answer.posed.question for answer in self.answers if not answer.right)
 
 
 def choose(
@@ -130,7 +141,7 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
     posed = quiz.posed
     match event:
         case Act.UNDO if quiz.previous:
-            return replace(quiz.previous, since=at, unclear="")
+            return replace(quiz.previous, since=at, unclear="", seen=quiz.seen)
         case Act.BACK:
             return replace(quiz, since=at)
         case _ if posed is None:
@@ -147,11 +158,11 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
             return replace(quiz, hints=quiz.hints + 1, unclear="")
         case Act.SOLVE:
             return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since))
-        case Given(text, final):
+        case Given(text):
             verdict = judge(posed, text)
-            if verdict.unclear and not final:
+            if verdict.unclear:
                 return replace(quiz, unclear=verdict.unclear)
-            return _answered(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since))
+            return _answered(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, quiz.told))
     return quiz
 
 
@@ -209,14 +220,15 @@ def _advanced(quiz: Quiz, at: datetime) -> Quiz:
 
 
 def _answered(quiz: Quiz, answer: Answer) -> Quiz:
-    return replace(quiz, answers=(*quiz.answers, answer), judged=True, unclear="", previous=quiz)
+    seen = quiz.seen | {quiz.place}
+    return replace(quiz, answers=(*quiz.answers, answer), judged=True, unclear="", seen=seen, previous=quiz)
 
 
 def _score(answers: Sequence[Answer | None]) -> Score:
     given = [answer for answer in answers if answer]
     return Score(
         credit=sum(answer.credit for answer in given),
-        right=sum(answer.verdict.right for answer in given),
+        right=sum(answer.right for answer in given),
         answered=len(given),
         asked=len(answers),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -15,28 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime, timedelta
 
-    from ddpquiz.curriculum.concept import Card, Question
+    from ddpquiz.curriculum.concept import Card
 
 _GAP = 5  # cards between a forgotten card and its return
 _STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
-_ALIKE_FROM = 0.35  # the share of a card's words that a question about the same thing uses
-_COMMON = {
-    "does",
-    "each",
-    "every",
-    "from",
-    "have",
-    "many",
-    "than",
-    "that",
-    "their",
-    "then",
-    "they",
-    "this",
-    "what",
-    "when",
-}
-_COMMON |= {"which", "with", "after", "before", "must", "will"}
 
 
 class Act(Enum):
@@ -111,6 +91,12 @@ class Sitting:
         return sum(card.key in seen for card in self.queue[1:])
 
     @property
+    def called(self) -> bool:
+        """Whether the card on screen was never seen, but made due by a wrong answer."""
+        memory = self.memories.get(self.queue[0].key)
+        return memory is not None and memory.stability is None
+
+    @property
     def stuck(self) -> Card | None:
         """The card just graded, if it was forgotten too often to be asked once more."""
         last = self.reviews[-1] if self.reviews else None
@@ -178,7 +164,7 @@ class Summary:
     """What a sitting came to."""
 
     cards: int  # different ones
-    new: int
+    new: int  # those of them never heard of before; a wrong answer may have made others due unseen
     known: int  # cards that had been learned before this sitting
     recalled: int  # those of them recalled at first sight
     pace: timedelta | None  # the median time for a card
@@ -193,7 +179,7 @@ def sum_up(sitting: Sitting) -> Summary:
     times = sorted(review.took for review in sitting.reviews)
     return Summary(
         cards=len(first),
-        new=len(first) - len(known),
+        new=sum(review.before is None for review in first),
         known=len(known),
         recalled=sum(not review.grade.should_come_back for review in known),
         pace=times[len(times) // 2] if times else None,
@@ -202,22 +188,14 @@ def sum_up(sitting: Sitting) -> Summary:
 
 
 def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[int]:
-    """Return how many cards come due on each of the days after today; what is overdue counts for the first."""
-    due = Counter(max(1, (memory.due - day).days) for memory in memories.values())
+    """Return how many cards come due on each of the days after today; those that are due already count for none."""
+    due = Counter((memory.due - day).days for memory in memories.values())
     return [due[ahead] for ahead in range(1, days + 1)]
 
 
-def proof_near(card: Card, questions: Sequence[Question]) -> Question | None:
-    """Return the question with a proof that says most of what a card says, if it is about the same thing at all.
-
-    A word that few of the questions use weighs more.
-    """
-    said = {question.key: _words(f"{question.ask} {' '.join(question.steps)}") for question in questions}
-    wanted = _words(f"{card.front} {card.back}")
-    weights = {word: math.log((1 + len(said)) / (0.5 + sum(word in one for one in said.values()))) for word in wanted}
-    shares = [(sum(weights[word] for word in wanted & said[q.key]), q) for q in questions if q.proof]
-    most, best = max(shares, key=lambda pair: pair[0], default=(0.0, None))
-    return best if best and most >= _ALIKE_FROM * sum(weights.values()) else None
+def due_now(memories: Mapping[str, Memory], day: date) -> int:
+    """Return how many cards are due today or were due before."""
+    return sum(memory.due <= day for memory in memories.values())
 
 
 def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:
@@ -241,7 +219,3 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
 def _is_stuck(review: Review, reviews: Sequence[Review]) -> bool:
     forgotten = sum(other.card.key == review.card.key and other.grade.should_come_back for other in reviews)
     return review.grade.should_come_back and max(forgotten, review.after.lapses) >= _STUCK_AFTER
-
-
-def _words(text: str) -> set[str]:
-    return {word.removesuffix("s") for word in re.findall(r"[a-z]{4,}", text.lower()) if word not in _COMMON}

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
 from ddpquiz.curriculum.pose import Posed, number, worth
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import End, Hung, Output, Raised
+from ddpquiz.ranks.events import Output
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.seen import Seen
 from ddpquiz.shipped import demos_dir
 
 if TYPE_CHECKING:
@@ -164,25 +165,25 @@ def run_code(code: str, ranks: int) -> Observed:
 
 
 def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
-    """Run to the end and return every line of standard output and what was observed."""
+    """Run to the end and return every line of standard output and what was observed; Ctrl-C ends the ranks first."""
     run = Run(request)
+    seen = Seen()
     outputs: list[Output] = []
-    raised: list[Raised] = []
-    hung, end = False, None
-    for event in run.events():
-        match event:
-            case Output(stream="stdout"):
+    try:
+        for event in run.events():
+            seen.add(event)
+            if isinstance(event, Output) and event.stream == "stdout":
                 outputs.append(event)
-            case Raised():
-                raised.append(event)
-            case Hung():
-                hung = True
-            case End():
-                end = event
+    except KeyboardInterrupt:
+        run.stop("Stopped by Ctrl-C.")
+        while not run.over:
+            run.read(0.1)
+        raise
     printed = {rank: tidy("\n".join(o.text for o in outputs if o.rank == rank)) for rank in range(run.ranks)}
-    first = next((r for r in raised if end and r.rank == end.rank), None)
+    why, rank = (seen.end.why, seen.end.rank) if seen.end else ("", None)
+    first = seen.raised.get(rank) if rank is not None else None
     text = f"{first.error}: {first.message}" if first else ""
-    return tuple(outputs), Observed(printed, text, hung, end.why if end else "")
+    return tuple(outputs), Observed(printed, text, seen.hung is not None, why)
 
 
 def close(got: float, right: float, tolerance: float) -> bool:

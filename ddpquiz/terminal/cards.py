@@ -14,7 +14,7 @@ from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
+    from datetime import date, timedelta
 
     from rich.console import RenderableType
 
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
     "A card comes back just before you would forget it, and `d` runs what it is about on real ranks. "
-    "Every grade is kept at once, so you can quit whenever you like."
+    "Every grade is kept at once, so you can quit whenever you like. "
+    "New cards come in learning order; `ddpquiz study CONCEPT` takes those of one concept, which `ddpquiz list` names."
 )
 
 
 def where(sitting: Sitting) -> Text:
     """Draw the header of the card on screen."""
-    card = sitting.queue[0]
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    return header(f"Card {sitting.place}/{len(sitting.deal.cards)}", again, card.concept)
+    called = "due by a wrong answer" if sitting.called else ""
+    return header(f"Card {sitting.place}/{len(sitting.deal.cards)}", again, called, sitting.queue[0].concept)
 
 
 def front(sitting: Sitting) -> Text:
@@ -67,32 +70,34 @@ def interval(days: int) -> str:
     if days == 0:
         return "now"
     if days < 31:
-        return f"{days} d"
-    return f"{days / 30.4:.0f} mo" if days < 365 else f"{days / 365:.1f} y"
+        return f"{days} day{'s' * (days != 1)}"
+    months = round(days / 30.4)
+    return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
 
 
-def summary(came_to: Summary, dealt: Deal, soon: Sequence[int], weakest: tuple[str, str] | None) -> Group:
-    """Draw what a sitting came to; `weakest` is a concept's id and title, `soon` how many cards are due each day."""
+def summary(came_to: Summary, held: Deal | None, due: str, weakest: tuple[str, str] | None) -> Group:
+    """Draw what a sitting came to; `weakest` is a concept's id and title, `held` says what a limit held back."""
     lines: list[RenderableType] = [Text(_count(came_to), style="head"), Text()]
     if came_to.known:
         share = came_to.recalled / came_to.known
         lines.append(Text(f"Recalled at first sight: {came_to.recalled} of {came_to.known} ({share:.0%})."))
     if came_to.pace:
         lines.append(Text(f"Pace: {seconds(came_to.pace)} a card."))
-    if dealt.due_held or dealt.new_held:
-        lines.append(Text(f"Held back by a limit: {dealt.due_held} due, {dealt.new_held} new."))
-    lines.append(Text(f"Due in the next seven days: {forecast(soon)}."))
+    if held and (held.due_held or held.new_held):
+        counts = ((held.due_held, "due"), (held.new_held, "new"))
+        lines.append(Text(f"Held back by a limit: {', '.join(f'{count} {what}' for count, what in counts if count)}."))
+    lines.append(Text(due))
     if weakest:
         name, title = weakest
         lines.append(Text.assemble(f"Weakest: {plain(title)}. ", (f"ddpquiz learn {plain(name)}", "code")))
     return Group(*lines)
 
 
-def forecast(soon: Sequence[int]) -> str:
-    """Say how many cards come due in the next days."""
-    if not any(soon):
-        return "none"
-    return f"{sum(soon)} ({soon[0]} tomorrow, then {' '.join(map(str, soon[1:]))})"
+def forecast(soon: Sequence[int], day: date) -> str:
+    """Say how many cards come due in the days after `day`, and when."""
+    when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
+    parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
+    return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
 
 
 def seconds(took: timedelta) -> str:

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning.advice import advise
+from ddpquiz.learning.mastery import Label
 from ddpquiz.terminal.cards import forecast
 from ddpquiz.terminal.layout import columns, section
 from ddpquiz.terminal.style import plain, prose
@@ -58,7 +59,7 @@ def nothing_due(now: Standing, chosen: str = "") -> Group:
     rows = ((Text(plain(command), style="code"), Text(what)) for command, what in filter(None, more))
     return Group(
         Text("Nothing is due.", style="head"),
-        Text(f"Due in the next seven days: {forecast(now.soon)}."),
+        Text(f"Due in the next seven days: {forecast(now.soon, now.day)}."),
         *section("Instead", columns(rows)),
     )
 
@@ -73,9 +74,11 @@ def _standing(now: Standing) -> RenderableType:
     rows = [
         ("Due", f"{now.due} card{'s' * (now.due != 1)}"),
         ("New", f"{now.new_today} for today, {now.new} in all"),
-        ("7 days", forecast(now.soon)),
+        ("7 days", forecast(now.soon, now.day)),
         ("Concepts", labels),
     ]
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness}"))
+    elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
+        rows.append(("Weakest", "not enough answers yet to say; ddpquiz test CONCEPT asks about one alone"))
     return columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)

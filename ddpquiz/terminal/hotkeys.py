@@ -34,19 +34,31 @@ DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back
 PROOF = Hotkey("p", "proof", "run the proof on real ranks, and come back here")
 SOURCE = Hotkey("v", "source", "where this was read")
 QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
+LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
+_ALWAYS = (HELP, QUIT, LEAVE)
 
 
-def key_line(keys: Iterable[Hotkey], width: int) -> Text:
-    """Draw one line that names keys, as many as fit; help and quit always do."""
-    keys = list(keys)
-    last = [key for key in keys if key in (HELP, QUIT)]
-    kept = [key for key in keys if key not in last]
-    while kept and sum(len(f"{key} · ") for key in [*kept, *last]) - 3 > width:
-        kept.pop()
+def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:
+    """Draw one line that names keys, and those that work after escape, as many as fit; help and quit always do."""
+    now, then = list(keys), list(after_escape)
+    while len(line := _line(now, then)) > width:
+        group = next((group for group in (then, now) if any(key not in _ALWAYS for key in group)), None)
+        if group is None:
+            break
+        group.remove([key for key in group if key not in _ALWAYS][-1])
+    return line
+
+
+def prefixed(keys: Iterable[Hotkey], before: str) -> list[Hotkey]:
+    """Name keys together with what must be typed before them."""
+    return [Hotkey(before + key.key, key.does, key.more) for key in keys]
+
+
+def _line(keys: list[Hotkey], after_escape: list[Hotkey]) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
-    for key in [*kept, *last]:
-        if line:
-            line.append(" · ", style="quiet")
+    for number, key in enumerate([*keys, *after_escape]):
+        line.append(" · " if number else "", style="quiet")
+        line.append("esc: " if number == len(keys) else "")
         line.append(key.key, style="key").append(f" {key.does}")
     return line
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from ddpquiz.learning.judge import judge
 from ddpquiz.terminal import questions
-from ddpquiz.terminal.answering import Entry
-from ddpquiz.terminal.hotkeys import Hotkey, key_line
+from ddpquiz.terminal.answering import ESCAPE, Entry, is_typed
+from ddpquiz.terminal.hotkeys import HELP, LEAVE, Hotkey, help_page, key_line, prefixed
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
@@ -20,39 +20,107 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.pose import Posed
     from ddpquiz.learning.judge import Verdict
 
-NONE = Hotkey("s", "no prediction", "run the demo without one")
-NONE_OF_TEXT = Hotkey("esc esc", "no prediction")
+NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
+_COMMANDS = (NONE, HELP, LEAVE)
+
+
+class Left(Exception):  # noqa: N818  # nothing is wrong
+    """The learner wants no run."""
 
 
 def ask(posed: Posed, demo: str, console: Console) -> Verdict | None:
     """Ask for a prediction on a screen of its own; return how it would be judged, or None when there is none.
 
-    KeyboardInterrupt when the learner wants to leave altogether.
+    Left when the learner wants no run after all, KeyboardInterrupt for ctrl+c.
     """
     from ddpquiz.terminal.keys import Keys
     from ddpquiz.terminal.screen import Screen
 
-    question, entry, unclear = posed.question, Entry(), ""
+    asking = Asking(posed, demo)
     screen = Screen(console)
     with screen, Keys(away=screen.suspended) as keys:
-        screen.paint(_body(posed, demo, entry, unclear), _foot(posed, entry, console.width))
+        screen.paint(asking.body(), asking.foot(console.width))
         keys.drop(keep=("ctrl+c", "eof"))
-        while True:
-            screen.paint(_body(posed, demo, entry, unclear), _foot(posed, entry, console.width))
+        while not asking.done:
+            screen.paint(asking.body(), asking.foot(console.width))
             key = keys.get() or ""
-            typing = entry.takes_letters(question)
             if key in ("ctrl+c", "ctrl+d", "eof"):
                 raise KeyboardInterrupt
-            if (key == "escape" and not typing) or (key in ("s", "q") and not typing):
-                return None
-            if screen.scroll(key):
-                continue
-            entry = entry.key(key, question)
-            if entry.given:
-                verdict = judge(posed, entry.text)
-                if not verdict.unclear:
-                    return verdict
-                entry, unclear = replace(entry, given=False), verdict.unclear
+            if key != "resize" and not screen.scroll(key):
+                asking.take(key)
+    return asking.verdict
+
+
+class Asking:
+    """A prediction that is asked for: it takes keys until it is `done`, by the rules of a quiz."""
+
+    def __init__(self, posed: Posed, demo: str) -> None:
+        self.verdict: Verdict | None = None
+        self.done = False
+        self._posed = posed
+        self._demo = demo
+        self._entry = Entry()
+        self._unclear = ""
+        self._helping = False
+
+    def take(self, key: str) -> None:
+        """Take a key; Left when it means that no run is wanted."""
+        typed, escaped = is_typed(self._posed.question), self._entry.escaped
+        self._entry = replace(self._entry, escaped=typed and not escaped and not self._helping and key == ESCAPE)
+        if self._helping:
+            self._helping = False
+        elif self._entry.escaped:
+            return
+        elif escaped or (not typed and (len(key) == 1 or key == ESCAPE)):
+            self._command(key)
+        elif key == "enter" and not self._entry.text:
+            self.done = True
+        else:
+            self._type(key)
+
+    def body(self) -> RenderableType:
+        """Draw what is asked, or what the keys do when that was asked for."""
+        if self._helping:
+            return help_page([*self._keys(), *prefixed(self._after_escape(), "esc ")])
+        head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
+        note = [Text(), Text(plain(self._unclear), style="warn")] if self._unclear else []
+        return Group(head, Text(), *questions.asked(self._posed, 0, self._entry.text), *note)
+
+    def foot(self, width: int) -> RenderableType:
+        """Draw what was typed so far, and the keys that work now."""
+        if self._helping:
+            return key_line([Hotkey("any key", "goes back")], width)
+        line = key_line(self._keys(), width, self._after_escape())
+        typed = is_typed(self._posed.question)
+        return Group(*([questions.field(self._posed.question, self._entry.text)] if typed else []), line)
+
+    def _type(self, key: str) -> None:
+        self._entry = self._entry.key(key, self._posed.question)
+        if self._entry.given:
+            verdict = judge(self._posed, self._entry.text)
+            self._entry, self._unclear = replace(self._entry, given=False), verdict.unclear
+            self.done = not verdict.unclear
+            self.verdict = verdict if self.done else None
+
+    def _command(self, key: str) -> None:
+        match key:
+            case "q" | "escape":
+                raise Left
+            case "s":
+                self.done = True
+            case "?":
+                self._helping = True
+            case _ if not is_typed(self._posed.question):
+                self._type(key)
+
+    def _keys(self) -> list[Hotkey]:
+        question = self._posed.question
+        if not is_typed(question):
+            return [*self._entry.keys(question), *_COMMANDS]
+        return list(_COMMANDS) if self._entry.escaped else self._entry.keys(question)
+
+    def _after_escape(self) -> list[Hotkey]:
+        return list(_COMMANDS) if is_typed(self._posed.question) and not self._entry.escaped else []
 
 
 def outcome(verdict: Verdict, posed: Posed, *, shown: bool) -> RenderableType:
@@ -65,14 +133,3 @@ def outcome(verdict: Verdict, posed: Posed, *, shown: bool) -> RenderableType:
     parts += [prose(why) for why in verdict.whys]
     steps = [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
     return Group(*parts, *steps, Text("A card about it is due.", style="quiet"))
-
-
-def _body(posed: Posed, demo: str, entry: Entry, unclear: str) -> RenderableType:
-    head = Text.assemble(("Predict", "accent"), f" · demo {plain(demo)} · {posed.question.concept}")
-    note = [Text(), Text(plain(unclear), style="warn")] if unclear else []
-    return Group(head, Text(), *questions.asked(posed, 0, entry.text), *note)
-
-
-def _foot(posed: Posed, entry: Entry, width: int) -> Text:
-    leave = NONE_OF_TEXT if entry.takes_letters(posed.question) else NONE
-    return key_line([*entry.keys(posed.question), leave], width)

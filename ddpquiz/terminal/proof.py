@@ -2,53 +2,133 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import termios
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Group
+from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import DemoProof, Kind
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
 from ddpquiz.curriculum.pose import number, worth
 from ddpquiz.ranks import proof
-from ddpquiz.terminal.style import plain, prose
+from ddpquiz.terminal import layout
+from ddpquiz.terminal.hotkeys import Hotkey, key_line
+from ddpquiz.terminal.keys import Keys
+from ddpquiz.terminal.screen import Screen
+from ddpquiz.terminal.style import code, plain, prose
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console, RenderableType
 
-    from ddpquiz.curriculum.concept import Option
+    from ddpquiz.curriculum.concept import Option, Question
     from ddpquiz.curriculum.pose import Posed
 
 
 def show(posed: Posed, console: Console) -> bool:
-    """Run the proof, printing what runs first and then what it showed; return whether it agrees with the key."""
-    console.print(_running(posed))
-    lab = proof.Lab()
+    """Print the question, what runs, and then what that showed; return whether it agrees with the key."""
+    layout.show(console, Group(*question(posed), _head(posed)))
+    console.print(_running(posed), soft_wrap=True)  # code stays as it is, to be copied
     agrees = True
-    if proof.inserts(posed.question) and posed.question.options:
-        for option in posed.question.options:
+    for found in observe(posed):
+        layout.show(console, found.shown)
+        agrees = agrees and found.agrees
+    return agrees
+
+
+def visit(posed: Posed, console: Console) -> bool:
+    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back."""
+    page: list[RenderableType] = [*question(posed), _head(posed), _running(posed)]
+    agrees, running = True, Text("it runs · ctrl+c stops it", style="quiet")
+    with Screen(console) as screen:
+        with _unechoed():
+            screen.paint(_page(page), running)
+            for found in observe(posed):
+                page.append(found.shown)
+                agrees = agrees and found.agrees
+                screen.paint(_page(page), running)
+        with Keys(away=screen.suspended) as keys:
+            keys.drop()
+            foot = Group(_outcome(agrees=agrees), key_line([Hotkey("enter", "back")], console.width))
+            key = ""
+            while key not in ("enter", "space", "escape", "q", "p", "ctrl+c", "ctrl+d", "eof"):
+                screen.scroll(key)
+                screen.paint(_page(page), foot)
+                key = keys.get() or ""
+    return agrees
+
+
+def _page(parts: list[RenderableType]) -> RenderableType:
+    return Constrain(Group(*parts), layout.MEASURE)
+
+
+def question(posed: Posed) -> list[RenderableType]:
+    """Draw the question that a proof is about, with the values drawn; its code only when it is not what runs."""
+    asked = posed.question
+    parts: list[RenderableType] = [prose(asked.ask, "bold"), Text()]
+    if asked.code and not _runs_own_code(asked):
+        parts += [layout.indented(code(asked.code)), Text()]
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing that a proof showed, and whether it agrees with the key."""
+
+    shown: RenderableType
+    agrees: bool = True
+
+
+def observe(posed: Posed) -> Iterator[Found]:
+    """Run a proof, and yield what it shows, bit by bit."""
+    asked, lab = posed.question, proof.Lab()
+    if _each_option_runs(asked):
+        for option in asked.options:
             seen = lab.observe(posed, proof.code_of(option))
-            holds = proof.answers(posed.question, seen)
-            agrees = agrees and holds == option.right
-            console.print(_line(option.text, seen, holds=holds))
-        return agrees
-    code = "\n".join(line.text for line in posed.question.lines) if proof.inserts(posed.question) else None
-    seen = lab.observe(posed, code)
-    console.print(_observed(seen))
-    for option in posed.question.options:
-        holds = proof.agrees(posed.question, option, seen)
-        agrees = agrees and holds == option.right
-        console.print(_option(option, holds=holds))
-    return agrees and not _surprise(posed, seen, console)
+            holds = proof.answers(asked, seen)
+            yield Found(_line(option, holds=holds, more=str(seen)), holds == option.right)
+        return
+    seen = lab.observe(posed, _lines_in_order(asked))
+    yield Found(_observed(seen), not (asked.lines and proof.inserts(asked)) or proof.answers(asked, seen))
+    for option in asked.options:
+        holds = proof.agrees(asked, option, seen)
+        yield Found(_line(option, holds=holds), holds == option.right)
+    if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
+        yield _answer(posed, seen)
+
+
+def _head(posed: Posed) -> RenderableType:
+    """Say where a proof runs, and what is put into its code."""
+    asked = posed.question
+    ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
+    head = Text(f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo", style="accent")
+    if _each_option_runs(asked):
+        return Group(head, Text(f"It runs once for each answer, which stands where this says {proof.PLACE}."), Text())
+    return head
 
 
 def _running(posed: Posed) -> RenderableType:
-    question = posed.question
-    ranks = int(worth(question.proof.ranks, posed.values)) if question.proof else 1
-    head = Text(f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo", style="accent")
-    if isinstance(question.proof, DemoProof):
-        args = " ".join(question.proof.args)
-        return Group(head, Text(f"demo {question.proof.demo} {args}".rstrip(), style="code"), Text())
-    return Group(head, Text(plain(proof.source(posed).rstrip()), style="code"), Text())
+    ran = posed.question.proof
+    if isinstance(ran, DemoProof):
+        return Group(code(" ".join(("demo", ran.demo, *ran.args))), Text())
+    return Group(code(proof.source(posed, _lines_in_order(posed.question))), Text())
+
+
+def _each_option_runs(asked: Question) -> bool:
+    return proof.inserts(asked) and bool(asked.options)
+
+
+def _runs_own_code(asked: Question) -> bool:
+    return isinstance(asked.proof, CodeProof) and not asked.proof.code
+
+
+def _lines_in_order(asked: Question) -> str | None:
+    return "\n".join(line.text for line in asked.lines) if proof.inserts(asked) and asked.lines else None
 
 
 def _observed(seen: proof.Observed) -> Text:
@@ -58,25 +138,42 @@ def _observed(seen: proof.Observed) -> Text:
     return Text("observed:\n" + "\n".join(lines), style="head")
 
 
-def _option(option: Option, *, holds: bool) -> Text:
-    mark = ("✓ ", "good") if holds else ("✗ ", "bad")
-    return Text.assemble(mark, prose(option.text))
+def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
+    mark = Text("✓", style="good") if holds else Text("✗", style="bad")
+    text = code(option.text) if option.code else prose(option.text)
+    return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 
 
-def _line(text: str, seen: proof.Observed, *, holds: bool) -> Text:
-    mark = ("✓ ", "good") if holds else ("✗ ", "bad")
-    return Text.assemble(mark, prose(text), (f"\n  {plain(str(seen))}", "quiet"))
-
-
-def _surprise(posed: Posed, seen: proof.Observed, console: Console) -> bool:
-    """Say so when a computed or printed answer is not what was observed."""
-    question = posed.question
-    if question.kind not in (Kind.NUMBER, Kind.OUTPUT):
-        return False
-    if question.kind is Kind.NUMBER:
-        held = proof.all_close(number(question.answer), max(question.tolerance, 1e-5), seen)  # the text is rounded
+def _answer(posed: Posed, seen: proof.Observed) -> Found:
+    """Hold a computed or printed answer against what was observed."""
+    asked = posed.question
+    if asked.kind is Kind.NUMBER:
+        held = proof.all_close(number(asked.answer), max(asked.tolerance, 1e-5), seen)  # the text is rounded
     else:
-        held = proof.prints(question, question.answer, seen)
+        held = proof.prints(asked, asked.answer, seen)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
-    console.print(Text.assemble(mark, f"the answer is {question.answer} {question.unit}".rstrip()))
-    return not held
+    return Found(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
+
+
+def _outcome(*, agrees: bool) -> Text:
+    if agrees:
+        return Text("The run agrees with the answer.", style="good")
+    return Text("The run does not agree with the answer; please tell us.", style="bad")
+
+
+@contextlib.contextmanager
+def _unechoed() -> Iterator[None]:
+    """Let keys that are pressed meanwhile draw nothing on the screen; ctrl+c still interrupts."""
+    try:
+        before = termios.tcgetattr(sys.stdin.fileno())
+    except (OSError, ValueError, termios.error):
+        yield
+        return
+    mode = termios.tcgetattr(sys.stdin.fileno())
+    mode[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, mode)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, before)

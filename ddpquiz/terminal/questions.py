@@ -10,6 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.learning import quiz as quizzes
 from ddpquiz.learning.judge import expected
+from ddpquiz.learning.mastery import MEANING
 from ddpquiz.terminal.layout import columns, indented, numbered, section
 from ddpquiz.terminal.sitting import header
 from ddpquiz.terminal.style import code, plain, prose
@@ -41,15 +42,13 @@ def where(quiz: Quiz) -> Text:
 
 
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
-    """Draw a question, what was typed so far where keys are read one by one, and the hints that were asked for."""
+    """Draw a question, what was chosen so far where keys are read one by one, and the hints that were asked for."""
     question = posed.question
     parts = stem(question)
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
     for place, text in enumerate(_choices(posed), 1):
         mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
         parts.append(_choice(place, text, mark))
-    if typed is not None and question.kind not in (Kind.CHOICE, Kind.CHOICES):
-        parts += [*([Text()] if question.lines else []), _field(question, typed)]
     for number, hint in enumerate(question.hints[:hints], 1):
         parts += [Text(), Text.assemble((f"Hint {number}  ", "warn"), prose(hint))]
     return parts
@@ -66,8 +65,6 @@ def judged(answer: Answer) -> list[RenderableType]:
     else:
         parts.append(_right_answer(answer))
         parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
-    if answer.verdict.unclear:
-        parts.append(prose(answer.verdict.unclear))
     if question.steps:
         parts += section("Steps", numbered(map(prose, question.steps)))
     if question.check:
@@ -86,6 +83,8 @@ def result(quiz: Quiz, again: Quiz | None, strengths: Mapping[str, Strength], ca
     for group in ("concept", "level"):
         rows = quizzes.scores(quiz, group)
         parts += section(f"By {group}", columns(_row(name, score, strengths) for name, score in rows.items()))
+        if any("%" in strengths[name].short for name in rows if name in strengths):
+            parts.append(indented(Text(MEANING, style="quiet")))
     parts += section("Next", _next(again or quiz, called))
     return Group(*parts)
 
@@ -140,9 +139,9 @@ def _choice(place: int, text: Text, mark: str) -> RenderableType:
     return columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)])
 
 
-def _field(question: Question, typed: str) -> Text:
-    shown = " ".join(typed) if question.kind is Kind.ORDER else typed
-    return Text.assemble(("> ", "accent"), plain(shown), ("_", "accent"), f" {plain(question.unit)}")
+def field(question: Question, typed: str) -> Text:
+    """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
+    return Text.assemble(("> ", "accent"), plain(typed), ("_", "accent"), f" {plain(question.unit)}")
 
 
 def _judged_option(place: int, option: Option, *, chosen: bool) -> list[RenderableType]:
@@ -158,6 +157,8 @@ def verdict(answer: Answer) -> Text:
         return Text("This is the solution; it earns nothing.", style="warn")
     if not answer.verdict.right:
         return Text("✗ Wrong.", style="bad")
+    if answer.told:
+        return Text("✓ Right, but the answer was shown before: it earns nothing.", style="warn")
     return Text("✓ Right, with a hint: half the credit." if answer.hints else "✓ Right.", style="good")
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Kind
 from ddpquiz.learning import mastery, quiz
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Act, Given
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal import questions
-from ddpquiz.terminal.answering import Entry
+from ddpquiz.terminal import questions, style
+from ddpquiz.terminal.answering import ESCAPE, Entry, is_typed
 from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, Hotkey
 from ddpquiz.terminal.sitting import Desk, Seat, told
 
@@ -31,8 +30,9 @@ if TYPE_CHECKING:
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
 SOLVE = Hotkey("x", "solution", "give up and see the solution; it earns nothing")
-UNDO = Hotkey("u", "undo", "take the last answer or skip back")
+UNDO = Hotkey("u", "undo", "take the last answer or skip back; once its verdict was shown, a new answer earns nothing")
 NEXT = Hotkey("enter", "next", "go on to the next question")
+TOLD = "The answer was shown: a new one earns nothing."
 RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order")
 
 
@@ -48,6 +48,7 @@ class Quizzing(Seat):
         self._before: list[str] = []  # cards called before a retry
         self._dice = dice
         self._final = final  # nobody is there to ask again
+        self.unread: dict[str, str] = {}  # questions whose answer could not be read then, and what would be one
 
     @property
     def scene(self) -> Hashable:
@@ -70,8 +71,18 @@ class Quizzing(Seat):
             )
         else:
             verdict, parts = Text(), questions.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
-        said = told(self.note or self.quiz.unclear)
+        said = told(self.note or self.quiz.unclear or (TOLD if self.quiz.told else ""))
         return Group(questions.where(self.quiz), verdict, *([] if not verdict else [Text()]), *parts, Text(), *said)
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in super().early if len(key) > 1 or not self._typing())
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw what was typed so far."""
+        posed = self._typing()
+        return [questions.field(posed.question, self.entry.text)] if posed else []
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
@@ -85,20 +96,27 @@ class Quizzing(Seat):
         if self.quiz.judged:
             proof = [PROOF] if question.proof else []
             return [NEXT, *proof, *demo, *undo, FLAG, HELP, QUIT]
-        if self.entry.takes_letters(question):
-            return self.entry.keys(question)
-        left = len(question.hints) - self.quiz.hints
-        hint = [Hotkey("h", f"hint ({left} left)", "a hint; it halves what a right answer earns")] if left else []
-        return [*self.entry.keys(question), *hint, SOLVE, SKIP, *demo, *undo, FLAG, HELP, QUIT]
+        if not is_typed(question):
+            return [*self.entry.keys(question), *self._commands(question)]
+        return self._commands(question) if self.entry.escaped else self.entry.keys(question)
+
+    def commands(self) -> list[Hotkey]:
+        """Return the keys that work after escape, while an answer is typed."""
+        posed = self._typing()
+        return self._commands(posed.question) if posed and not self.entry.escaped else []
 
     def take(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
-        posed = None if self.helping or self.quiz.judged else self.quiz.posed
-        if posed and self.entry.takes_letters(posed.question):
+        posed = None if self.helping else self._typing()
+        if posed is None:
+            super().take(key)
+        elif self.entry.escaped:
+            self.entry = replace(self.entry, escaped=False)
+            if len(key) == 1:
+                super().take(key)
+        else:
             self.note = ""
             self._type(key, posed.question)
-        else:
-            super().take(key)
 
     def press(self, key: str) -> None:
         """Take a key that is no text."""
@@ -117,7 +135,7 @@ class Quizzing(Seat):
                 pass
             case "q":
                 self._do(Act.STOP)
-                self.left = not self.quiz.answers
+                self.left = True
             case "f":
                 self.flag(posed.question.key)
             case _ if self.quiz.judged:
@@ -128,7 +146,7 @@ class Quizzing(Seat):
                 self._do(Act.SOLVE)
             case "s":
                 self._do(Act.SKIP)
-            case _:
+            case _ if not is_typed(posed.question):
                 self._type(key, posed.question)
 
     def summary(self) -> RenderableType:
@@ -153,23 +171,50 @@ class Quizzing(Seat):
         return judged
 
     def heard(self, line: str) -> None:
-        """Take a line: an answer, or the letter of a key; before a text a key is written `:h`."""
+        """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
         posed = self.quiz.posed
         key = line.removeprefix(":")
-        as_key = len(key) == 1 and key in "hxsdpufq?" and (key != line or not self._asking(Kind.OUTPUT))
+        as_key = len(key) == 1 and key in "hxsdpufq?" and (key != line or not self._typing())
         self.note = ""
         if as_key and key == "p" and self.quiz.answers:
             self.run_proof(self.quiz.answers[-1].posed)
         elif as_key:
-            super().take(key)
+            super().take(key)  # not as text
             if key == "h" and posed:
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
         elif posed:
-            self._do(Given(line, final=self._final) if line else Act.SKIP)
+            self._do(Given(line) if line else Act.SKIP)
+            self._pass_over(posed, line)
         self.note = self.note or self.quiz.unclear
+
+    def _typing(self) -> Posed | None:
+        """Return the question on screen if its answer is typed."""
+        posed = None if self.quiz.judged else self.quiz.posed
+        return posed if posed and is_typed(posed.question) else None
+
+    def _commands(self, question: Question) -> list[Hotkey]:
+        """Return the keys that work while a question is on screen, besides those that answer it."""
+        left = len(question.hints) - self.quiz.hints
+        more = f"a hint, of {left} that are left; it halves what a right answer earns"
+        hint = [Hotkey("h", f"hint ({left})", more)] if left else []
+        undo = [UNDO] if self.quiz.previous else []
+        demo = [DEMO] if self.demo_of(question.concept) else []
+        return [*hint, *undo, SOLVE, SKIP, *demo, FLAG, HELP, QUIT]
+
+    def _pass_over(self, posed: Posed, line: str) -> None:
+        """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""
+        if not self._final or not self.quiz.unclear:
+            return
+        key = posed.question.key
+        self.unread[key] = self.quiz.unclear
+        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {self.quiz.unclear}", soft_wrap=True)
+        self._do(Act.SKIP)
 
     def _type(self, key: str, question: Question) -> None:
         """Take a key into the answer."""
+        if key == ESCAPE and is_typed(question):
+            self.entry = replace(self.entry, escaped=True)
+            return
         self.entry = self.entry.key(key, question)
         if self.entry.given:
             self.entry = replace(self.entry, given=False)
@@ -213,7 +258,7 @@ class Quizzing(Seat):
         question = answer.posed.question
         calls = None
         concept = self.desk.concepts.get(question.concept)
-        if not answer.verdict.right and not self.quiz.retry and concept:
+        if not answer.right and not self.quiz.retry and concept:
             calls = quiz.card_to_call(question, concept.cards, self.desk.progress.memories(), study_day(now))
         receipt = self.desk.progress.answer(
             question.key,
@@ -227,6 +272,3 @@ class Quizzing(Seat):
             retry=self.quiz.retry,
         )
         self._kept.append((receipt, calls))
-
-    def _asking(self, kind: Kind) -> bool:
-        return self.quiz.posed is not None and not self.quiz.judged and self.quiz.posed.question.kind is kind

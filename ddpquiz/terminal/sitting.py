@@ -10,7 +10,7 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, help_page, key_line
+from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, help_page, key_line, prefixed
 from ddpquiz.terminal.layout import MEASURE, show
 from ddpquiz.terminal.style import plain
 
@@ -38,7 +38,7 @@ class Actions(Protocol):
         """Run a demo, and return when the learner has seen it."""
 
     def prove(self, posed: Posed) -> object:
-        """Run the proof of a question, and print what was observed."""
+        """Run the proof of a question, and return when the learner has read what was observed."""
 
 
 @dataclass
@@ -69,6 +69,11 @@ class Seat:
         raise NotImplementedError
 
     @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted."""
+        return ("ctrl+c", "ctrl+z", QUIT.key, "eof")
+
+    @property
     def over(self) -> bool:
         """Whether nothing is left to ask."""
         raise NotImplementedError
@@ -89,9 +94,17 @@ class Seat:
         """Return the keys that work now, the most needed first."""
         raise NotImplementedError
 
+    def commands(self) -> list[Hotkey]:
+        """Return the keys that work after escape, because letters are text now."""
+        return []
+
     def all_keys(self) -> list[Hotkey]:
         """Return the keys that work now, with those that stand above the line of keys."""
-        return self.keys()
+        return [*self.keys(), *prefixed(self.commands(), "esc ")]
+
+    def line_keys(self) -> list[Hotkey]:
+        """Return the keys that work now where whole lines are read."""
+        return [*self.keys(), *prefixed(self.commands(), ":")]
 
     def press(self, key: str) -> None:
         """Take a key."""
@@ -105,7 +118,7 @@ class Seat:
         """Draw what stays at the bottom."""
         if self.helping:
             return key_line([Hotkey("any key", "goes back")], width)
-        return Group(*self.above_keys(), key_line(self.keys(), width))
+        return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
 
     def take(self, key: str) -> None:
         """Take a key, whatever is on screen."""
@@ -132,15 +145,8 @@ class Seat:
             self.note = "This concept has no demo."
 
     def run_proof(self, posed: Posed) -> None:
-        """Run a proof, let the learner read what it showed, and come back."""
-
-        def prove() -> None:
-            print(f"{plain(posed.question.ask)}\n")
-            self.desk.actions.prove(posed)
-            if self._away:
-                input("\nenter goes back ")
-
-        self._leave(prove)
+        """Run a proof, and come back."""
+        self._leave(lambda: self.desk.actions.prove(posed))
 
     def flag(self, item: str) -> None:
         """Note that something is wrong with an item, or take that back."""
@@ -170,7 +176,7 @@ class Seat:
                 new = (self.scene, self.helping)
                 if new != scene:
                     screen.to_top()
-                    keys.drop()  # nobody can have answered what was not painted yet
+                    keys.drop(self.early)  # nobody can have answered what was not painted yet
                 screen.paint(Constrain(self.shown(), MEASURE), self.foot(console.width))
                 if scene is None:
                     self.desk.actions.warm()
@@ -198,7 +204,7 @@ class Seat:
                 continue
             scene = self.scene
             if asked:
-                console.print(key_line(self.keys(), console.width))
+                console.print(key_line(self.line_keys(), console.width))
             line = next(commands, None)
             if line is None:
                 break

@@ -12,7 +12,7 @@ from rich.text import Text
 from ddpquiz.curriculum.pose import pose
 from ddpquiz.learning import study
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import Act, proof_near
+from ddpquiz.learning.study import Act
 from ddpquiz.terminal import cards
 from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.sitting import Desk, Seat, told
@@ -34,7 +34,7 @@ GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
     Grade.HARD: "you knew it, with trouble",
     Grade.GOOD: "you knew it",
-    Grade.EASY: "you knew it without thinking",
+    Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 
 
@@ -119,23 +119,22 @@ class Studying(Seat):
                 self._do(self.sitting.buttons[int(key) - 1])
             case "s":
                 self._do(Act.SKIP)
-            case "p" if self.sitting.shown and (question := self._proof()):
-                self.run_proof(pose(question, random.Random(0)))  # noqa: S311
-                self._do(Act.BACK)
+            case "p":
+                self._prove()
             case "v" if self.sitting.shown:
                 self.tell_source(card.source)
             case "f":
                 self.flag(card.key)
             case "q":
                 self._do(Act.STOP)
-                self.left = not self.sitting.reviews  # then there is nothing to look at
+                self.left = True
 
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
         came_to = study.sum_up(self.sitting)
-        soon = study.due_soon(self.sitting.memories, study_day(self.desk.clock()))
+        held = None if self.sitting.stopped else self.sitting.deal
         weakest = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
-        return cards.summary(came_to, self.sitting.deal, soon, (weakest.id, weakest.title) if weakest else None)
+        return cards.summary(came_to, held, self._due(), (weakest.id, weakest.title) if weakest else None)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
@@ -174,7 +173,24 @@ class Studying(Seat):
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
 
+    def _due(self) -> str:
+        """Say which cards are due now and soon, in the words and numbers of the home page."""
+        day, memories = study_day(self.desk.clock()), self.sitting.memories
+        soon = cards.forecast(study.due_soon(memories, day), day)
+        return f"Due now: {study.due_now(memories, day)}. In the next seven days: {soon}."
+
     def _proof(self) -> Question | None:
+        """Return the question whose proof shows what the card on screen says."""
         card = self.sitting.card
-        concept = self.desk.concepts.get(card.concept) if card else None
-        return proof_near(card, concept.questions) if card and concept else None
+        concept = self.desk.concepts.get(card.concept) if card and card.proof else None
+        return next((q for q in concept.questions if card and q.id == card.proof), None) if concept else None
+
+    def _prove(self) -> None:
+        question = self._proof()
+        if question is None:
+            self.note = "This card has no proof."
+        elif not self.sitting.shown:
+            self.note = "The proof would tell the back; turn the card over first."
+        else:
+            self.run_proof(pose(question, random.Random(0)))  # noqa: S311
+            self._do(Act.BACK)

@@ -1,0 +1,114 @@
+"""How text breaks at the edge of the screen: what was one line of code can still be run, what was a sentence be read."""
+
+import ast
+import io
+import re
+import subprocess
+
+import pytest
+
+from ddpquiz.curriculum import catalog
+from ddpquiz.shipped import demos_dir
+from ddpquiz.terminal import style
+from ddpquiz.terminal.highlight import python
+from ddpquiz.terminal.layout import Barred, columns, show
+
+COMMAND = "torchrun --nproc-per-node 4 --local-ranks-filter 0 demos/allreduce.py --size 300"
+
+
+def drawn(page, width, *, coloured=False):
+    console = style.console(io.StringIO(), width=width)
+    console._color_system = style.Console(color_system="256")._color_system if coloured else None
+    with console.capture() as captured:
+        show(console, columns([("", page)]))
+    return "\n".join(line.strip() for line in captured.get().splitlines())
+
+
+def folded(text, width):
+    return "\n".join(str(line) for line in python(text).wrap(style.console(width=width), width))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("short = 1", ["short = 1"]),
+        (
+            "    outgoing, incoming = (rank - step) % size, (rank - step - 1) % size",
+            ["    outgoing, incoming = (rank - step) % \\", "        size, (rank - step - 1) % size"],
+        ),
+        (
+            "left = [slots - serial] * gpus  # of the first GPUs of a million",
+            ["left = [slots - serial] * gpus  # of the", "    # first GPUs of a million"],
+        ),
+        ("x = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1]  # a", ["x = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1]", "    # a"]),
+        (
+            "total = add(first_of_them[0],second_of_them[1])",
+            ["total = add(first_of_them[0], \\", "    second_of_them[1])"],
+        ),
+        (
+            "    # a comment on a line of its own goes on as one",
+            ["    # a comment on a line of its own goes", "    # on as one"],
+        ),
+        (
+            'print("these words stay in one piece", rank)  # ok',
+            ['print("these words stay in one piece", \\', "    rank)  # ok"],
+        ),
+    ],
+)
+def test_a_long_line_of_code_goes_on_further_in_behind_a_backslash(text, lines):
+    assert folded(text, 42).splitlines() == lines
+
+
+@pytest.mark.parametrize("width", [60, 76])
+def test_folded_python_is_the_same_program(width):
+    programs = [text for item in catalog.load().questions() for text in (item.code, getattr(item.proof, "code", ""))]
+    programs += [path.read_text("utf-8") for path in demos_dir().glob("*.py")]
+    compared = 0
+    for text in filter(None, programs):
+        lines = folded(text, width)
+        assert max(map(len, lines.splitlines())) <= width
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue  # it holds a place for the options
+        if not any(len(word) > width // 3 for word in re.findall("\"[^\"\n]*\"|'[^'\n]*'", text)):  # strings may break
+            assert ast.dump(ast.parse(lines)) == ast.dump(tree)
+            compared += 1
+    assert compared > 50
+
+
+@pytest.mark.parametrize("width", [30, 60, 78])
+def test_a_folded_command_can_be_pasted_into_a_shell(width):
+    lines = drawn(style.code(COMMAND), width)
+    assert " \\\n" in lines
+    said = subprocess.run(
+        ["bash", "-c", f"torchrun() {{ echo torchrun $@; }}\n{lines}"], capture_output=True, text=True
+    )
+    assert said.stdout.strip() == COMMAND
+
+
+def test_code_beside_a_bar_is_folded_as_well():
+    console = style.console(io.StringIO(), width=40)
+    show(console, Barred(style.code(COMMAND), "quiet"))
+    assert console.file.getvalue().splitlines()[:2] == [
+        "│ torchrun --nproc-per-node 4 \\",
+        "│     --local-ranks-filter 0 \\",
+    ]
+
+
+def test_without_colours_code_in_a_sentence_keeps_its_backticks():
+    look = style.prose("Look at `all-to-all before` and **rows**.")
+    assert drawn(look, 60) == "Look at `all-to-all before` and rows."
+    assert "`" not in drawn(look, 60, coloured=True)
+
+
+def test_with_no_color_code_in_a_sentence_keeps_its_backticks(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "`x`" in drawn(style.prose("sum of `x`"), 60, coloured=True)
+
+
+@pytest.mark.parametrize("coloured", [True, False])
+def test_a_command_in_a_sentence_stays_on_one_line_where_it_fits_on_one(coloured):
+    text = style.prose("Everything here begins with `torchrun train.py --lr 1`, not python.")
+    assert any("torchrun train.py --lr 1" in line for line in drawn(text, 40, coloured=coloured).splitlines())
+    assert max(map(len, drawn(text, 20).splitlines())) <= 20

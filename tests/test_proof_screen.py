@@ -1,0 +1,104 @@
+"""A proof as the learner sees it: the question first, then what runs, then what that showed."""
+
+import io
+import random
+from dataclasses import replace
+
+import pytest
+from sample import BYTES, HOOKS, PRINTS, STEPS
+from test_sittings import LEAVE_SCREEN, Terminal
+
+from ddpquiz.curriculum.concept import CodeProof, Line, Option, Shows
+from ddpquiz.curriculum.pose import pose
+from ddpquiz.terminal import proof, style
+
+INSERTED = replace(
+    BYTES,
+    ask="Which call tells `which of all the ranks this one is`, so that each rank can take a share of its own?",
+    options=(Option("dist.get_rank()", right=True, code=True), Option("dist.rank()", code=True)),
+    proof=CodeProof("2", "<option>\nprint('ok')", Shows("ok")),
+)
+NUMBER = replace(STEPS, proof=CodeProof("1", "print(2 * (n - 1) / n * s)"))
+ORDER = replace(
+    HOOKS,
+    lines=(Line("x = torch.ones(1)"), Line("x += 1"), Line("print(x.item())")),
+    proof=CodeProof("1", "<option>", Shows("2.0")),
+)
+
+
+def shown(question, width=60):
+    """Return what a proof prints, and whether it agrees with the key."""
+    console = style.console(io.StringIO(), width=width)
+    agrees = proof.show(pose(question, random.Random(0)), console)
+    return console.file.getvalue(), agrees
+
+
+def test_the_question_with_its_values_comes_before_the_proof():
+    text, agrees = shown(NUMBER)
+    assert text == (
+        """\
+A ring of 4 ranks moves 1200 bytes. How many does each rank
+send?
+
+1 rank on CPU over Gloo
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+world_size = dist.get_world_size()
+n = 4
+s = 1200
+print(2 * (n - 1) / n * s)
+
+observed: every rank prints '1800.0'
+✓ the answer is 1800 bytes
+"""
+    )
+    assert agrees
+
+
+def test_answers_that_are_put_in_are_named_and_set_as_code():
+    text, agrees = shown(INSERTED, width=80)
+    assert "It runs once for each answer, which stands where this says <option>.\n" in text
+    assert "✓ dist.get_rank()\n  every rank prints 'ok'\n✗ dist.rank()\n  AttributeError: module" in text
+    assert agrees
+
+
+def test_a_question_breaks_between_words():
+    text, _ = shown(INSERTED)
+    assert text.startswith("Which call tells `which of all the ranks this one is`, so\nthat each rank can take a share")
+
+
+def test_lines_to_be_ordered_run_in_their_order():
+    text, agrees = shown(ORDER)
+    assert "x = torch.ones(1)\nx += 1\nprint(x.item())\n" in text
+    assert "<option>" not in text
+    assert agrees
+    assert not shown(replace(ORDER, lines=(Line("x = torch.ones(1)"), Line("print(x.item())"))))[1]
+
+
+def test_code_that_runs_is_shown_once():
+    text, _ = shown(PRINTS)
+    assert text.count("dist.all_reduce(x)") == 1
+    text, _ = shown(replace(PRINTS, proof=CodeProof("4", "print([4.0, 6.0])")))
+    assert "  dist.all_reduce(x)\n" in text
+
+
+def test_code_is_not_broken():
+    long = replace(PRINTS, code=f"print([4.0, 6.0])  # {'-' * 90}")
+    assert f"\n{long.code}\n" in shown(long)[0]
+
+
+@pytest.mark.parametrize("leave", ["\r", "q"])
+def test_a_proof_in_a_sitting_can_be_scrolled_and_leaves_nothing_behind(tmp_path, leave):
+    terminal = Terminal(tmp_path, "test", "ring", "--kind", "choice", "--real", height=12)
+    terminal.wait("Four ranks all-reduce")
+    terminal.press("x", "solution")
+    shown = terminal.press("p", "The run does")
+    assert shown.startswith("Four ranks all-reduce 1,200 bytes")
+    assert "more below" in shown
+    assert "observed: every rank prints" in terminal.press("\x1b[F", "more above · ")
+    terminal.press(leave, "enter next")
+    terminal.press("q", "ddpquiz|Done")
+    terminal.end()
+    assert "import os, torch" not in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert all("import os" not in part.split("\x1b[?1049h")[0] for part in terminal.raw.split(LEAVE_SCREEN)[1:])
