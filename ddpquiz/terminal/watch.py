@@ -52,7 +52,7 @@ def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bo
             _wait_for_torch(console, keys)
             run = start()
             run.listeners += [seen.add, events.append]
-            _follow(run, PATIENCE, keys)
+            _follow(run, 0.02 if on_screen else PATIENCE, keys)
             if not on_screen and (not run.over or not _fits(seen, console, look)):
                 painted.enter_context(screen)
                 on_screen = True
