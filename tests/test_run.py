@@ -17,6 +17,7 @@ from ddpquiz.ranks.events import Began, Claimed, End, Ended, Exited, Hung, Issue
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 HEAD = """\
 import os, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -59,13 +60,22 @@ def test_each_rank_says_what_it_holds_and_the_run_ends_well(script, ranks):
 
 
 def test_ranks_find_in_their_environment_what_torchrun_would_set(script):
-    names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "OMP_NUM_THREADS"]
+    names = [
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "MASTER_ADDR",
+        "OMP_NUM_THREADS",
+        "GLOO_SOCKET_IFNAME",
+    ]
     events = run(
         script(f"print('env:', *[os.environ[name] for name in {names}])\nprint('argv:', sys.argv[1:])"),
         args=("--a", "b"),
     )
     said = {event.rank: event.value for event in of(events, Output) if event.label == "env"}
-    assert said == {rank: f"{rank} {rank} 2 2 0 127.0.0.1 1" for rank in (0, 1)}
+    assert said == {rank: f"{rank} {rank} 2 2 0 127.0.0.1 1 {LOOPBACK}" for rank in (0, 1)}
     assert {event.value for event in of(events, Output) if event.label == "argv"} == {"['--a', 'b']"}
 
 
@@ -308,20 +318,35 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
     assert all(gone(pid) for pid in pids)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_only_loopback_is_listened_on(script):
-    body = """
-    dist.all_reduce(x)
-    links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{fd}")]
-    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+def listening(pids):
+    """Return the addresses, as the kernel writes them, on which these processes listen."""
+    sockets = set()
+    for pid in pids:
+        for fd in Path(f"/proc/{pid}/fd").iterdir():
+            sockets.add(str(fd.readlink()))
+    found = set()
     for table in ("tcp", "tcp6"):
-        for line in open(f"/proc/net/{table}").read().splitlines()[1:]:
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
-                print("listens:", fields[1].split(":")[0])
-    """
-    said = {event.value for event in of(run(script(body)), Output) if event.label == "listens"}
-    assert said == {"0100007F"}  # 127.0.0.1
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                found.add(fields[1].split(":")[0])
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_only_loopback_is_listened_on_by_ranks_store_and_server(script):
+    running = Run(Request(script("dist.all_reduce(x)\nprint('ready: yes')\ntime.sleep(60)"), ranks=2, device="cpu"))
+    ready = set()
+    while len(ready) < 2:
+        assert not running.over
+        ready |= {event.rank for event in running.read(0.1) if isinstance(event, Output)}
+    serving = launch.server()
+    assert len(serving.pids) == 3  # two ranks and the store
+    found = listening([serving.process.pid, *serving.pids])
+    running.stop("seen enough")
+    while not running.over:
+        running.read(0.1)
+    assert found == {"0100007F"}  # 127.0.0.1
 
 
 MENDABLE = {

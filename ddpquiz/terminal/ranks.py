@@ -143,14 +143,16 @@ def _line(line: Output) -> Text:
 
 
 def _claims(seen: Seen) -> list[RenderableType]:
-    """Return the claims with their verdicts; those that this run did not make are named once it has ended well."""
-    verdicts = seen.verdicts()
-    reached = [verdict for verdict in verdicts if verdict[1] != "not reached"]
-    ended_well = seen.end is not None and seen.end.ok
-    rows = [_claim(*each, seen.ranks) for each in (verdicts if ended_well else reached)]
-    left = len(verdicts) - len(reached)
+    rows = _rows(seen)
+    left = len(seen.verdicts()) - len(rows)
     to_come = [Text(f"{left} claim{'s' * (left != 1)} to come", style="quiet")] if left and seen.end is None else []
     return [*([columns(rows)] if rows else []), *to_come]
+
+
+def _rows(seen: Seen) -> list[tuple[Text, Text]]:
+    """Return verdicts and claims; what this run did not claim is named once it has ended well."""
+    ended_well = seen.end is not None and seen.end.ok
+    return [_claim(*each, seen.ranks) for each in seen.verdicts() if ended_well or each[1] != "not reached"]
 
 
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> tuple[Text, Text]:
@@ -219,8 +221,11 @@ def say(event: Event, seen: Seen, console: Console) -> None:
         case Hung() | End():
             if isinstance(event, Hung):
                 return
-            for claim in _claims(seen):
-                console.print(claim, soft_wrap=True)
+            rows = _rows(seen)
+            width = max((len(verdict) for verdict, _ in rows), default=0)
+            for verdict, claim in rows:
+                verdict.pad_right(width + 2 - len(verdict))
+                console.print(verdict + claim, soft_wrap=True)
             for part in failure(seen):
                 console.print(part, soft_wrap=True)
             for line in seen.lines:
