@@ -96,19 +96,17 @@ def _torch() -> Iterator[str]:
 def _ranks() -> Iterator[str]:
     import tempfile
 
+    from ddpquiz.ranks.events import End
     from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.run import Run
-    from ddpquiz.ranks.seen import Seen
 
     with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
         script = Path(folder) / "doctor.py"
         script.write_text(PROBE)
-        seen = Seen()
-        for event in Run(Request(script, ranks=2, device="cpu", timeout=10)).events():
-            seen.add(event)
-    if seen.end is None or not seen.end.ok:
-        raise UserError(seen.end.why if seen.end else "the run did not end")
-    yield f"two ranks summed 1 and 2 to 3 in {seen.end.time:.2f} s"
+        *_, end = Run(Request(script, ranks=2, device="cpu", timeout=10)).events()
+    if not isinstance(end, End) or not end.ok:
+        raise UserError(end.why if isinstance(end, End) else "the run did not end")
+    yield f"two ranks summed 1 and 2 to 3 in {end.time:.2f} s"
 
 
 _EXAMINATIONS: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (

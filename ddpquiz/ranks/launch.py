@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import atexit
 import contextlib
 import json
@@ -15,17 +14,18 @@ import subprocess
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import claims
 from ddpquiz.ranks.device import Device, Machine
 from ddpquiz.ranks.events import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from ddpquiz.ranks.events import ClaimText
 
 # What a name in a script costs to import, once in the server instead of once in every rank.
 PRELOADS = {
@@ -49,7 +49,6 @@ class Request:
     ranks: int | None = None
     device: str = "auto"
     timeout: float | None = None  # seconds without any movement that count as a hang; None: never
-    env: Mapping[str, str] = field(default_factory=dict)  # on top of our own
 
 
 class Server:
@@ -179,7 +178,9 @@ def preloads(source: str) -> list[str]:
 class Processes:
     """The ranks of one run, and their pipes."""
 
-    def __init__(self, request: Request, serving: Server, chosen: Device, ranks: int, source: str) -> None:
+    def __init__(
+        self, request: Request, serving: Server, chosen: Device, ranks: int, source: str, told: Sequence[ClaimText]
+    ) -> None:
         self.server = serving
         self.ranks = ranks
         serving.runs += 1
@@ -200,8 +201,8 @@ class Processes:
         script = str(request.script)
         serving.ask(
             theirs, do="run", run=self.number, ranks=ranks, script=script, args=list(request.args), cwd=str(Path.cwd()),
-            backend=chosen.backend, epoch=self.epoch, env=os.environ | threads | hidden | dict(request.env),
-            claims=[{"line": each.line, "text": each.text} for each in claims.find(ast.parse(source))],
+            backend=chosen.backend, epoch=self.epoch, env=os.environ | threads | hidden,
+            claims=[{"line": each.line, "text": each.text} for each in told],
             preload=preloads(source),
         )  # fmt: skip
         for end in theirs:

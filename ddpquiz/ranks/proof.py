@@ -14,7 +14,6 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import Output
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.ranks.seen import Seen
 from ddpquiz.shipped import demos_dir
 
 if TYPE_CHECKING:
@@ -167,11 +166,9 @@ def run_code(code: str, ranks: int) -> Observed:
 def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
     """Run to the end and return every line of standard output and what was observed; Ctrl-C ends the ranks first."""
     run = Run(request)
-    seen = Seen()
-    outputs: list[Output] = []
+    seen, outputs = run.seen, list[Output]()
     try:
         for event in run.events():
-            seen.add(event)
             if isinstance(event, Output) and event.stream == "stdout":
                 outputs.append(event)
     except KeyboardInterrupt:

@@ -12,14 +12,10 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks import claims, device
 from ddpquiz.ranks.events import (
     Began,
-    Claimed,
     End,
-    Ended,
     Event,
     Exited,
     Hung,
-    Issued,
-    Joining,
     Lines,
     Output,
     Raised,
@@ -28,6 +24,7 @@ from ddpquiz.ranks.events import (
     labelled,
 )
 from ddpquiz.ranks.launch import Processes, Request, server
+from ddpquiz.ranks.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +41,10 @@ CONSEQUENCE = re.compile(
 
 
 class Run:
-    """N ranks of a script. Call `read` until `over`; the last event is an End, and then no process is left."""
+    """N ranks of a script. Call `read` until `over`; the last event is an End, and then no process is left.
+
+    `seen` is what has been read so far.
+    """
 
     def __init__(self, request: Request) -> None:
         source = read_script(request.script)
@@ -66,41 +66,43 @@ class Run:
             self.claims,
             (ast.get_docstring(tree) or "").partition("\n")[0],
         )
+        self.seen = Seen()
         self.over = False
         self.listeners: list[Callable[[Event], None]] = []
         self._script = str(request.script)
         self._timeout = request.timeout
-        self._processes = Processes(request, serving, chosen, self.ranks, source)
+        self._processes = Processes(request, serving, chosen, self.ranks, source, self.claims)
         self._unsaid: list[Event] = [self.began]
         self._lines: dict[tuple[int, str], Lines] = {}
-        self._ranks = [_Rank() for _ in range(self.ranks)]
+        self._stacks = [""] * self.ranks
         self._moved, self._cpu, self._cpu_at = 0.0, 0.0, 0.0
         self._failed_at: float | None = None
         self._asked_stacks_at: float | None = None
-        self._hung: Hung | None = None
         self._stopped = ""  # why we ended it
 
     def read(self, timeout: float) -> list[Event]:
         """Return what happened, waiting up to `timeout` seconds for something to happen; listeners hear it too."""
         events = self._read(timeout)
-        for listener in self.listeners:
-            for event in events:
+        for event in events:
+            for listener in self.listeners:
                 listener(event)
         return events
 
     def _read(self, timeout: float) -> list[Event]:
         events, self._unsaid = self._unsaid, []
         if events or self.over:
+            self._note(events)
             return events
         for rank, carries, data in self._processes.read(timeout):
             events += self._understand(rank, carries, data)
-        for event in events:
-            self._note(event)
-        events += self._watch()
+        self._note(events)
+        ours = self._watch()
         if self._processes.over:
-            events.append(self._end())
+            ours.append(self._end())
             self.over = True
-        return events
+        for event in ours:
+            self.seen.add(event)
+        return events + ours
 
     def events(self) -> Iterator[Event]:
         """Yield every event until the run is over."""
@@ -124,30 +126,19 @@ class Run:
                     decode(line) for line in lines.feed(data) if line.endswith(b"}")
                 ]  # a killed rank may stop mid-line
             case "stack":
-                self._ranks[rank].stack += data.decode(errors="replace")
+                self._stacks[rank] += data.decode(errors="replace")
                 return []
         said = [line.decode(errors="replace").rstrip("\r") for line in lines.feed(data)]
         labels = [labelled(text) if carries == "stdout" else None for text in said]
         return [Output(now, rank, carries, text, *(label or ())) for text, label in zip(said, labels, strict=True)]
 
-    def _note(self, event: Event) -> None:
-        self._moved = max(self._moved, self._processes.now())
-        match event:
-            case Issued(rank=rank, number=number):
-                self._ranks[rank].open[number] = self._ranks[rank].last = event
-            case Ended(rank=rank, number=number):
-                self._ranks[rank].open.pop(number, None)
-            case Joining(rank=rank):
-                self._ranks[rank].joining = not event.done
-            case Claimed(rank=rank, line=line, held=held):
-                self._ranks[rank].claims[line] = self._ranks[rank].claims.get(line, True) and held
-            case Raised(rank=rank):
-                self._ranks[rank].raised = event
-                self._failed_at = self._failed_at or self._moved
-            case Exited(rank=rank, status=status):
-                self._ranks[rank].exited = event
-                if status and not self._stopped:
-                    self._failed_at = self._failed_at or self._moved
+    def _note(self, events: list[Event]) -> None:
+        for event in events:
+            self.seen.add(event)
+            self._moved = max(self._moved, self._processes.now())
+            failed = isinstance(event, Raised) or (isinstance(event, Exited) and event.status and not self._stopped)
+            if failed and self._failed_at is None:
+                self._failed_at = self._moved
 
     def _watch(self) -> list[Event]:
         """End the run soon after a failure, or when nothing moves; tell of a hang once every rank said where it is."""
@@ -165,8 +156,7 @@ class Run:
             return self._tell_hang(now) if now - self._asked_stacks_at >= GRACE else []
         if self._timeout is not None and now - self._moved > self._timeout and not self._computing(now):
             self._asked_stacks_at = now
-            for rank in self._ranks:
-                rank.stack = ""
+            self._stacks = [""] * self.ranks
             self._processes.signal(signal.SIGUSR1)
         return []
 
@@ -186,98 +176,63 @@ class Run:
         if self._moved > asked or not any(rank.waits_in for rank in standing):
             self._moved = now
             return []
-        self._hung = Hung(now, round(now - self._moved, 1), standing)
         self.stop("hung")
-        return [self._hung]
+        return [Hung(now, round(now - self._moved, 1), standing)]
 
     def _standing(self, rank: int) -> Standing:
-        state = self._ranks[rank]
-        frames = re.findall(r'File "(.+?)", line (\d+)', state.stack)
+        stack = self._stacks[rank]
+        frames = re.findall(r'File "(.+?)", line (\d+)', stack)
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self._script), len(frames))
         file, line = frames[inside] if inside < len(frames) else frames[0] if frames else ("", "0")
-        waits_in = state.waits_in
+        waits_in = self.seen.waits_in(rank)
         if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
-        return Standing(rank, waits_in, file, int(line), state.stack)
+        return Standing(rank, waits_in, file, int(line), stack)
 
     def _end(self) -> End:
-        broken = {line for rank in self._ranks for line, held in rank.claims.items() if not held}
-        proven = {line for rank in self._ranks for line in rank.claims} - broken
+        verdicts = [verdict for _, verdict, _ in self.seen.verdicts()]
         rank, why = self._cause()
-        if not why and broken:
+        if not why and "broken" in verdicts:
             why = "A claim is broken."
-        return End(self._processes.now(), not why, len(proven), len(self.claims), rank, why)
+        return End(self._processes.now(), not why, verdicts.count("proven"), len(self.claims), rank, why)
 
     def _cause(self) -> tuple[int | None, str]:
         """Return the rank that failed first, unless only the others' failure made it fail, and what happened to it."""
-        if self._hung:
-            waiting = [str(each.rank) for each in self._hung.ranks if each.waits_in]
-            return (
-                None,
-                f"Nothing moved for {self._hung.seconds:g} s: {_ranks(waiting)} in a communication that cannot end.",
-            )
+        if hung := self.seen.hung:
+            waiting = _ranks([str(each.rank) for each in hung.ranks if each.waits_in])
+            return None, f"Nothing moved for {hung.seconds:g} s: {waiting} in a communication that cannot end."
         if self._stopped not in ("", "failed"):
             return None, self._stopped
-        failures = [
-            (rank.failed_at, bool(rank.raised and CONSEQUENCE.search(rank.raised.message)), number)
-            for number, rank in enumerate(self._ranks)
-            if rank.failed_at is not None
-        ]
+        failures = [failure for rank in range(self.ranks) if (failure := self._failure(rank))]
         if not failures:
             return None, ""
-        at, consequence, first = min(failures, key=lambda failure: (failure[1], failure[0]))
+        consequence, at, first = min(failures)
         if consequence:
-            for number, rank in enumerate(self._ranks):
-                if rank.exited and rank.exited.status == 0 and rank.exited.time <= at + GRACE:
-                    last = self._ranks[first].last
+            for rank, exited in sorted(self.seen.exited.items()):
+                if exited.status == 0 and exited.time <= at + GRACE:
+                    last = self.seen.brought.get(first)
                     where = f" in {last.op}, {Path(last.file).name}:{last.line}" if last else ""
                     waits = f"{_ranks([str(first)])} for it{where}"
-                    return number, f"Rank {number} had ended (exit status 0) while {waits}."
-        return first, self._ranks[first].failure(first)
+                    return rank, f"Rank {rank} had ended (exit status 0) while {waits}."
+        return first, self._said(first)
 
+    def _failure(self, rank: int) -> tuple[bool, float, int] | None:
+        """Return whether only another rank's failure made this one fail, and when; None when it did not.
 
-class _Rank:
-    """What is known of one rank."""
+        Ranks that we kill ourselves fail too, but later than the one for which we do.
+        """
+        if raised := self.seen.raised.get(rank):
+            return bool(CONSEQUENCE.search(raised.message)), raised.time, rank
+        exited = self.seen.exited.get(rank)
+        return (False, exited.time, rank) if exited and exited.status else None
 
-    def __init__(self) -> None:
-        self.open: dict[int, Issued] = {}
-        self.last: Issued | None = None
-        self.joining = False
-        self.claims: dict[int, bool] = {}
-        self.raised: Raised | None = None
-        self.exited: Exited | None = None
-        self.stack = ""
-
-    @property
-    def waits_in(self) -> str:
-        """The communication that this rank is in, or nothing."""
-        if self.exited:
-            return ""
-        if self.joining:
-            return "init_process_group"
-        return self.open[min(self.open)].op if self.open else ""
-
-    @property
-    def failed_at(self) -> float | None:
-        """When it failed by itself, in seconds."""
-        if self.raised:
-            return self.raised.time
-        if self.exited and self.exited.status and self.exited.status != -signal.SIGKILL:
-            return self.exited.time
-        return self.killed_at
-
-    @property
-    def killed_at(self) -> float | None:
-        """When somebody else killed it; those that we kill ourselves die after the cause is known."""
-        return self.exited.time if self.exited and self.exited.status == -signal.SIGKILL else None
-
-    def failure(self, rank: int) -> str:
-        """Say how it failed, in a sentence."""
-        if self.raised and self.raised.error == "SystemExit":
-            return self.raised.message
-        if self.raised:
-            return f"Rank {rank} raised {self.raised.error}: {self.raised.message}".rstrip(": ")
-        status = self.exited.status if self.exited else 0
+    def _said(self, rank: int) -> str:
+        """Say how a rank failed, in a sentence."""
+        if raised := self.seen.raised.get(rank):
+            if raised.error == "SystemExit":
+                return raised.message
+            return f"Rank {rank} raised {raised.error}: {raised.message}".rstrip(": ")
+        status = self.seen.exited[rank].status
         if status == -signal.SIGKILL:
             return f"Rank {rank} was killed by SIGKILL; the kernel does that when memory runs out."
         if status < 0:

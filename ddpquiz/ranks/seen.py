@@ -102,10 +102,14 @@ class Seen:
                 found.append((claim, "not reached", []))
         return found
 
+    def waits_in(self, rank: int) -> str:
+        """Return the communication that a rank is in, or nothing."""
+        waits = self.waits.get(rank)
+        return waits[min(waits)] if waits else ""
+
     def doing(self, rank: int) -> str:
         """Say where a rank is: waiting in an operation, computing, or gone."""
         if rank in self.exited:
             return "done" if self.exited[rank].status == 0 else "failed"
-        waits = self.waits.get(rank)
-        first = waits[min(waits)] if waits else "computing"
-        return "joining" if first == "init_process_group" else first  # short enough for a column
+        waits_in = self.waits_in(rank) or "computing"
+        return "joining" if waits_in == "init_process_group" else waits_in  # short enough for a column

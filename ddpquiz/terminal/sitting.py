@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,7 +53,7 @@ class Desk:
     clock: Callable[[], datetime]
 
 
-class Seat:
+class Seat(ABC):
     """A learner at a desk. A sitting draws itself as `body` and `keys`, and takes a key in `press`."""
 
     def __init__(self, desk: Desk) -> None:
@@ -64,9 +65,9 @@ class Seat:
         self._away: Callable[[], AbstractContextManager[None]] | None = None
 
     @property
+    @abstractmethod
     def scene(self) -> Hashable:
         """What is asked now: when it changes, keys typed before it was painted do not count."""
-        raise NotImplementedError
 
     @property
     def early(self) -> tuple[str, ...]:
@@ -74,25 +75,25 @@ class Seat:
         return ("ctrl+c", "ctrl+z", QUIT.key, "eof")
 
     @property
+    @abstractmethod
     def over(self) -> bool:
         """Whether nothing is left to ask."""
-        raise NotImplementedError
 
+    @abstractmethod
     def body(self) -> RenderableType:
         """Draw what is asked now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
-        raise NotImplementedError
 
     def above_keys(self) -> list[RenderableType]:
         """Draw lines that stay above the line of keys."""
         return []
 
+    @abstractmethod
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now, the most needed first."""
-        raise NotImplementedError
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, because letters are text now."""
@@ -106,9 +107,9 @@ class Seat:
         """Return the keys that work now where whole lines are read."""
         return [*self.keys(), *prefixed(self.commands(), ":")]
 
+    @abstractmethod
     def press(self, key: str) -> None:
         """Take a key."""
-        raise NotImplementedError
 
     def shown(self) -> RenderableType:
         """Draw the body, or what the keys do when that was asked for."""
@@ -219,13 +220,13 @@ class Seat:
         """Go on by itself where a terminal that only goes down keeps everything in sight; return whether it did."""
         return False
 
+    @abstractmethod
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
-        raise NotImplementedError
 
+    @abstractmethod
     def heard(self, line: str) -> None:
         """Take a line."""
-        raise NotImplementedError
 
     def _leave(self, run: Callable[[], object]) -> None:
         """Run something that has the terminal to itself; what goes wrong there is told, and the sitting goes on."""

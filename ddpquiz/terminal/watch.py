@@ -47,11 +47,11 @@ def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bo
         if stay:
             painted.enter_context(screen)
         while again:
-            seen = Seen()
             events: list[Event] = []
             _wait_for_torch(console, keys)
             run = start()
-            run.listeners += [seen.add, events.append]
+            seen = run.seen
+            run.listeners.append(events.append)
             _follow(run, 0.02 if on_screen else PATIENCE, keys)
             if not on_screen and (not run.over or not _fits(seen, console, look)):
                 painted.enter_context(screen)
@@ -124,25 +124,20 @@ def _follow(run: Run, seconds: float, keys: Keys) -> None:
 
 def lines(run: Run, console: Console) -> Seen:
     """Print a run as plain lines, as it goes on."""
-    seen = Seen()
     with _stopping(run):
-        while not run.over:
-            for event in run.read(FRAME):
-                seen.add(event)
-                say(event, seen, console)
-    return seen
+        for event in run.events():
+            say(event, run.seen, console)
+    return run.seen
 
 
 def json_lines(run: Run) -> Seen:
     """Print every event of a run as a line of JSON."""
-    seen = Seen()
     with _stopping(run):
         while not run.over:
             for event in run.read(FRAME):
-                seen.add(event)
                 print(encode(event))
             sys.stdout.flush()
-    return seen
+    return run.seen
 
 
 @contextlib.contextmanager
