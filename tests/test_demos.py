@@ -1,11 +1,16 @@
-"""Every shipped demo: it runs at 1 to 4 ranks, proves what it claims, and each claim can fail."""
+"""Every shipped demo: it runs at 1 to 4 ranks, proves what it claims, and each claim can fail.
+
+`breaks/NAME.yaml` lists faults to plant in a demo: the `claim` that must break when its text `old`, which stands in the
+source once, becomes `new`, on so many `ranks` and with these `args`.
+"""
 
 import ast
 import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from test_demo_scripts_a import BREAKS as BREAKS_A
-from test_demo_scripts_b import BREAKS as BREAKS_B
+import yaml
 
 from ddpquiz.ranks import claims
 from ddpquiz.ranks.launch import Request
@@ -15,7 +20,25 @@ from ddpquiz.shipped import demos_dir
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"parameter_server"}  # says so in a sentence
-BREAKS = BREAKS_A + BREAKS_B
+
+
+@dataclass(frozen=True)
+class Break:
+    """A fault to plant in a demo, and the claim that it must break."""
+
+    demo: str
+    claim: str
+    old: str
+    new: str
+    ranks: int
+    args: list[str] = field(default_factory=list)
+
+
+BREAKS = [
+    Break(path.stem, **each)
+    for path in sorted(Path(__file__).with_name("breaks").glob("*.yaml"))
+    for each in yaml.safe_load(path.read_text())
+]
 
 
 def watched(path, ranks, args=()):
@@ -39,21 +62,20 @@ def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
     assert seen.notes == []
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "claim", "ranks", "args"), BREAKS, ids=[f"{b[0]}: {b[3]}" for b in BREAKS]
-)
-def test_a_broken_demo_breaks_its_claim(tmp_path, name, old, new, claim, ranks, args):
-    source = (demos_dir() / f"{name}.py").read_text()
-    assert source.count(old) == 1
-    broken = tmp_path / f"{name}.py"
-    broken.write_text(source.replace(old, new))
-    texts = [verdict[0].text for verdict in watched(broken, ranks, args).verdicts() if verdict[1] == "broken"]
-    assert claim in texts
+@pytest.mark.parametrize("fault", BREAKS, ids=[f"{each.demo}: {each.claim}" for each in BREAKS])
+def test_a_broken_demo_breaks_its_claim(tmp_path, fault):
+    source = (demos_dir() / f"{fault.demo}.py").read_text()
+    assert source.count(fault.old) == 1
+    broken = tmp_path / f"{fault.demo}.py"
+    broken.write_text(source.replace(fault.old, fault.new))
+    verdicts = watched(broken, fault.ranks, fault.args).verdicts()
+    assert fault.claim in [claim.text for claim, verdict, _ in verdicts if verdict == "broken"]
 
 
 @pytest.mark.parametrize("name", DEMOS)
-def test_a_demo_has_a_test_that_breaks_it(name):
-    assert name in {each[0] for each in BREAKS}
+def test_each_claim_of_a_demo_has_a_fault_that_breaks_it(name):
+    texts = {claim.text for claim in claims.find(ast.parse((demos_dir() / f"{name}.py").read_text()))}
+    assert {each.claim for each in BREAKS if each.demo == name} == texts
 
 
 @pytest.mark.parametrize("name", DEMOS)

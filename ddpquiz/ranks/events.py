@@ -62,8 +62,9 @@ class Output:
 class Issued:
     """A rank called a collective or point-to-point operation, its `number`-th.
 
-    `members` are the group's ranks; `peer` is the root, source or destination, as a global rank; `bytes` is the size of
-    the tensors that this rank brings; `before` holds their values where they are few.
+    `members` are the group's ranks, `group` is torch's name of it; `peer` is the root, source or destination, as a
+    global rank; `bytes` is the size of the tensors that this rank brings; `before` holds their values where they are
+    few. `reduce` is the reduce op (`sum`), `bucket` the number of DDP's bucket in this backward, from 0.
     """
 
     event: ClassVar[str] = "issued"
@@ -79,16 +80,32 @@ class Issued:
     file: str
     line: int
     before: tuple[str, ...] = ()
+    group: str = ""
+    reduce: str = ""
+    asynchronous: bool = False
+    bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The operation `number` of a rank is done."""
+    """The operation `number` of a rank is done. `started` is when a GPU began with it, where that was measured."""
 
     event: ClassVar[str] = "ended"
     time: float
     rank: int
     number: int
+    started: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """The script had to wait for the operation `number` since `since`, and goes on now."""
+
+    event: ClassVar[str] = "waited"
+    time: float
+    rank: int
+    number: int
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +207,40 @@ class End:
     why: str = ""
 
 
-Event = Began | Started | Output | Issued | Ended | Result | Joining | Claimed | Raised | Note | Exited | Hung | End
+Event = (
+    Began
+    | Started
+    | Output
+    | Issued
+    | Ended
+    | Waited
+    | Result
+    | Joining
+    | Claimed
+    | Raised
+    | Note
+    | Exited
+    | Hung
+    | End
+)
 _KINDS: dict[str, type[Any]] = {
     kind.event: kind
-    for kind in (Began, Started, Output, Issued, Ended, Result, Joining, Claimed, Raised, Note, Exited, Hung, End)
+    for kind in (
+        Began,
+        Started,
+        Output,
+        Issued,
+        Ended,
+        Waited,
+        Result,
+        Joining,
+        Claimed,
+        Raised,
+        Note,
+        Exited,
+        Hung,
+        End,
+    )
 }
 _NESTED = {("run", "claims"): ClaimText, ("hang", "ranks"): Standing}
 
