@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ddpquiz.cli import names
+from ddpquiz.cli.watching import Args, Device, Json, Nproc, Options, Plain, Save, Timeout, end_as, follow
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,28 +16,21 @@ if TYPE_CHECKING:
 
     from ddpquiz.cli.prediction import Prediction
     from ddpquiz.curriculum.concept import DemoLink
-    from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.run import Run
     from ddpquiz.ranks.seen import Seen
 
 PATIENCE = 10.0  # seconds without any movement that count as a hang
 
-Nproc = Annotated[int | None, typer.Option("--nproc", "-n", help="Ranks to start. [default: one per GPU, or 4]")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of a live view.")]
-Json = Annotated[bool, typer.Option("--json", help="One event a line, as JSON, and nothing else.")]
-
 
 def demo(
     name: Annotated[str | None, typer.Argument(help="The demo; none lists them.", autocompletion=names.demos)] = None,
-    args: Annotated[list[str] | None, typer.Argument(help="After --: what the script is given.")] = None,
+    args: Args = None,
     nproc: Nproc = None,
     device: Device = "auto",
-    timeout: Annotated[float, typer.Option(help="Seconds without any movement that count as a hang.")] = PATIENCE,
+    timeout: Timeout = PATIENCE,
     plain: Plain = False,
     json: Json = False,
     predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
-    save: Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")] = None,
+    save: Save = None,
     replay: Annotated[str | None, typer.Option(help="Play a saved run again: a file, or the name of a demo.")] = None,
     copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
 ) -> None:
@@ -55,9 +49,8 @@ def demo(
             explain(script)
         prediction = None if plain or json or not predict else predicted(script, given, nproc)
         ranks = prediction.link.ranks if prediction else nproc
-        look = prediction.link.look if prediction else ""
-        seen = follow(script, given, ranks, device, timeout, plain=plain, json=json, save=save, look=look)
-        end_as(seen, prediction)
+        options = Options(ranks, device, timeout, plain, json, save)
+        end_as(follow(script, given, options, prediction.link.look if prediction else ""), prediction)
 
 
 def list_demos() -> None:
@@ -97,19 +90,6 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
         return None
 
 
-def end_as(seen: Seen, prediction: Prediction | None = None) -> None:
-    """Say whether a prediction held, and end with the status of the run."""
-    if prediction is not None:
-        from ddpquiz.cli.prediction import settle
-        from ddpquiz.terminal import style
-
-        settle(prediction, seen, style.console())
-    if seen.end and not seen.end.ok:
-        from ddpquiz.terminal.watch import INTERRUPTED
-
-        raise typer.Exit(130 if seen.end.why == INTERRUPTED else 1)
-
-
 def script_of(name: str) -> Path:
     """Return the script of a demo; UserError when there is none of that name."""
     import difflib
@@ -137,48 +117,6 @@ def copy_script(script: Path, folder: Path) -> None:
     except OSError as wrong:
         raise UserError(f"{target} cannot be written: {wrong.strerror}.") from None
     typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")
-
-
-def follow(
-    script: Path,
-    args: tuple[str, ...],
-    nproc: int | None,
-    device: str,
-    timeout: float | None,
-    *,
-    plain: bool,
-    json: bool,
-    save: Path | None,
-    look: str = "",
-) -> Seen:
-    """Run a script on ranks and show it as asked."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise typer.BadParameter(f"{device!r} is none of auto, cpu, cuda.", param_hint="--device")
-    from ddpquiz.ranks import launch
-
-    launch.server()
-    from ddpquiz.ranks import recording
-    from ddpquiz.ranks.run import Run, read_script
-    from ddpquiz.terminal import screen, style, watch
-
-    launch.warm_for(read_script(script))
-    kept: list[Event] = []
-
-    def start() -> Run:
-        kept.clear()
-        run = Run(launch.Request(script, args, nproc, device, timeout))
-        run.listeners.append(kept.append)
-        return run
-
-    if json:
-        seen = watch.json_lines(start())
-    elif plain or not screen.is_interactive():
-        seen = watch.lines(start(), style.console())
-    else:
-        seen = watch.live(start, style.console(), look=look)
-    if save:
-        recording.save(kept, save)
-    return seen
 
 
 def play_again(what: str, *, plain: bool) -> None:

@@ -7,19 +7,18 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli.demo import Device, Json, Nproc, Plain, end_as, follow
+from ddpquiz.cli.watching import Args, Device, Json, Nproc, Options, Plain, Save, Timeout, end_as, follow
 
 
 def run(
     script: Annotated[Path, typer.Argument(help="A script that torchrun could run.")],
-    args: Annotated[list[str] | None, typer.Argument(help="After --: what the script is given.")] = None,
+    args: Args = None,
     nproc: Nproc = None,
     device: Device = "auto",
-    timeout: Annotated[float | None, typer.Option(help="Seconds without any movement that count as a hang.")] = None,
+    timeout: Timeout = None,
     plain: Plain = False,
     json: Json = False,
-    save: Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")] = None,
+    save: Save = None,
 ) -> None:
     """Run any torchrun-compatible script on ranks of this machine, and watch it."""
-    seen = follow(script, tuple(args or ()), nproc, device, timeout, plain=plain, json=json, save=save)
-    end_as(seen)
+    end_as(follow(script, tuple(args or ()), Options(nproc, device, timeout, plain, json, save)))
