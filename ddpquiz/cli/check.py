@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.curriculum.quality import Quality
 
 
 def check(
     path: Annotated[Path | None, typer.Argument(help="A folder with content, or one concept file.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     proofs: Annotated[bool, typer.Option("--proofs", help="Run every proof on real ranks.")] = False,
+    quality: Annotated[bool, typer.Option("--quality", help="Look for marks by which a guesser could tell.")] = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run proofs that did not come with ddpquiz.")] = False,
 ) -> None:
     """Validate content: every complaint at once, as file:line:column: what is wrong and what would be right."""
@@ -32,10 +34,14 @@ def check(
     problems = [str(complaint) for complaint in found.complaints]
     if proofs and not problems:
         problems = _prove(found.catalog, path)
+    measured = _measure(concepts) if quality else None
+    problems += measured.fails if measured else ()
     summary = _summary(concepts)
     if json_:
-        _print_json(summary, problems)
+        _print_json(summary, problems, measured)
     else:
+        if measured:
+            _print_quality(measured)
         _print_lines(summary, problems, proven=proofs)
     if problems:
         raise typer.Exit(1)
@@ -109,10 +115,36 @@ def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:
     }
 
 
-def _print_json(summary: dict[str, Any], problems: Sequence[str]) -> None:
-    import json
+def _measure(concepts: Sequence[Concept]) -> Quality:
+    from ddpquiz.curriculum.quality import quality
 
-    print(json.dumps({**summary, "problems": problems}, indent=2))
+    return quality(concepts)
+
+
+def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Quality | None) -> None:
+    import json
+    from dataclasses import asdict
+
+    parts = {"quality": asdict(measured)} if measured else {}
+    print(json.dumps({**summary, "problems": problems, **parts}, indent=2))
+
+
+def _print_quality(measured: Quality) -> None:
+    from rich.table import Table
+
+    from ddpquiz.curriculum.quality import MOST
+    from ddpquiz.terminal.style import console
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("who picks", "gets", "where one stands out"):
+        table.add_column(column)
+    for score in measured.scores:
+        table.add_row(score.rule, f"{score.bank:.0%}", f"{score.where_it_applies:.0%} of {score.applies}")
+    out = console()
+    out.print(table)
+    out.print(f"Chance is 25%, and {MOST:.0%} is the most that any may get.\n", style="quiet")
+    for remark in measured.remarks:
+        typer.echo(f"look again: {remark}")
 
 
 def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bool) -> None:

@@ -1,0 +1,227 @@
+"""What a learner would score who knows nothing but how questions are written, and other marks of hasty items.
+
+Each *picker* answers every `choice` question by the look of its options alone. Where its rule points at several
+options, or at none, it guesses among them, so its score is an expectation and needs no dice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.concept import Card, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ddpquiz.curriculum.concept import Concept, Item, Question
+
+MOST = 0.32  # the share of the bank that no picker may get right; chance is 0.25
+STANDS_OUT = 0.6  # of one concept
+FEWEST = 5  # choice questions that a concept must have before it can stand out
+ALIKE = 0.75  # shared words of two items, over all their words
+HARDEST = 12.0  # the school grade that a lesson may need
+LONGEST_TO_SHORTEST = 2.5  # options may differ so much in length, once the longest has some
+SOME = 24  # characters
+WORDS_OF_A_CARD = 40
+
+_HEDGED = re.compile(
+    r"\b(usually|often|may|might|can|could|sometimes|typically|generally|mostly|about|roughly|likely|unless|depends?|"
+    r"tends?|normally|almost|nearly|some)\b",
+    re.IGNORECASE,
+)
+_ABSOLUTE = re.compile(
+    r"\b(always|never|all|none|only|every|must|any|no|nothing|everything|cannot|impossible|exactly)\b", re.IGNORECASE
+)
+_WORD = re.compile(r"[a-z][a-z0-9_]+")
+_COMMON = re.compile(
+    r"\b(the|and|that|this|with|from|for|are|its?|not|was|were|has|have|which|what|when|how|does|into|each|than|then|"
+    r"they|their|there|here|you|your|one|two|can|will|would|only|also|but|all|any|some|more|most|after|before|while)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a picker gets right: of all `choice` questions, and of those where its rule singles out one option."""
+
+    rule: str
+    bank: float
+    where_it_applies: float
+    applies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What was found; `fails` are sentences that must not be there, `remarks` ask for a second look."""
+
+    scores: tuple[Score, ...]
+    fails: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def quality(concepts: Sequence[Concept]) -> Quality:
+    """Return the quality of a bank of items, as far as the look of them tells."""
+    choices = [question for concept in concepts for question in concept.questions if question.kind is Kind.CHOICE]
+    scores = tuple(_score(rule, picker, choices) for rule, picker in PICKERS.items())
+    fails = tuple(
+        f"{_told(score, len(choices))}, and {MOST:.0%} is the most" for score in scores if choices and score.bank > MOST
+    )
+    remarks = [*_standing_out(concepts), *_near_duplicates(concepts), *_hard_to_read(concepts)]
+    remarks += [remark for concept in concepts for question in concept.questions for remark in _form(question)]
+    remarks += [
+        f"{card.key}: its back has {len(card.back.split())} words, and {WORDS_OF_A_CARD} are the most"
+        for concept in concepts
+        for card in concept.cards
+        if len(card.back.split()) > WORDS_OF_A_CARD
+    ]
+    return Quality(scores, fails, tuple(remarks))
+
+
+def _longest(question: Question) -> list[int]:
+    return _extreme([len(option.text) for option in question.options], max)
+
+
+def _shortest(question: Question) -> list[int]:
+    return _extreme([len(option.text) for option in question.options], min)
+
+
+def _most_like_the_stem(question: Question) -> list[int]:
+    stem = _words(question.ask)
+    shared = [len(stem & _words(option.text)) for option in question.options]
+    return _extreme(shared, max) if any(shared) else []
+
+
+def _only(pattern: re.Pattern[str]) -> Callable[[Question], list[int]]:
+    def pick(question: Question) -> list[int]:
+        found = [at for at, option in enumerate(question.options) if pattern.search(option.text)]
+        return found if len(found) == 1 else []
+
+    return pick
+
+
+PICKERS: dict[str, Callable[[Question], list[int]]] = {
+    "the longest option": _longest,
+    "the shortest option": _shortest,
+    "the option most like the stem": _most_like_the_stem,
+    "the only hedged option": _only(_HEDGED),
+    "the only absolute option": _only(_ABSOLUTE),
+}
+
+
+def _extreme(sizes: list[int], which: Callable[[list[int]], int]) -> list[int]:
+    wanted = which(sizes)
+    return [at for at, size in enumerate(sizes) if size == wanted]
+
+
+def expectation(question: Question, picked: Sequence[int]) -> float:
+    """Return the chance of being right by guessing among the options picked, or among all when none is."""
+    among = picked or range(len(question.options))
+    return sum(question.options[at].right for at in among) / len(among)
+
+
+def _score(rule: str, picker: Callable[[Question], list[int]], questions: Sequence[Question]) -> Score:
+    picks = [(question, picker(question)) for question in questions]
+    bank = [expectation(question, picked) for question, picked in picks]
+    single = [expectation(question, picked) for question, picked in picks if len(picked) == 1]
+    return Score(rule, _mean(bank), _mean(single), len(single))
+
+
+def _told(score: Score, questions: int) -> str:
+    return f"who picks {score.rule} gets {score.bank:.0%} of {questions} choice questions right"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _standing_out(concepts: Iterable[Concept]) -> list[str]:
+    remarks = []
+    for concept in concepts:
+        choices = [question for question in concept.questions if question.kind is Kind.CHOICE]
+        if len(choices) >= FEWEST:
+            scores = [_score(rule, picker, choices) for rule, picker in PICKERS.items()]
+            remarks += [f"{concept.id}: {_told(score, len(choices))}" for score in scores if score.bank >= STANDS_OUT]
+    return remarks
+
+
+def _near_duplicates(concepts: Iterable[Concept]) -> list[str]:
+    """Compare items of one sort: a card may ask what a question asks, two cards may not."""
+    sorts: dict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
+    for concept in concepts:
+        for item in concept.items():
+            sorts[type(item).__name__].append((item.key, frozenset(_words(_said(item)))))
+    return [
+        f"{one} and {other} say nearly the same"
+        for items in sorts.values()
+        for (one, words), (other, others) in combinations(items, 2)
+        if len(words & others) >= ALIKE * len(words | others) and min(len(words), len(others)) >= FEWEST
+    ]
+
+
+def _said(item: Item) -> str:
+    if isinstance(item, Card):
+        return f"{item.front} {item.back}"
+    return " ".join([item.ask, getattr(item, "code", ""), *(option.text for option in getattr(item, "options", ()))])
+
+
+def _hard_to_read(concepts: Iterable[Concept]) -> list[str]:
+    grades = [
+        (concept.id, reading_grade(f"{concept.idea}\n\n{concept.why}\n\n{concept.lesson}")) for concept in concepts
+    ]
+    return [
+        f"{concept}: its lesson needs school grade {grade:.0f}; shorter sentences and words help"
+        for concept, grade in grades
+        if grade > HARDEST
+    ]
+
+
+def reading_grade(text: str) -> float:
+    """Return the school grade that prose needs (Kincaid et al. 1975), without its drawings, code and tables."""
+    lines = re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines()
+    prose = " ".join(line for line in lines if not line.startswith(("    ", "|", "#")))
+    prose = re.sub(r"`[^`]*`", "name", prose)
+    words = re.findall(r"[A-Za-z]+(?:'[a-z]+)?", prose)
+    sentences = [each for each in re.split(r"[.!?:;]+(?:\s|$)", prose) if re.search("[a-z]", each)]
+    if not words or not sentences:
+        return 0.0
+    return 0.39 * len(words) / len(sentences) + 11.8 * sum(map(_syllables, words)) / len(words) - 15.59
+
+
+def _syllables(word: str) -> int:
+    """Count the groups of vowels, without a silent e at the end."""
+    found = len(re.findall(r"[aeiouy]+", word.lower()))
+    silent = word.lower().endswith("e") and not word.lower().endswith("le") and found > 1
+    return max(1, found - silent)
+
+
+def _form(question: Question) -> list[str]:
+    """Return what tells the options of a question apart before anybody reads them."""
+    texts = [option.text for option in question.options if not option.code]
+    if len(texts) < len(question.options) or not texts:
+        return [f"{question.key}: some options are code and some are not"] if texts else []
+    remarks = []
+    sizes = sorted(map(len, texts))
+    if sizes[-1] > SOME and sizes[-1] > LONGEST_TO_SHORTEST * sizes[0]:
+        remarks.append(f"{question.key}: its longest option has {sizes[-1]} characters, its shortest {sizes[0]}")
+    for looks, what in (
+        (lambda text: text.endswith("."), "end in a full stop"),
+        (_begins_large, "begin with a capital"),
+    ):
+        odd = sum(map(looks, texts))
+        if odd in (1, len(texts) - 1) and len(texts) > 2:
+            remarks.append(f"{question.key}: {odd} of {len(texts)} options {what}")
+    bare = [bool(re.fullmatch(r"[\d.,]+", text.strip())) for text in texts]
+    if any(bare) and not all(bare):
+        remarks.append(f"{question.key}: some options have a unit and some are bare numbers")
+    return remarks
+
+
+def _begins_large(text: str) -> bool:
+    return text[:1].isupper() or not text[:1].isalpha()
+
+
+def _words(text: str) -> set[str]:
+    return {word.removesuffix("s") for word in _WORD.findall(_COMMON.sub(" ", text.lower()))}
