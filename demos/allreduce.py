@@ -8,7 +8,7 @@ Through a root, rank 0 sends N-1 tensors while the others wait; added up over th
 
 Try    --chunks     follow each chunk round the ring
        --size 6     a tensor that 4 ranks cannot share out evenly
-       --sweep      time, algbw and busbw from 4 KiB to 16 MiB
+       --sweep      time, algbw and busbw from 4 KiB to 16 MiB; the last is predicted from two others
 """
 
 import argparse
@@ -75,22 +75,33 @@ def sweep(device: torch.device) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     if rank == 0 and device.type == "cpu" and world > (os.cpu_count() or 1):
         print("More ranks than cores: the time of a small tensor is the scheduler's, not the algorithm's.")
-    for kib in (4, 64, 1024, 16384):
+    fastest = {}
+    for kib in (4, 64, 1024, 8192, 16384):
         x, times = torch.full((kib * 256,), rank + 1.0, device=device), []
-        for _ in range(4):
+        for _ in range(6):
             dist.barrier()
             start = time.perf_counter()
             dist.all_reduce(x)
             if x.is_cuda:
                 torch.cuda.synchronize()  # NCCL only queues the work
             times.append(time.perf_counter() - start)
-        # The first of the four makes 1 + 2 + .. + N, each later one N times as much.
-        assert x.eq(world * (world + 1) / 2 * world**3).all(), "each of the timed all-reduces made the sum"
-        t = sorted(times[1:])[1]  # the median, without the first, which warmed up
+        # The first of the six makes 1 + 2 + .. + N, each later one N times as much.
+        assert x.eq(world * (world + 1) / 2 * world**5).all(), "each of the timed all-reduces made the sum"
+        t = fastest[kib] = min(times)  # the one that other programs disturbed least
         algbw = x.nbytes / t / 1e6  # what the application sees
         busbw = algbw * 2 * (world - 1) / world  # what one link carries, comparable over N (nccl-tests, PERFORMANCE.md)
         if rank == 0:
             print(f"{kib:6} KiB {t * 1e3:8.2f} ms   algbw {algbw:7.1f} MB/s   busbw {busbw:7.1f} MB/s")
+
+    # Two numbers describe it: a latency, and a time for each KiB. Take both from two sizes and predict a third.
+    per_kib = (fastest[8192] - fastest[4]) / (8192 - 4)
+    latency = fastest[4] - 4 * per_kib
+    predicted = latency + 16384 * per_kib
+    print(f"latency (us): {latency * 1e6:.0f}")
+    print(f"predicted for the last (ms): {predicted * 1e3:.1f}")
+    print(f"measured for the last (ms): {fastest[16384] * 1e3:.1f}")
+    off = predicted / fastest[16384]
+    assert 0.4 < off < 2.5, "latency plus bytes over bandwidth predicts a larger tensor, not to the percent"
 
 
 def brief(x: torch.Tensor) -> str:
