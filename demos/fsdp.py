@@ -1,0 +1,156 @@
+"""Fully sharded data parallel: each rank keeps 1/N of the model, and gathers one layer at a time to compute with it.
+
+    torchrun --nproc-per-node 4 demos/fsdp.py
+
+Each rank trains on samples of its own, as in DDP, but nobody stores what the others store: weights, gradients and
+Adam's two averages, 16 bytes for each parameter, are split over the ranks (ZeRO-3). A layer is all-gathered before it
+computes and freed afterwards; its gradients are reduce-scattered. Look at `layers whole now`: L is a whole layer, a dot
+one of which this rank has only its part. Look at the bytes, and at what they cost in collectives: AG is an all-gather,
+RS a reduce-scatter, AR an all-reduce, which does the work of both.
+
+Try    --stage 0                DDP: every rank holds all 16 bytes, and sends gradients only
+       --stage 2                layers stay whole from forward to backward: half the all-gathers, more bytes
+       --one-group              the whole model as one group: fewer collectives, but all layers are whole at once
+"""
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Iterable
+from copy import deepcopy
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import DTensor
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+LAYERS, WIDTH, STEPS, LR = 4, 48, 5, 0.01  # the width can be shared evenly by 1, 2, 3, 4, 6 and 8 ranks
+NAMES = {"_allgather_base_": "AG", "_reduce_scatter_base_": "RS", "allreduce_": "AR", "broadcast_": "BC"}
+calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it is about
+
+
+def held(tensors: Iterable[torch.Tensor]) -> int:
+    """The bytes of `tensors` that this rank has in memory."""
+    return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
+
+
+class Collectives(TorchDispatchMode):
+    """Counts the collectives that anybody starts, FSDP and DDP's C++ included, and the numbers that they are about."""
+
+    def __torch_dispatch__(self, op: object, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+        """Note a collective; let everything through."""
+        name = NAMES.get(op.overloadpacket.__name__) if op.namespace == "c10d" else None
+        if name:
+            calls[name] += 1
+            tensors = args[0] if isinstance(args[0], list) else args[:2]  # AG and RS have an output and an input
+            moved[name] += max(tensor.numel() for tensor in tensors) * (2 if name == "AR" else 1)  # AR = RS + AG
+        return op(*args, **(kwargs or {}))
+
+
+def main() -> None:
+    """Train with one stage of ZeRO; compare bytes with the formula, weights with one process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stage", type=int, choices=range(4), default=3, help="1 splits averages, 2 gradients, 3 all")
+    parser.add_argument("--one-group", action="store_true", help="shard the model as one group, not layer by layer")
+    args = parser.parse_args()
+    rank, world, stage = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.stage
+    if not hasattr(torch.cpu.Stream, "record_event"):
+        raise SystemExit(f"fully_shard on the CPU needs a torch newer than 2.6: this is {torch.__version__}.")
+    if args.one_group and stage < 2:
+        raise SystemExit("--one-group is about how fully_shard cuts the model: it needs --stage 2 or 3.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. The same model on all ranks, and the whole batch, of which each rank uses its own part.
+    torch.manual_seed(0)
+    blocks = [torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH, bias=False), torch.nn.Tanh()) for _ in range(LAYERS)]
+    whole = torch.nn.Sequential(*blocks).to(device)
+    size = sum(weights.numel() for weights in whole.parameters())
+    whole_x, whole_y = torch.randn(2, 4 * world, WIDTH).to(device)
+    x, y = whole_x[rank::world], whole_y[rank::world]
+
+    # 2. Shard it. fully_shard goes from the inside out, and the optimizer comes after it: it must see the shards.
+    layers = deepcopy(whole)
+    if stage >= 2:
+        mesh = init_device_mesh(device.type, (world,))
+        for module in [layers] if args.one_group else [*layers, layers]:
+            fully_shard(module, mesh=mesh, reshard_after_forward=stage == 3)
+    model = layers if stage >= 2 else DistributedDataParallel(layers)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+    if stage == 1:
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=LR)
+
+    # 3. Watch a layer's weight while it computes, in forward and in backward: a shard is a DTensor, a whole one is not.
+    counts = []
+
+    def look(*given: object) -> None:
+        now = ["." if isinstance(layer[0].weight, DTensor) else "L" for layer in layers]
+        counts.append(now.count("L"))
+        print(f"layers whole now: {''.join(now)}", flush=True)
+        if len(given) == 3:  # forward: layer, inputs and output, whose own hook is called in backward
+            given[2].register_hook(look)
+
+    for layer in layers:
+        layer[0].register_forward_hook(look)
+
+    # 4. Train, and look closely at the last step; and train one process on the whole batch.
+    alone = torch.optim.Adam(whole.parameters(), lr=LR)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        calls.clear(), moved.clear()
+        with Collectives():
+            loss = mse_loss(model(x), y)
+            weights_held = held(layers.parameters())
+            loss.backward()
+            gradients_held = held(weights.grad for weights in layers.parameters())
+            optimizer.step()
+        print(f"loss of own samples: {loss.item():.4f}")
+        alone.zero_grad()
+        mse_loss(whole(whole_x), whole_y).backward()
+        alone.step()
+    states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
+    averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
+    print(f"most layers whole: {max(counts)}")
+    for what, size_held in (("weights", weights_held), ("gradients", gradients_held), ("averages", averages_held)):
+        print(f"{what}: {size_held} bytes")
+    print(f"collectives: {' '.join(f'{n} {name}' for name, n in calls.items())}")
+    print(f"models moved: {moved.total() / size:g}")
+
+    # 5. Memory: 4 + 4 + 8 bytes for each parameter, each divided by N or not (Rajbhandari et al. 2020).
+    share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]
+    if WIDTH % world == 0:
+        assert [weights_held, gradients_held] == share, "a stage divides weights (3) and gradients (2, 3) by N"
+    in_all = torch.tensor(averages_held, device=device)
+    dist.all_reduce(in_all)
+    assert in_all == 8 * size * (1 if stage else world), "Adam's averages exist once, with DDP once on every rank"
+
+    # 6. Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
+    groups = 1 if args.one_group else LAYERS
+    assert max(counts) == (LAYERS // groups if stage == 3 else LAYERS), (
+        "with ZeRO-3 one group of layers is whole at a time, with the other stages all are"
+    )
+    if world > 1:  # a single rank has nothing to gather
+        assert moved.total() == size * (2 if stage in (0, 2) else 3), "stages 0 and 2 move 2 models a step, 3 moves 3"
+        if stage >= 2:
+            both = {"AG": groups * (stage - 1), "RS": groups}
+            assert calls == both, "a group is gathered for forward, again if it was freed, and reduce-scattered once"
+    for mine, right in zip(layers.parameters(), whole.parameters(), strict=True):
+        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
+        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
+
+    del model  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Gradient accumulation: many micro-batches, one optimizer step, and one all-reduce instead of many.
+
+    torchrun --nproc-per-node 4 demos/grad_accum.py
+
+A batch that does not fit is taken in micro-batches, whose gradients add up in .grad. DDP does not know which backward
+is the last, so it averages after each of them, unless ddp.no_sync() says not yet. The same gradient is made three
+ways: with an all-reduce always, with forward and backward inside no_sync, and with only the backward inside it.
+Look at the all-reduces of the three, and at the gradient: the rank's own until the last micro-batch, then everybody's.
+
+Try    --micro-batches 8     no_sync still needs one all-reduce; the other ways need 8
+       --undivided           no loss is divided by the number of micro-batches: the gradient is 4 times too large
+       --never-sync          no_sync around the last backward too: every rank steps with a gradient of its own
+"""
+
+import argparse
+import os
+from contextlib import nullcontext
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+
+SAMPLES = 4  # in a micro-batch of one rank
+
+
+def spread(tensor: torch.Tensor) -> float:
+    """How far the ranks' copies of `tensor` are apart, at most."""
+    high, low = tensor.clone(), tensor.clone()
+    dist.all_reduce(high, dist.ReduceOp.MAX)
+    dist.all_reduce(low, dist.ReduceOp.MIN)
+    return (high - low).max().item()
+
+
+def shown(tensor: torch.Tensor) -> str:
+    """The numbers of a small tensor."""
+    return " ".join(f"{number:.2f}" for number in tensor.flatten().tolist())
+
+
+def main() -> None:
+    """Accumulate one gradient in three ways and compare each with one process on the whole batch."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--micro-batches", type=int, default=4, help="micro-batches of each rank in one optimizer step")
+    parser.add_argument("--undivided", action="store_true", help="forget to divide the losses by their number")
+    parser.add_argument("--never-sync", action="store_true", help="put the last micro-batch inside no_sync as well")
+    args = parser.parse_args()
+    rank, world, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.micro_batches
+    if count < 2 or (args.never_sync and world < 2):
+        raise SystemExit("--micro-batches needs 2 or more, and --never-sync needs 2 ranks or more.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. A model of two weights, equal on all ranks, and micro-batches: x[r][i] is the i-th of rank r.
+    torch.manual_seed(0)
+    model = torch.nn.Linear(2, 1, bias=False).to(device)
+    x = torch.randn(world, count, SAMPLES, 2).to(device)
+    y = x @ torch.tensor([[2.0], [-1.0]], device=device) + 0.5
+    (whole,) = torch.autograd.grad(mse_loss(model(x), y), model.weight)  # one process, the whole batch at once
+
+    # 2. DDP hands each bucket that it all-reduces to this hook, so we can count.
+    ddp = DistributedDataParallel(model)
+    all_reduces = 0
+
+    def counted(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        nonlocal all_reduces
+        all_reduces += 1
+        return allreduce_hook(group, bucket)  # what DDP does without a hook
+
+    ddp.register_comm_hook(dist.group.WORLD, counted)
+
+    # 3. The same micro-batches each way. The mean over them is the sum of their losses, each divided by their number.
+    made = {}
+    for way in "always", "no_sync", "late no_sync":
+        all_reduces = 0
+        ddp.zero_grad()
+        for number in range(1, count + 1):
+            quiet = way != "always" and (number < count or args.never_sync)
+            # Whether a backward will all-reduce is decided in its *forward*: no_sync has to be there by then.
+            with ddp.no_sync() if quiet and way == "no_sync" else nullcontext():
+                loss = mse_loss(ddp(x[rank, number - 1]), y[rank, number - 1]) / (1 if args.undivided else count)
+                with ddp.no_sync() if quiet else nullcontext():
+                    loss.backward()
+            if way == "no_sync" and number in {1, count - 1, count}:
+                print(f"grad after micro-batch {number}: {shown(model.weight.grad)}")
+                if number < count and world > 1:
+                    assert spread(model.weight.grad) > 0.01, (
+                        "inside no_sync each rank adds up gradients of its own: nothing is averaged yet"
+                    )
+        made[way] = all_reduces, model.weight.grad.clone()
+
+    # 4. Compare.
+    print(f"one process (whole batch): {shown(whole)}")
+    print(f"ratio to one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
+    for way, (times, _) in made.items():
+        print(f"all-reduces ({way}): {times}")
+    assert made["always"][0] == count, "without no_sync every micro-batch costs an all-reduce"
+    assert made["late no_sync"][0] == count, "a forward outside no_sync still costs an all-reduce for every micro-batch"
+    if args.never_sync:
+        times, gradient = made.pop("no_sync")
+        assert times == 0, "no_sync around every backward leaves out every all-reduce"
+        assert spread(gradient) > 0.01, "never averaged, the ranks' gradients differ, and so would their next weights"
+    else:
+        assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch one all-reduce is enough"
+    for _, gradient in made.values():
+        if args.undivided:
+            assert torch.allclose(gradient, count * whole, atol=1e-5), (
+                "losses that were not divided make the gradient as many times too large as there are micro-batches"
+            )
+        else:
+            assert torch.allclose(gradient, whole, atol=1e-6), (
+                "micro-batches with divided losses leave one process's gradient on the whole batch"
+            )
+
+    del ddp  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

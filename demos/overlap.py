@@ -1,0 +1,148 @@
+"""Overlap: gradients travel in buckets while backward is still busy with the earlier layers.
+
+    torchrun --nproc-per-node 4 demos/overlap.py
+
+Backward goes from the last layer to the first. When all gradients of a bucket are there DDP all-reduces it, and goes on
+computing meanwhile. To make the timing plain, compute and network are sleeps: so many ms for each layer's backward, so
+many for each layer's gradient on the wire (one bucket at a time), a latency for each all-reduce. The overlap is real.
+Look at the two lines of each size of bucket: which layer backward is at, and below it which bucket is on the wire.
+What backward takes beyond its own 160 ms is communication that was not hidden.
+
+Try    --latency 60     a slow start of each all-reduce: 8 small buckets now lose to a single one
+       --wire 5         a fast network: nearly all of it is hidden
+       --wire 40        a slow network: backward waits for it, and no size of bucket mends that
+"""
+
+import argparse
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+WIDTH, TICK = 32, 0.010  # inputs and outputs of a layer; seconds that a character of the drawing stands for
+spans = {"layer": [], "bucket": []}  # (number, begin, end): what this rank computed and sent, and when
+pace = {"rehearsal": True}  # nothing sleeps in a rehearsal
+
+
+def compute(number: int, seconds: float, *_: object) -> None:
+    """Pretend to compute; called when backward comes to a layer, just before the gradient of its weight is made."""
+    print(f"backward: layer {number}", flush=True)
+    start = time.perf_counter()
+    time.sleep(0 if pace["rehearsal"] else seconds)
+    spans["layer"].append((number, start, time.perf_counter()))
+
+
+def carry(seconds: float, bucket: int, buffer: torch.Tensor, arrived: torch.futures.Future) -> None:
+    """All-reduce a bucket, in the thread that is the wire, and take at least so many seconds for it."""
+    print(f"on the wire: bucket {bucket}", flush=True)
+    start = time.perf_counter()
+    dist.all_reduce(buffer)
+    left = start + seconds - time.perf_counter()
+    time.sleep(0 if pace["rehearsal"] else max(0.0, left))
+    spans["bucket"].append((bucket, start, time.perf_counter()))
+    print("on the wire: nothing", flush=True)
+    arrived.set_result(buffer)
+
+
+def drawn(what: str, start: float) -> str:
+    """The spans of layers or buckets as a line of their numbers."""
+    ticks = [start + (tick + 0.5) * TICK for tick in range(200)]
+    line = (next((str(number) for number, begin, end in spans[what] if begin <= tick < end), " ") for tick in ticks)
+    return "".join(line).rstrip()
+
+
+def main() -> None:
+    """Run the same backward with four sizes of bucket, and compare its time with what a simple model says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--layers", type=int, default=8, help="layers of the model, 2 to 9")
+    parser.add_argument("--compute", type=float, default=20, help="ms that backward takes for a layer")
+    parser.add_argument("--wire", type=float, default=15, help="ms that the gradient of a layer is on the wire")
+    parser.add_argument("--latency", type=float, default=10, help="ms that each all-reduce takes besides")
+    args = parser.parse_args()
+    layers, per_layer, wire, latency = args.layers, args.compute / 1000, args.wire / 1000, args.latency / 1000
+    if not 2 <= layers <= 9 or not 0.01 <= per_layer <= 0.1 or not 0 <= wire <= 0.1 or not 0 <= latency <= 0.1:
+        raise SystemExit("--layers may be 2 to 9, --compute 10 to 100 ms, --wire and --latency 0 to 100 ms.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # 1. The model, and the gradient that one process gets from the whole batch.
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(layers))).to(device)
+    x = torch.randn(world, 4, WIDTH, device=device, requires_grad=True)
+    alone = torch.autograd.grad(model(x).square().mean(), list(model.parameters()))
+    for number, layer in enumerate(model):
+        layer.register_full_backward_pre_hook(partial(compute, number, per_layer))
+
+    the_wire = ThreadPoolExecutor(1)  # one thread: one bucket at a time, while the main thread goes on with backward
+    order = []  # in which weights' gradients left
+
+    def send(_: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """What DDP calls for a full bucket, instead of its own all-reduce; it returns at once."""
+        order.extend(weight.data_ptr() for weight in bucket.parameters())
+        arrived = torch.futures.Future(devices=[device] if device.type == "cuda" else None)
+        seconds = latency + len(bucket.parameters()) * wire
+        the_wire.submit(carry, seconds, bucket.index(), bucket.buffer().div_(world), arrived)
+        return arrived
+
+    print(f"backward ms (no network): {layers * args.compute:.0f}")
+    if rank == 0:
+        print("Each digit below is 10 ms of that layer or bucket.", flush=True)
+    for size in sorted({1, 2, layers // 2, layers}):  # layers in a bucket
+        ddp = DistributedDataParallel(model, bucket_cap_mb=size * alone[0].nbytes / 2**20)
+        ddp.register_comm_hook(None, send)
+
+        # 2. Backward, twice: before the second DDP sorts its buckets anew, by the order in which gradients came.
+        for pace["rehearsal"] in (True, False):
+            ddp.zero_grad()
+            loss = ddp(x[rank]).square().mean()
+            for record in (*spans.values(), order):
+                record.clear()
+            dist.barrier()
+            start = time.perf_counter()
+            loss.backward()
+            seconds = time.perf_counter() - start
+
+        # 3. A model of it: a bucket leaves when its last gradient is there and the wire is free.
+        buckets = [min(size, layers - first) for first in range(0, layers, size)]
+        ready = expected = 0.0
+        for count in buckets:
+            ready += count * per_layer
+            expected = max(expected, ready) + latency + count * wire
+        apart = layers * (per_layer + wire) + len(buckets) * latency  # all of backward, then all of the network
+        name = f"{len(buckets)} bucket{'s' * (len(buckets) > 1)}"
+        print(f"backward ms ({name}): {seconds * 1000:.0f}")
+        if rank == 0:
+            print(f"{name:>9}: layer  {drawn('layer', start)}\n{'bucket':>16} {drawn('bucket', start)}", flush=True)
+
+        for weight, whole in zip(model.parameters(), alone, strict=True):
+            assert torch.allclose(weight.grad, whole, atol=1e-6), (
+                "in whatever buckets they travel, the gradients are one process's on the whole batch"
+            )
+        assert order == [weight.data_ptr() for weight in reversed(list(model.parameters()))], (
+            "the last layer's gradient leaves first: that is the order in which backward makes them"
+        )
+        assert len(spans["bucket"]) == len(buckets), "each bucket is one all-reduce, however many gradients are in it"
+        if len(buckets) == 1:
+            assert seconds > 0.98 * apart, "a single bucket hides nothing: it leaves when all of backward is done"
+        elif expected < 0.75 * apart:  # otherwise a busy machine may lose what little there is to win
+            busy = sum(end - begin for each in spans.values() for _, begin, end in each)
+            assert seconds < 0.95 * busy, "smaller buckets travel while earlier layers compute: that time is hidden"
+        assert seconds > 0.98 * expected, "a bucket waits for its last gradient and for the bucket before it"
+        del ddp  # before the group: DDP still refers to it
+
+    the_wire.shutdown()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
