@@ -19,7 +19,7 @@ from ddpquiz.ranks.seen import Seen
 from ddpquiz.shipped import demos_dir
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
-NEEDS_TWO = {"parameter_server"}  # says so in a sentence
+NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
 
 
 @dataclass(frozen=True)

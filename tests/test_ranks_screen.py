@@ -3,28 +3,41 @@
 import io
 
 import pytest
+from rich.cells import cell_len
+from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.ranks.events import (
     Began,
     Claimed,
     ClaimText,
     End,
+    Ended,
     Exited,
     Hung,
     Issued,
+    Joining,
     Note,
     Output,
     Raised,
     Standing,
+    Started,
 )
 from ddpquiz.ranks.seen import Seen
 from ddpquiz.terminal import style
-from ddpquiz.terminal.ranks import frame, say, sparkline
+from ddpquiz.terminal.curves import sparkline
+from ddpquiz.terminal.gantt import gantt
+from ddpquiz.terminal.log import log
+from ddpquiz.terminal.ranks import frame, on_screen, say
+from ddpquiz.terminal.running import few
+from ddpquiz.terminal.source import current_line, source
 
 BEGAN = Began(
     "demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found",
     (ClaimText(7, "every rank holds the sum"), ClaimText(9, "the sum is 3")),
 )  # fmt: skip
+
+
+QUIET = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo")  # it claims nothing
 
 
 def said(rank, label, value):
@@ -38,9 +51,18 @@ def seen(*events, began=BEGAN):
     return picture
 
 
-def drawn(picture, width=60, *, live=False):
+def drawn(picture, width=60):
+    return text(frame(picture, width), width)
+
+
+def live(picture, now=None, width=80, height=24, **more):
+    body, below = on_screen(picture, ConsoleDimensions(width, height), picture.time if now is None else now, **more)
+    return text(Group(body, *below), width)
+
+
+def text(shown, width):
     console = style.console(io.StringIO(), width=width)
-    console.print(frame(picture, width, live=live))
+    console.print(shown)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
@@ -75,9 +97,141 @@ def test_labels_are_rows_and_ranks_are_columns():
     )
 
 
+def issued(time, rank, number, op="all_reduce", **more):
+    return Issued(time, rank, number, op, (0, 1), None, ((2, 2),), "float32", 16, "demo.py", 5, **more)
+
+
 def test_a_live_frame_says_what_each_rank_is_doing():
-    picture = seen(Issued(0.1, 1, 1, "all_reduce", (0, 1), None, ((2,),), "float32", 8, "demo.py", 5))
-    assert drawn(picture, live=True).splitlines()[2:4] == ["        rank 0     rank 1", "doing   computing  all_reduce"]
+    assert live(seen(issued(0.1, 1, 1)), width=60).splitlines()[2:4] == [
+        "          rank 0                    rank 1",
+        "doing     computing                 all_reduce",
+    ]
+
+
+def test_what_changed_is_marked_and_what_was_said_again_is_not():
+    before = [said(0, "mine", "1"), said(1, "mine", "2"), said(1, "other", "5")]
+    later = [Output(0.4, rank, "stdout", f"mine: {rank + 2}", "mine", str(rank + 2)) for rank in (0, 1)]
+    again = Output(0.4, 1, "stdout", "mine: 2", "mine", "2")
+    assert live(seen(*before, later[0], again), since=0.2).splitlines()[2:6] == [
+        "* new     rank 0                    rank 1",
+        "doing     computing                 computing",
+        "mine     *2                         2",
+        "other     -                         5",
+    ]
+    assert "*" not in live(seen(*before, *later), now=9.0)
+
+
+RUNNING = {
+    "no communication yet": [],
+    "init_process_group · arrived 1 · awaiting 0": [Joining(0.1, 1, done=False, line=3)],
+    "all_reduce · sum of 4 numbers · arrived 1 · awaiting 0 for 0.8 s": [issued(0.1, 1, 1, reduce="sum")],
+    "all_reduce · 4 numbers · arrived 1 · awaiting 0 (it has ended) for 0.8 s": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
+    "all_reduce · 4 numbers · all arrived for 0.8 s": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
+    "broadcast · from 0 · 1 number · arrived 0 · awaiting 1 for 0.4 s": [
+        Issued(0.5, 0, 1, "broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5)
+    ],
+    "send · 0 → 1 · bucket 3 · 4 numbers · arrived 0 · awaiting 1 for 0.8 s · 1 more": [
+        Issued(0.1, 0, 1, "send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3), issued(0.3, 0, 2),
+    ],
+    "last: barrier · 0.2 s · rank 1 came last, by 0.3 s": [
+        Issued(0.1, 0, 1, "barrier", (0, 1), None, (), "", 0, "demo.py", 5),
+        Issued(0.4, 1, 1, "barrier", (0, 1), None, (), "", 0, "demo.py", 5),
+        Ended(0.5, 0, 1), Ended(0.6, 1, 1),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", RUNNING)
+def test_the_running_operation_stands_in_one_line_with_who_arrived_and_who_is_awaited(line):
+    assert live(seen(*RUNNING[line]), now=0.9).splitlines()[-1] == line
+
+
+@pytest.mark.parametrize(("ranks", "said"), [((0, 2, 3), "0 2 3"), ((1,), "1"), ((0, 1, 2, 5, 6), "0-2 5 6"), ((), "")])
+def test_ranks_are_named_shortly(ranks, said):
+    assert few(ranks) == said
+
+
+MEETING = [
+    Started(0.0, 0, 7), Started(0.0, 1, 8),
+    issued(0.2, 0, 1), issued(0.6, 1, 1), Ended(0.7, 0, 1), Ended(0.7, 1, 1),
+    Exited(0.9, 1, 0), End(1.0, True, 0, 0),
+]  # fmt: skip
+
+
+def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
+    assert text(gantt(seen(*MEETING), 48, 1.0, live=False), 48).splitlines() == [
+        "time    ━━ compute   ██ communication   ░░ waiti",
+        "rank 0  ━━━━━━━━░░░░░░░░░░░░░░░░████━━━━━━━━━━━━",
+        "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━████━━━━━━━━",
+        "        ╵0.0 s              ╵0.5 s",
+    ]
+
+
+def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():
+    events = [Started(0.0, 0, 7), issued(0.301, 0, 1), issued(0.301, 1, 1), Ended(0.303, 0, 1), Ended(0.303, 1, 1)]
+    assert text(gantt(seen(*events), 48, 1.0, live=False), 48).splitlines()[1] == f"rank 0  {'━' * 12}╋{'━' * 27}"
+
+
+def test_live_lanes_show_the_last_seconds():
+    picture = seen(Started(0.0, 0, 7), issued(30.0, 0, 1))
+    lines = text(gantt(picture, 48, 35.0, live=True), 200).splitlines()
+    assert lines[1] == f"rank 0  {'━' * 20}{'░' * 20}"
+    assert lines[-1].split() == ["╵25", "s", "╵30", "s"]
+
+
+@pytest.mark.parametrize("ranks", [1, 4, 9, 16, 64])
+@pytest.mark.parametrize(("width", "height"), [(60, 24), (80, 24), (120, 40)])
+def test_a_frame_of_any_number_of_ranks_fits_the_width(ranks, width, height):
+    began = Began("demo.py", (), ranks, "cpu", "gloo", f"{ranks} ranks")
+    everybody = tuple(range(ranks))
+    events = [event for rank in everybody for event in (Started(0.0, rank, rank), said(rank, "loss", "0.5" * 20))]
+    calls = [Issued(0.2, rank, 1, "all_gather_into_tensor", everybody, None, ((4,),), "float32", 16, "demo.py", 5)
+             for rank in everybody[1:]]  # fmt: skip
+    shown = live(seen(*events, *calls, began=began), width=width, height=height)
+    assert max(map(cell_len, shown.splitlines())) <= width
+    assert [f"rank {rank} " in f"{shown} " or f"rank {rank}\n" in shown for rank in everybody] == [True] * ranks
+    assert drawn(seen(*events, *calls, began=began), width)
+
+
+def test_a_low_screen_shows_the_newest_labels_and_counts_the_others():
+    events = [Output(at / 10, 0, "stdout", f"step {at}: 1", f"step {at}", "1") for at in range(30)]
+    shown = live(seen(*events)).splitlines()
+    assert len(shown) == 23  # one more for the keys
+    assert [line.split()[1] for line in shown if line.startswith("step ")] == list(map(str, range(15, 30)))
+    assert "15 older labels not shown now" in shown
+
+
+def test_a_log_has_all_lines_of_a_rank_and_tells_standard_error():
+    picture = seen(said(0, "mine", "1"), Output(2.25, 0, "stderr", "a warning of some length"), said(1, "mine", "2"))
+    assert text(log(picture, 0, 40), 40).splitlines() == [
+        "   0.10      mine: 1",
+        "   2.25  err a warning of some length",
+    ]
+    assert text(log(picture, 0, 30), 30).splitlines()[1:] == ["   2.25  err a warning of some", "             length"]
+    assert text(log(seen(), 1, 40), 40) == "Rank 1 has printed nothing."
+
+
+def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os\n\nx = 1\nprint(x)\n")
+    began = Began(str(script), (), 4, "cpu", "gloo", "4 ranks")
+    calls = [Issued(0.1, rank, 1, "barrier", (0, 1, 2, 3), None, (), "", 0, str(script), 3) for rank in (0, 1, 3)]
+    elsewhere = Issued(0.1, 2, 1, "barrier", (0, 1, 2, 3), None, (), "", 0, "/lib/other.py", 9)
+    picture = seen(*calls, elsewhere, Ended(0.2, 3, 1), Exited(0.3, 1, 1), began=began)
+    assert text(source(picture), 60).splitlines() == [
+        "rank 2 is in /lib/other.py:9",
+        "              1 import os",
+        "              2",
+        "▶ 0 ▷ 3 ■ 1   3 x = 1",
+        "              4 print(x)",
+    ]
+    assert current_line(picture) == 2
+
+
+def test_a_script_that_is_not_here_is_said():
+    assert text(source(seen(began=Began("/none/x.py", (), 1, "cpu", "gloo", "1 rank"))), 60) == (
+        "The script /none/x.py cannot be read here."
+    )
 
 
 def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that_was_not_reached():
@@ -110,7 +264,7 @@ def test_a_hang_shows_who_waits_in_what_and_where_each_rank_stands():
         Hung(3.0, 2.5, (Standing(0, "all_reduce", "/x/demo.py", 9, "File"), Standing(1, "", "", 0, ""))),
         End(3.4, False, 0, 2, None, "Nothing moved for 2.5 s: rank 0 waits in a communication that cannot end."),
     )
-    assert drawn(picture, 80).splitlines()[3:6] == [
+    assert drawn(picture, 80).splitlines()[2:5] == [
         "        waits in                             stands at",
         "rank 0  all_reduce                           /x/demo.py:9",
         "rank 1  nothing: it has ended with status 0  -",
@@ -118,8 +272,27 @@ def test_a_hang_shows_who_waits_in_what_and_where_each_rank_stands():
 
 
 def test_a_label_whose_numbers_repeat_becomes_a_curve():
-    picture = seen(*(said(0, "loss", str(value)) for value in (4, 3, 2, 1)))
-    assert "1       -\n        █▆▃▁" in drawn(picture)
+    picture = seen(*(said(0, "loss", str(value)) for value in (4, 3, 2, 0)))
+    assert "0       -\n        █▆▄▁" in drawn(picture)
+    counter = seen(*(said(0, "step", str(value)) for value in range(9)), began=QUIET)
+    assert drawn(counter).splitlines()[2:] == ["        rank 0  rank 1", "step    8       -"]
+
+
+def test_a_long_series_gets_a_chart_with_the_ranks_at_the_ends_of_their_lines():
+    events = [said(rank, "loss", str(9 - at + rank * at * at / 9)) for at in range(10) for rank in (0, 1)]
+    assert drawn(seen(*events, began=QUIET), 44).splitlines()[2:] == [
+        "        rank 0  rank 1",
+        "loss    0.0     9.0",
+        "",
+        "   loss",
+        "9 ┤▀▀▄▄▄▄                      ▗▄▄▄▀▀ 1",
+        "  │      ▀▀▜█▛▀▀▚▄▄▄▄▄▄▄▀▀▀▀▀▀▀▘",
+        "  │          ▝▀▀▚▄▄▄",
+        "  │                 ▀▀▀▀▄▄▖",
+        "  │                       ▝▀▚▄▄▖",
+        "0 ┤                            ▝▀▀▀▄▄ 0",
+        "  └──────────────────── said 10 times",
+    ]
 
 
 CURVES = {(0, 1, 2, 3): "▁▃▆█", (1, 1): "▁▁", (1, float("inf"), 2): "▁!█", tuple(range(100)): "▁▂▄▆█"}
@@ -161,9 +334,9 @@ def test_plain_lines_come_as_they_are_said():
 
 
 def test_claims_are_named_when_they_are_reached_and_counted_before():
-    live = drawn(seen(Claimed(0.3, 0, 7, held=True)), live=True)
-    assert "✓ 1 of 2  every rank holds the sum\n1 claim to come" in live
-    assert "not this run" not in live
+    shown = live(seen(Claimed(0.3, 0, 7, held=True)))
+    assert "✓ 1 of 2  every rank holds the sum\n1 claim to come" in shown
+    assert "not this run" not in shown
 
 
 def test_a_claim_that_is_longer_than_a_line_hangs_below_itself():
@@ -176,7 +349,7 @@ def test_a_claim_that_is_longer_than_a_line_hangs_below_itself():
 def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
     began = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo", title="Sums: everybody gets them.")
     console = style.console(io.StringIO(), width=60)
-    console.print(frame(seen(began=began), 60, live=False, look="`sum` on rank 1"))
+    console.print(frame(seen(began=began), 60, look="`sum` on rank 1"))
     lines = console.file.getvalue().splitlines()
     assert lines[:2] == ["Sums: everybody gets them.", "2 ranks on CPU over Gloo"]
     assert lines[2].startswith("look at  ")

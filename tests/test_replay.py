@@ -71,9 +71,16 @@ def test_a_file_that_is_not_there_or_cannot_be_written_is_said(tmp_path):
 
 def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
     assert replay.steps(EVENTS) == [2, 4, 6]
-    after_one = replay.picture(EVENTS[:4])
+    after_one = replay.Tape(EVENTS).wind(4)
     assert (after_one.brought[0].before, after_one.got[0]) == (("1.0",), ("2.0",))
-    assert replay.picture(EVENTS[:3]).got == {}
+    assert replay.Tape(EVENTS).wind(3).got == {}
+
+
+def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
+    tape = replay.Tape([BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))])
+    there = [tape.wind(to).rows["step"][0][-1] for to in (10, 3000, 2500, 1001, 999, 11)]
+    assert there == ["8", "2998", "2498", "999", "997", "9"]
+    assert len(tape.wind(12).log[0]) == 11
 
 
 def test_a_saved_run_prints_as_plain_lines():

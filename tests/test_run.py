@@ -1,6 +1,9 @@
 """Runs of real ranks: what they say, how they fail, and that nothing is left of them."""
 
+import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +19,7 @@ from ddpquiz.ranks import launch
 from ddpquiz.ranks.events import Began, Claimed, End, Ended, Exited, Hung, Issued, Note, Output, Raised, Result
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.script import of_module, read
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 HEAD = """\
@@ -59,24 +63,32 @@ def test_each_rank_says_what_it_holds_and_the_run_ends_well(script, ranks):
     assert end(events).ok
 
 
-def test_ranks_find_in_their_environment_what_torchrun_would_set(script):
-    names = [
-        "RANK",
-        "LOCAL_RANK",
-        "WORLD_SIZE",
-        "LOCAL_WORLD_SIZE",
-        "GROUP_RANK",
-        "MASTER_ADDR",
-        "OMP_NUM_THREADS",
-        "GLOO_SOCKET_IFNAME",
-    ]
-    events = run(
-        script(f"print('env:', *[os.environ[name] for name in {names}])\nprint('argv:', sys.argv[1:])"),
-        args=("--a", "b"),
-    )
-    said = {event.rank: event.value for event in of(events, Output) if event.label == "env"}
-    assert said == {rank: f"{rank} {rank} 2 2 0 127.0.0.1 1 {LOOPBACK}" for rank in (0, 1)}
+ENVIRONMENT = "import json, os, sys; print('env: ' + json.dumps(dict(os.environ))); print('argv:', sys.argv[1:])\n"
+ANOTHER = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}  # in every run of torchrun
+LOOPBACK_ONLY = {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"}  # ours
+
+
+def test_ranks_find_in_their_environment_and_arguments_what_torchrun_gives(script, monkeypatch):
+    for name in ("OMP_NUM_THREADS", *LOOPBACK_ONLY):
+        monkeypatch.delenv(name, raising=False)
+    path = script(ENVIRONMENT, "")
+    command = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2", str(path), "--a", "b"]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
+    theirs = {env["RANK"]: env for env in (json.loads(line[5:]) for line in lines if line.startswith("env: "))}
+    events = run(path, args=("--a", "b"))
+    ours = {str(e.rank): json.loads(e.value) for e in of(events, Output) if e.label == "env"}
     assert {event.value for event in of(events, Output) if event.label == "argv"} == {"['--a', 'b']"}
+    for rank in ("0", "1"):
+        mine, its = ours[rank], theirs[rank]
+        assert mine.keys() - LOOPBACK_ONLY == its.keys() - {"LINES", "COLUMNS"}  # readline sets them
+        assert {name for name in its if mine[name] != its[name]} <= ANOTHER
+    assert (ours["0"]["MASTER_ADDR"], ours["0"]["GLOO_SOCKET_IFNAME"]) == ("127.0.0.1", LOOPBACK)
+
+
+def test_threads_are_those_that_the_environment_gives(script, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    events = run(script("print('threads:', torch.get_num_threads())"))
+    assert [event.value for event in of(events, Output)] == ["3", "3"]
 
 
 def test_ranks_do_not_share_a_random_state(script):
@@ -107,22 +119,11 @@ def test_a_broken_claim_that_the_script_catches_is_still_broken(script):
     assert (end(events).ok, end(events).why) == (False, "A claim is broken.")
 
 
-FAILURES = {
-    "raise ValueError('bad')": "Rank 1 raised ValueError: bad",
-    "sys.exit(3)": "Rank 1 exited with status 3.",
-    "sys.exit('needs 5 ranks')": "needs 5 ranks",
-    "os.kill(os.getpid(), 9)": "Rank 1 was killed by SIGKILL; the kernel does that when memory runs out.",
-    "os.kill(os.getpid(), 11)": "Rank 1 was ended by SIGSEGV.",
-    "sys.exit(0)": "Rank 1 had ended (exit status 0) while rank {} waits for it in all_reduce, script.py:8.",
-}
-
-
-@pytest.mark.parametrize("fault", FAILURES)
+@pytest.mark.parametrize("fault", ["raise ValueError('bad')", "os.kill(os.getpid(), 9)", "os._exit(0)"])
 def test_the_rank_that_failed_first_is_named_not_those_that_waited_for_it(script, fault):
     events = run(script(f"dist.all_reduce(x)\nif rank == 1:\n    {fault}\ndist.all_reduce(x)\n"), ranks=3)
     assert not end(events).ok
     assert end(events).rank == 1
-    assert end(events).why in {FAILURES[fault].format(rank) for rank in (0, 2)}
     assert len(of(events, Exited)) == 3
 
 
@@ -133,7 +134,7 @@ def test_a_hang_says_who_waits_in_what_and_where_everybody_stands(script):
     assert time.monotonic() - began < 30
     hung = of(events, Hung)[0]
     assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 6), ("all_reduce", 7)]
-    assert end(events).why.endswith("ranks 0, 2 wait in a communication that cannot end.")
+    assert end(events).why.endswith("ranks 0, 2 wait in all_reduce for rank 1, which stands at script.py:6.")
 
 
 def test_a_rank_that_never_joins_is_a_hang_in_init_process_group(script):
@@ -242,12 +243,6 @@ def test_a_script_that_names_its_own_address_and_port_still_runs_on_our_store(sc
     assert end(events).ok
 
 
-def test_gloo_takes_the_place_of_nccl_on_cpu_and_says_so(script):
-    events = run(script("print('backend:', dist.get_backend())", HEAD.replace('"gloo"', '"nccl"')))
-    assert {event.value for event in of(events, Output)} == {"gloo"}
-    assert {event.text for event in of(events, Note)} == {"The script asks for nccl; Gloo takes its place on CPU."}
-
-
 def test_annotations_of_the_script_are_its_own(script):
     events = run(script("def f(x: int): pass\nprint('annotation:', f.__annotations__['x'] is int)"), ranks=1)
     assert [event.value for event in of(events, Output)] == ["True"]
@@ -267,6 +262,187 @@ def test_standard_streams_atexit_and_threads_end_as_python_ends_them(script):
         ("stdout", "no newlinethread"),
         ("stdout", "atexit"),
     ]
+
+
+LAUNCHERS = """\
+import os
+
+class Env:  # what Lightning's TorchElasticEnvironment and Accelerate's PartialState look at
+    detected = {"RANK", "GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} <= set(os.environ) and bool(
+        {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"} & set(os.environ))
+    main_address, main_port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    world, rank, local = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
+
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://", rank=Env.rank, world_size=Env.world)
+print("launched:", Env.detected, Env.local, dist.get_world_size())
+dist.destroy_process_group()
+"""
+
+
+def test_launchers_that_look_for_torchrun_find_it(script):
+    events = run(script(LAUNCHERS, ""))
+    assert sorted(event.value for event in of(events, Output)) == ["True 0 2", "True 1 2"]
+
+
+RECORDED = """\
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main():
+    raise ValueError("bad")
+
+main()
+"""
+
+
+def test_a_script_that_records_its_errors_for_torchrun_fails_with_its_own(script):
+    assert end(run(script(RECORDED, ""), ranks=1)).why == "Rank 0 raised ValueError: bad"
+
+
+MODULE = (
+    "from .near import NAME\nprint('who:', __name__, __package__, __spec__.name, NAME, sys.argv[1:], sys.path[0])\n"
+)
+
+
+def test_a_module_runs_as_python_would_run_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg").mkdir()
+    for name, text in {"__init__": "", "near": "NAME = 'near'\n", "train": "import sys\n" + MODULE}.items():
+        (tmp_path / "pkg" / f"{name}.py").write_text(text)
+    (tmp_path / "pkg" / "__main__.py").write_text("import sys\n" + MODULE)
+    for name, spec in {"pkg.train": "pkg.train", "pkg": "pkg.__main__"}.items():
+        request = Request(of_module(name), ("-x",), 1, "cpu", module=name)
+        said = of(list(Run(request).events()), Output)
+        assert [line.value for line in said] == [f"__main__ pkg {spec} near ['-x'] {tmp_path}"]
+
+
+@pytest.mark.parametrize("name", ["nope", "pkg.nope", "pkg"])
+def test_a_module_that_is_not_there_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    missing = "pkg.__main__" if name == "pkg" else name
+    with pytest.raises(UserError) as refused:
+        of_module(name)
+    assert str(refused.value) == f"There is no module {missing}; -m looks where `python -m` does, in {tmp_path} first."
+
+
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, at):
+        return torch.tensor(at * at)
+
+if __name__ == "__main__":
+    for how in ("fork", "spawn"):
+        loader = DataLoader(Squares(), batch_size=2, num_workers=2, multiprocessing_context=how)
+        print(f"{how}: {sum(int(batch.sum()) for batch in loader)}")
+"""
+
+
+def test_data_loaders_have_workers_of_either_kind(script):
+    events = run(script(LOADER, ""), ranks=1, timeout=None)
+    assert [(event.label, event.value) for event in of(events, Output)] == [("fork", "140"), ("spawn", "140")]
+    assert end(events).ok
+
+
+SPAWNING = """\
+import os, multiprocessing, torch, torch.distributed as dist
+
+def work(rank, world, way):
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29871"}
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    x = torch.ones(1) * (rank + 1)
+    dist.all_reduce(x)
+    print(f"{way}: {x.item()}", flush=True)
+    dist.barrier()
+    os._exit(0)
+
+if __name__ == "__main__":
+    for _ in range(2):  # ranks that come later must not find what earlier ones have left
+        forked = [multiprocessing.get_context("fork").Process(target=work, args=(r, 2, "forked")) for r in range(2)]
+        for process in forked:
+            process.start()
+        for process in forked:
+            process.join()
+    torch.multiprocessing.spawn(work, args=(2, "spawned"), nprocs=2)
+"""
+
+
+def test_ranks_that_a_script_starts_itself_meet_on_loopback_and_are_not_watched(script):
+    events = run(script(SPAWNING, ""), ranks=1, timeout=None)
+    said = [event.text for event in of(events, Output) if event.stream == "stdout"]
+    assert sorted(said) == ["forked: 3.0"] * 4 + ["spawned: 3.0"] * 2
+    assert of(events, Issued) == []
+    assert [note.text.partition(";")[0] for note in of(events, Note)] == [
+        "The script starts ranks of its own with torch.multiprocessing"
+    ]
+    assert end(events).ok
+
+
+def test_a_rank_may_become_another_program(script):
+    body = """
+    if len(sys.argv) == 1:
+        os.execv(sys.executable, [sys.executable, __file__, "again"])
+    print("rank:", os.environ["RANK"])
+    """
+    events = run(script(body, "import os, sys\n"))
+    assert sorted(event.value for event in of(events, Output)) == ["0", "1"]
+    assert end(events).ok
+
+
+def test_a_script_may_keep_signals_for_itself(script):
+    body = """
+    import signal
+    for which in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+        signal.signal(which, lambda which, _: print("got:", signal.Signals(which).name))
+        os.kill(os.getpid(), which)
+    """
+    events = run(script(body, "import os\n"), ranks=1)
+    assert [event.value for event in of(events, Output)] == ["SIGUSR1", "SIGUSR2", "SIGTERM"]
+    assert end(events).ok
+
+
+def test_a_progress_bar_is_one_line_that_shows_its_end(script):
+    events = run(script("print('10%', '50%', '100%', sep='\\r', file=sys.stderr)"), ranks=1)
+    assert [event.text for event in of(events, Output)] == ["100%"]
+
+
+SETTINGS = {
+    "import os\nos.environ['TORCH_LOGS'] = '+ddp'\nimport torch\n": ["TORCH_LOGS"],
+    "import os\nos.environ.setdefault('OMP_NUM_THREADS', '4')\nfrom torch import nn\n": ["OMP_NUM_THREADS"],
+    "import os\nos.environ.update({'MKL_NUM_THREADS': '4', 'HOME': '/'})\nimport torch\n": ["MKL_NUM_THREADS"],
+    "import os\nos.environ['TORCH_DISTRIBUTED_DEBUG'] = 'DETAIL'\nimport torch\n": [],  # applied late
+    "import os, torch\nos.environ['TORCH_LOGS'] = '+ddp'\n": [],  # too late anywhere
+    "import os\nprint(os.environ['OMP_NUM_THREADS'])\nimport torch\n": [],
+}
+
+
+@pytest.mark.parametrize("source", SETTINGS)
+def test_what_a_script_sets_for_the_import_of_torch_is_noted(tmp_path, source):
+    path = tmp_path / "train.py"
+    path.write_text(source)
+    assert [note.partition(",")[0] for note in read(path).notes] == SETTINGS[source]
+
+
+def test_modules_in_the_working_directory_do_not_take_the_place_of_others(tmp_path):
+    for name in ("types", "queue", "profile", "script"):
+        (tmp_path / f"{name}.py").write_text("print('hello: from the wrong module')\n")
+    (tmp_path / "scripts").mkdir()
+    path = tmp_path / "scripts" / "script.py"
+    path.write_text("import queue\nprint('queue:', hasattr(queue, 'Queue'))\n")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("ddpquiz"), "run", path, "--nproc", "1"],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert "rank 0  queue: True" in ran.stdout, ran.stderr
+    assert "wrong" not in ran.stdout
 
 
 def processes_of(marker):
@@ -295,7 +471,7 @@ def gone(pid):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_when_the_launcher_goes(script, number):
     path = script("print('pid:', os.getpid())\ntime.sleep(60)\n")
     launcher = subprocess.Popen(
@@ -349,21 +525,41 @@ def test_only_loopback_is_listened_on_by_ranks_store_and_server(script):
     assert found == {"0100007F"}  # 127.0.0.1
 
 
-MENDABLE = {
-    "missing.py": "There is no script {}.",
-    "folder": "{} is a folder; name the script in it that is to run.",
-    "broken.py": "{}:1: invalid syntax; Python cannot read this script.",
-}
+LISTENING = """\
+import multiprocessing, os, torch, torch.distributed as dist
+r, w = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+def work(rank):
+    dist.init_process_group("gloo", init_method="tcp://0.0.0.0:29873", rank=rank, world_size=2)
+    dist.barrier()
+    os._exit(0)
+
+dist.init_process_group("gloo", init_method="tcp://0.0.0.0:29872", rank=r, world_size=w)
+dist.barrier()
+dist.destroy_process_group()
+if r == 0:
+    mine = [multiprocessing.get_context("fork").Process(target=work, args=(rank,)) for rank in range(2)]
+    for process in mine:
+        process.start()
+    for process in mine:
+        process.join()
+"""
 
 
-@pytest.mark.parametrize("name", MENDABLE)
-def test_what_cannot_be_run_is_refused_with_a_sentence(tmp_path, name):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "broken.py").write_text("def def\n")
-    path = tmp_path / name
-    with pytest.raises(UserError) as refused:
-        Run(Request(path, ranks=1))
-    assert str(refused.value) == MENDABLE[name].format(path)
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_no_process_binds_or_listens_anywhere_but_on_loopback_even_for_a_moment(script, tmp_path):
+    trace, path = tmp_path / "trace", script(LISTENING, "")
+    traced = ["strace", "-f", "-qq", "-e", "trace=bind,listen", "-o", trace]
+    ran = subprocess.run(
+        [*traced, sys.executable, "-m", "ddpquiz", "run", path, "--nproc", "2"],
+        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    calls = trace.read_text()
+    bound = re.findall(r"bind\((\d+), .*AF_INET6?, .*inet_(?:addr|pton)\((?:AF_INET6, )?\"([^\"]+)\"", calls)
+    assert len(bound) >= 5  # the store, two ranks, two ranks that a rank has forked
+    assert {address for _, address in bound} == {"127.0.0.1"}
+    assert set(re.findall(r"listen\((\d+),", calls)) <= {file for file, _ in bound}
 
 
 def test_too_many_ranks_are_refused(script):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def begin(words: list[str]) -> None:
     """Have torch imported in the server of ranks when these words are likely to need it."""
-    if words[:1] not in (["demo"], ["run"]) or not words[1:] or words[1].startswith("-"):
+    if words[:1] not in (["demo"], ["run"]) or not words[1:] or words[1].startswith("-") or "--emit" in words:
         return
     from ddpquiz.errors import UserError
     from ddpquiz.ranks import launch

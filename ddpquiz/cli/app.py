@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import os
 import sys
@@ -57,19 +58,35 @@ class _Commands(TyperGroup):
 
 
 class _Scripted(TyperCommand):
-    """A command that hands on what follows `--` to a script."""
+    """A command that hands on to a script what follows `--`, or what follows the first option that is not ours."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = list(args)
         try:
             return super().parse_args(ctx, args)
         except _UsageError as wrong:
-            option = getattr(wrong, "option_name", None)
-            if option in given:
-                at = given.index(option)
+            at = next((at for at, word in enumerate(given) if _option(wrong) and _is(word, _option(wrong))), None)
+            if at is None or not self._is_named(ctx, given[:at]):
+                raise
+            if near := difflib.get_close_matches(
+                _option(wrong), [o for each in self.params for o in each.opts], 1, 0.8
+            ):
                 line = " ".join(["ddpquiz", str(ctx.info_name), *given[:at], "--", *given[at:]])
-                ctx.fail(f"No such option: {option}. If it is the script's, put -- before it: {line}")
-            raise
+                ctx.fail(f"No such option: {given[at]}; {near[0]} is one. If it is the script's, say so: {line}")
+            return super().parse_args(ctx, [*given[:at], "--", *given[at:]])
+
+    def _is_named(self, ctx: Any, args: list[str]) -> bool:
+        """Whether the script is among these arguments."""
+        values, _, _ = self.make_parser(ctx).parse_args(list(args))
+        return isinstance(values.get(next(str(each.name) for each in self.params if each.opts[0][0] != "-")), str)
+
+
+def _is(word: str, option: str) -> bool:
+    return word.partition("=")[0] == option or (option[:2] != "--" and word.startswith(option))
+
+
+def _option(wrong: Exception) -> str:
+    return str(getattr(wrong, "option_name", ""))
 
 
 app = typer.Typer(

@@ -8,7 +8,23 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from ddpquiz.cli import names
-from ddpquiz.cli.watching import Args, Device, Json, Nproc, Options, Plain, Save, Timeout, end_as, follow
+from ddpquiz.cli.machines import Emit, Machines, MaxRestarts, Nnodes, NodeRank, RdzvEndpoint
+from ddpquiz.cli.watching import (
+    Args,
+    Device,
+    Json,
+    Nproc,
+    Options,
+    Plain,
+    Save,
+    Step,
+    Strict,
+    Summary,
+    Timeout,
+    end_as,
+    follow,
+    tell_summary,
+)
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,15 +46,23 @@ def demo(
     plain: Plain = False,
     json: Json = False,
     predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
+    step: Step = False,
+    strict: Strict = False,
     save: Save = None,
+    summary: Summary = False,
     replay: Annotated[str | None, typer.Option(help="Play a saved run again: a file, or the name of a demo.")] = None,
+    nnodes: Nnodes = 1,
+    node_rank: NodeRank = None,
+    rdzv_endpoint: RdzvEndpoint = "",
+    max_restarts: MaxRestarts = 0,
+    emit: Emit = None,
     copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
 ) -> None:
     """Run a demo on real ranks, live."""
     if replay is not None:
         if name is not None:
             raise typer.BadParameter(f"it names the run itself: `ddpquiz demo --replay {name}`.", param_hint="--replay")
-        play_again(replay, plain=plain)
+        play_again(replay, Options(plain=plain, json=json, save=save, summary=summary))
     elif name is None:
         list_demos()
     elif copy is not None:
@@ -47,9 +71,16 @@ def demo(
         script, given = script_of(name), tuple(args or ())
         if {"-h", "--help"} & set(given):
             explain(script)
-        prediction = None if plain or json or not predict else predicted(script, given, nproc)
+        machines = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
+        if emit is not None:
+            machines.emit(emit, script, given, nproc, device)
+            return
+        together = machines.cluster()
+        prediction = None if plain or json or together or not predict else predicted(script, given, nproc)
         ranks = prediction.link.ranks if prediction else nproc
-        options = Options(ranks, device, timeout, plain, json, save)
+        options = Options(
+            ranks, device, timeout, plain, json, save, together, strict=strict, summary=summary, step=step
+        )
         end_as(follow(script, given, options, prediction.link.look if prediction else ""), prediction)
 
 
@@ -119,15 +150,25 @@ def copy_script(script: Path, folder: Path) -> None:
     typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")
 
 
-def play_again(what: str, *, plain: bool) -> None:
-    """Play a saved run: one of a demo that is shipped, or one in a file."""
+def play_again(what: str, options: Options) -> None:
+    """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
+    from ddpquiz.cli.saving import save
     from ddpquiz.ranks import recording
+    from ddpquiz.ranks.seen import Seen
     from ddpquiz.shipped import recordings_dir
     from ddpquiz.terminal import replay, screen, style
 
     shipped = recordings_dir() / f"{what.replace('-', '_')}.json"
     events = recording.read(shipped if shipped.is_file() else Path(what))
-    if plain or not screen.is_interactive():
+    if options.save or options.summary:
+        seen = Seen()
+        for event in events:
+            seen.add(event)
+        if options.save:
+            save(events, seen, options.save)
+        if options.summary:
+            tell_summary(seen, json=options.json)
+    elif options.plain or not screen.is_interactive():
         replay.lines(events, style.console())
     else:
         replay.replay(events, style.console())

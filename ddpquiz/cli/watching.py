@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddpquiz.cli import saving
+from ddpquiz.errors import UserError
+
 if TYPE_CHECKING:
     from ddpquiz.cli.prediction import Prediction
-    from ddpquiz.ranks.events import Event
+    from ddpquiz.ranks.cluster import Cluster
     from ddpquiz.ranks.run import Run
     from ddpquiz.ranks.seen import Seen
 
@@ -20,7 +23,13 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Timeout = Annotated[float | None, typer.Option(help="Seconds without any movement that count as a hang.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of a live view.")]
 Json = Annotated[bool, typer.Option("--json", help="One event a line, as JSON, and nothing else.")]
-Save = Annotated[Path | None, typer.Option(help="Keep the run's events in this file.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse a script that asks for NCCL where there is none.")]
+Step = Annotated[bool, typer.Option("--step", help="Stop all ranks before each operation, and go on at a key.")]
+Save = Annotated[
+    Path | None,
+    typer.Option(help="Keep the run: .json (events), .trace.json (for Perfetto), .svg or .html (pictures)."),
+]
+Summary = Annotated[bool, typer.Option("--summary", help="Say at the end where time and bytes went, and what to do.")]
 
 
 @dataclass(frozen=True)
@@ -33,10 +42,17 @@ class Options:
     plain: bool = False
     json: bool = False
     save: Path | None = None
+    cluster: Cluster | None = None  # under torchrun's agent, for several machines or restarts
+    module: str = ""  # the script's name for `python -m`, if it is run in that way
+    strict: bool = False  # refuse a script that asks for NCCL where there is none
+    summary: bool = False
+    step: bool = False  # stop all ranks before each operation
 
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
             raise typer.BadParameter(f"{self.device!r} is none of auto, cpu, cuda.", param_hint="--device")
+        if self.save:
+            saving.format_of(self.save)
 
 
 def follow(script: Path, args: tuple[str, ...], options: Options, look: str = "") -> Seen:
@@ -44,28 +60,63 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     from ddpquiz.ranks import launch
 
     launch.server()
-    from ddpquiz.ranks import recording
-    from ddpquiz.ranks.run import Run, read_script
+    from ddpquiz.ranks import script as reading
+    from ddpquiz.ranks.elastic import ElasticRun
+    from ddpquiz.ranks.run import Run
     from ddpquiz.terminal import screen, style, watch
 
-    launch.warm_for(read_script(script))
-    kept: list[Event] = []
+    launch.warm_for(reading.read(script).source)
+    kept = saving.Saving(options.save) if options.save else None
 
     def start() -> Run:
-        kept.clear()
-        run = Run(launch.Request(script, args, options.ranks, options.device, options.timeout))
-        run.listeners.append(kept.append)
+        if kept:
+            kept.begin()
+        request = launch.Request(
+            script,
+            args,
+            options.ranks,
+            options.device,
+            options.timeout,
+            options.module,
+            options.cluster,
+            options.strict,
+            options.step,
+        )
+        run = ElasticRun(request) if options.cluster else Run(request)
+        if kept:
+            run.listeners.append(kept.add)
         return run
 
+    if options.step and (options.json or options.plain or not screen.is_interactive()):
+        raise UserError("--step waits for keys, so it needs a terminal, and neither --plain nor --json.")
+    if options.step and options.cluster:
+        raise UserError("--step stops the ranks of one run on one machine; leave out --nnodes and --max-restarts.")
     if options.json:
         seen = watch.json_lines(start())
     elif options.plain or not screen.is_interactive():
         seen = watch.lines(start(), style.console())
     else:
         seen = watch.live(start, style.console(), look=look)
-    if options.save:
-        recording.save(kept, options.save)
+    if kept:
+        kept.finish(seen)
+    if options.summary:
+        tell_summary(seen, json=options.json)
     return seen
+
+
+def tell_summary(seen: Seen, *, json: bool) -> None:
+    """Print what a run has cost, and what could be better; as JSON in one line."""
+    from ddpquiz.ranks.summary import summarize
+
+    account = summarize(seen.timeline, seen.time)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(account.as_json(), ensure_ascii=False))
+    else:
+        from ddpquiz.terminal import layout, style, summary
+
+        layout.show(style.console(), summary.summary(account))
 
 
 def end_as(seen: Seen, prediction: Prediction | None = None) -> None:

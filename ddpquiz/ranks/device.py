@@ -24,6 +24,7 @@ class Device:
     kind: str  # cpu | cuda
     backend: str  # gloo | nccl
     reason: str
+    lack: str = ""  # of NCCL, where Gloo is taken
 
 
 def default_ranks(machine: Machine) -> int:
@@ -58,7 +59,7 @@ def choose(wanted: str, ranks: int, machine: Machine) -> Device:
         why = f"{gpus} found, NCCL needs one per rank"
     else:
         why = "no GPU found"
-    return Device("cpu", "gloo", f"{_ranks(ranks)} on CPU over Gloo · {why}")
+    return Device("cpu", "gloo", f"{_ranks(ranks)} on CPU over Gloo · {why}", why)
 
 
 def _ranks(count: int) -> str:

@@ -21,7 +21,11 @@ class ClaimText:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own."""
+    """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own.
+
+    `here` are the ranks of this machine, where others run the rest; without any, all are here. `restarts` is how often
+    failed ranks may be started again. `module` is its name for `python -m`, if it runs in that way.
+    """
 
     event: ClassVar[str] = "run"
     script: str
@@ -33,16 +37,33 @@ class Began:
     claims: tuple[ClaimText, ...] = ()
     title: str = ""
     version: int = VERSION
+    here: tuple[int, ...] = ()
+    restarts: int = 0
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A rank is about to run the script. `time` is in seconds since the run was asked for, here and below."""
+    """A rank is about to run the script. `time` is in seconds since the run was asked for, here and below.
+
+    `restart` counts how often torchrun's agent has started the ranks again.
+    """
 
     event: ClassVar[str] = "start"
     time: float
     rank: int
     pid: int
+    restart: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """So many nodes have joined, of those that the run needs; more than one only with `--nnodes`."""
+
+    event: ClassVar[str] = "nodes"
+    time: float
+    joined: int
+    needed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +109,17 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The operation `number` of a rank is done. `started` is when a GPU began with it, where that was measured."""
+    """The operation `number` of a rank is done.
+
+    `started` is when a GPU began with it, where that was measured; `source` is who sent to a receive from anybody.
+    """
 
     event: ClassVar[str] = "ended"
     time: float
     rank: int
     number: int
     started: float | None = None
+    source: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +142,21 @@ class Result:
     rank: int
     number: int
     after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The script passed a point that tells what its communication is for.
+
+    `what` is `step` when an optimizer has updated the weights, `no_sync` and `sync` where DDP stops and starts again to
+    synchronise gradients.
+    """
+
+    event: ClassVar[str] = "mark"
+    time: float
+    rank: int
+    what: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +205,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """A rank's process is gone: its exit status, or the negative number of the signal that ended it."""
+    """A rank's process is gone: its exit status, or the negative number of the signal that ended it.
+
+    `stack` is where a crash found it; `memory` says that the kernel ended a process meanwhile, since memory ran out.
+    """
 
     event: ClassVar[str] = "exit"
     time: float
     rank: int
     status: int
+    stack: str = ""
+    memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +241,7 @@ class Hung:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The run is over and no process of it is left. `why` is a sentence when it is not ok."""
+    """The run is over and no process of it is left. `why` is a sentence when it is not ok, `mend` says what to do."""
 
     event: ClassVar[str] = "end"
     time: float
@@ -205,16 +250,19 @@ class End:
     claims: int
     rank: int | None = None
     why: str = ""
+    mend: str = ""
 
 
 Event = (
     Began
     | Started
+    | Nodes
     | Output
     | Issued
     | Ended
     | Waited
     | Result
+    | Marked
     | Joining
     | Claimed
     | Raised
@@ -228,11 +276,13 @@ _KINDS: dict[str, type[Any]] = {
     for kind in (
         Began,
         Started,
+        Nodes,
         Output,
         Issued,
         Ended,
         Waited,
         Result,
+        Marked,
         Joining,
         Claimed,
         Raised,
@@ -242,12 +292,13 @@ _KINDS: dict[str, type[Any]] = {
         End,
     )
 }
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=asdict)
 _NESTED = {("run", "claims"): ClaimText, ("hang", "ranks"): Standing}
 
 
 def encode(event: Event) -> str:
     """Return `event` as one line of JSON, without the newline."""
-    return json.dumps({"event": event.event} | asdict(event), ensure_ascii=False)
+    return _ENCODER.encode({"event": event.event} | {name: getattr(event, name) for name in event.__slots__})
 
 
 def decode(line: str | bytes) -> Event:

@@ -12,21 +12,27 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.device import Device, Machine
+from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.events import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from ddpquiz.ranks.events import ClaimText
+    from ddpquiz.ranks.cluster import Cluster
 
+# Not with -m, which looks in the working directory first: a `types.py` there would take the place of Python's own.
+# What stands first instead is where a rank puts the folder of its script.
+START = """import os, sys
+sys.path[0] = os.devnull
+sys.path.append(sys.argv.pop(1))
+from ddpquiz.ranks.server import main
+main()"""
 # What a name in a script costs to import, once in the server instead of once in every rank.
 PRELOADS = {
     r"\boptim\b|DistributedDataParallel": "torch._dynamo",  # the first optimizer imports it
@@ -49,6 +55,10 @@ class Request:
     ranks: int | None = None
     device: str = "auto"
     timeout: float | None = None  # seconds without any movement that count as a hang; None: never
+    module: str = ""  # the name by which `python -m` would run the script, if it is asked for in that way
+    cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
+    strict: bool = False  # refuse a script that asks for NCCL where there is none
+    step: bool = False  # stop all ranks before each operation
 
 
 class Server:
@@ -60,7 +70,7 @@ class Server:
         ours, theirs = socket.socketpair()
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ddpquiz.ranks.server", str(theirs.fileno())],
+            [sys.executable, "-c", START, str(Path(__file__).parents[2]), str(theirs.fileno())],
             pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             start_new_session=True, env=os.environ | threads,
         )  # fmt: skip
@@ -93,14 +103,17 @@ class Server:
             data = b""
         if not data:
             self.mourn()
-        self.said += [json.loads(line) for line in self.lines.feed(data)]
+        said = [json.loads(line) for line in self.lines.feed(data)]
+        for each in said:
+            if each["say"] == "refused":
+                self.close()
+                raise UserError(each["why"])
+        self.said += said
 
     def mourn(self) -> None:
         """End what the server left behind and say why it died."""
         self.close()
         complaint = self.process.stderr.read().decode(errors="replace") if self.process.stderr else ""
-        if "No module named 'torch'" in complaint:
-            raise UserError("torch is not installed, and demos run on it; install it as pytorch.org/get-started says.")
         last = (complaint.strip().splitlines() or [f"exit status {self.process.returncode}"])[-1]
         raise UserError(f"The process that starts ranks has died ({last}); `ddpquiz doctor` looks for the reason.")
 
@@ -173,121 +186,3 @@ def close() -> None:
 def preloads(source: str) -> list[str]:
     """Return the modules that a script of this source is going to import, directly or not."""
     return [module for pattern, module in PRELOADS.items() if re.search(pattern, source)]
-
-
-class Processes:
-    """The ranks of one run, and their pipes."""
-
-    def __init__(
-        self, request: Request, serving: Server, chosen: Device, ranks: int, source: str, told: Sequence[ClaimText]
-    ) -> None:
-        self.server = serving
-        self.ranks = ranks
-        serving.runs += 1
-        self.number = serving.runs
-        self.epoch = time.monotonic()
-        self.pids: dict[int, int] = {}  # rank -> process id, of those that live
-        self.over = False
-        self.pipes: dict[int, tuple[int, str]] = {}  # file descriptor -> rank, and what it carries
-        theirs: list[int] = []
-        for rank in range(ranks):
-            for carries in ("stdout", "stderr", "events", "stack"):
-                ours, end = os.pipe()
-                os.set_blocking(ours, False)
-                self.pipes[ours] = rank, carries
-                theirs.append(end)
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if chosen.kind == "cpu" else {}
-        threads = {} if "OMP_NUM_THREADS" in os.environ or ranks == 1 else {"OMP_NUM_THREADS": "1"}  # as torchrun does
-        script = str(request.script)
-        serving.ask(
-            theirs, do="run", run=self.number, ranks=ranks, script=script, args=list(request.args), cwd=str(Path.cwd()),
-            backend=chosen.backend, epoch=self.epoch, env=os.environ | threads | hidden,
-            claims=[{"line": each.line, "text": each.text} for each in told],
-            preload=preloads(source),
-        )  # fmt: skip
-        for end in theirs:
-            os.close(end)
-
-    def now(self) -> float:
-        """Return the seconds since the run was asked for."""
-        return round(time.monotonic() - self.epoch, 6)
-
-    def read(self, timeout: float) -> Iterator[tuple[int, str, bytes]]:
-        """Wait up to `timeout` seconds; yield rank, what carried it, and the bytes that came (none: a pipe's end).
-
-        An exit comes as ("exit", its status).
-        """
-        if self.over:
-            return
-        channel = self.server.channel.fileno()
-        ready, _, _ = select.select([*self.pipes, channel], [], [], timeout)
-        for fd in ready:
-            if fd != channel:
-                yield from self._from_pipe(fd)
-        if channel in ready:
-            self.server.hear()
-        while self.server.said:
-            said = self.server.said.popleft()
-            match said:
-                case {"say": "started", "pids": pids, "store": store}:
-                    self.pids = dict(enumerate(pids))
-                    self.server.pids |= {*pids, store}
-                case {"say": "exit", "rank": rank, "status": status}:
-                    self.server.pids.discard(self.pids.pop(rank, 0))
-                    yield from self._drain(rank)  # what it said comes before the word of its end
-                    yield rank, "exit", str(status).encode()
-                case {"say": "stopped"}:
-                    self.over = True
-                    self.server.pids.clear()
-                    self.close()
-
-    def _from_pipe(self, fd: int) -> Iterator[tuple[int, str, bytes]]:
-        rank, carries = self.pipes[fd]
-        try:
-            data = os.read(fd, 1 << 16)
-        except BlockingIOError:
-            return
-        if not data:
-            del self.pipes[fd]
-            os.close(fd)
-        yield rank, carries, data
-
-    def _drain(self, rank: int) -> Iterator[tuple[int, str, bytes]]:
-        for fd in [fd for fd, (whose, _) in self.pipes.items() if whose == rank]:
-            some = True
-            while some and fd in self.pipes:
-                some = False
-                for piece in self._from_pipe(fd):
-                    some = True
-                    yield piece
-
-    def signal(self, which: int) -> None:
-        """Send a signal to every rank."""
-        self.server.ask(do="signal", run=self.number, signal=which)
-
-    def stop(self) -> None:
-        """Kill every process of the run; `read` goes on until the last one is gone."""
-        self.server.ask(do="stop", run=self.number)
-
-    def cpu_seconds(self) -> float:
-        """Return the processor time that the living ranks have used."""
-        return sum(_cpu_seconds(pid) for pid in self.pids.values())
-
-    def close(self) -> None:
-        """Give the pipes back."""
-        for fd in self.pipes:
-            os.close(fd)
-        self.pipes.clear()
-
-
-def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except OSError:  # gone, or no Linux
-        pass
-    if sys.platform == "linux":
-        return 0.0
-    asked = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    minutes, _, seconds = asked.stdout.strip().rpartition(":")
-    return 60 * float(minutes.rpartition(":")[2] or 0) + float(seconds or 0)

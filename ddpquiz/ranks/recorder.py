@@ -2,30 +2,36 @@
 
 Each of them, also the bucket all-reduces of DDP's C++ reducer, passes through an operator of the dispatcher's `c10d`
 library. A kernel registered at BackendSelect runs before the backend's own, notes the call and hands it on unchanged.
-Where an operation ends is told by the future of its work; point-to-point work has none on Gloo and ends when its `wait`
-returns. This rests on private names of torch: where they are gone, the run goes on unwatched and says so.
+Where an operation ends is told by whoever waits for it, or by the future of its work; point-to-point work has none on
+Gloo. This rests on private names of torch: where they are gone, the run goes on unwatched and says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import os
 import sys
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch.autograd import graph
 
-from ddpquiz.ranks.events import Ended, Issued, Note, Result
+from ddpquiz.ranks.events import Note
+from ddpquiz.ranks.place import standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import CodeType
+    from collections.abc import Callable
+    from types import FrameType
 
-    from ddpquiz.ranks.worker import Teller
+    from ddpquiz.ranks.gate import Gate
+    from ddpquiz.ranks.telling import Teller
 
 FEW = 16  # the values of tensors with up to this many elements are kept
+LONG = 50e-6  # seconds; a wait that is shorter is none
+MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is forgotten
 NAMES = {
     "allreduce_": "all_reduce", "allgather_": "all_gather", "alltoall_": "all_to_all", "recv_any_source_": "recv",
     "alltoall_base_": "all_to_all_single", "_allgather_base_": "all_gather_into_tensor",
@@ -33,124 +39,297 @@ NAMES = {
     "allgather_coalesced_": "all_gather_coalesced",
     "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
 }  # fmt: skip
-INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input")
+INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input", "tensor")
 OUTPUTS = ("output_tensors", "output_tensor", "output_lists", "outputs", "output", "tensors")
 PEERS = ("root_rank", "dst", "src")
-_TORCH = os.path.dirname(torch.__file__) + os.sep  # noqa: PTH120  # compared with the text of co_filename
-_OURS = os.path.dirname(__file__) + os.sep  # noqa: PTH120
+_unboxed_group, _unboxed_work = dist.ProcessGroup.unbox, dist.Work.unbox
 _LIBRARIES: list[torch.library.Library] = []
+_C10D = dist.distributed_c10d.__file__
+_ENGINE = graph._engine_run_backward.__code__  # the frame in which autograd works
 
 
-class _Open:
-    """Operations that have not ended, by their work."""
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of the dispatcher: what scripts call it, and where in its arguments stands what."""
 
-    def __init__(self) -> None:
-        self.by_work: dict[int, tuple[Any, int, list[torch.Tensor]]] = {}
-        self.numbers: set[int] = set()
+    op: str
+    redispatch: Callable[..., Any]
+    group: int
+    brings: int
+    leaves: int | None
+    peer: int | None
+    reduce: int | None
+    asynchronous: int | None
+
+    @classmethod
+    def of(cls, overload: Any, name: str) -> Operator:
+        """Read the schema of an operator."""
+        names = [argument.name for argument in overload._schema.arguments]
+
+        def at(*wanted: str) -> int | None:
+            return next((names.index(each) for each in wanted if each in names), None)
+
+        return cls(
+            NAMES.get(name, name.rstrip("_")), overload._handle.redispatch_boxed, names.index("process_group"),
+            at(*INPUTS) or 0, None if name == "send" else at(*OUTPUTS), at(*PEERS), at("reduce_op"), at("async_op"),
+        )  # fmt: skip
 
 
-def install(teller: Teller, script: str) -> None:
-    """Note every operation from now on; `script` is the file whose lines are named."""
-    try:
+@dataclass(slots=True, eq=False)
+class Open:
+    """An operation that nobody has waited for yet; its work is kept, so that its `wait` finds it."""
+
+    number: int
+    work: Any
+    outputs: list[torch.Tensor]  # where they are few
+    storages: list[int] = field(default_factory=list)  # its keys in Recorder.by_storage
+    senders: tuple[int, ...] = ()  # one of whom a receive from anybody gets something
+
+
+@dataclass(slots=True)
+class Backward:
+    """One pass of autograd through a graph, and the buckets that DDP issued in it."""
+
+    task: int = -1
+    counted: int = 0  # buckets that the reducer issued itself, without a hook
+    open: list[Open] = field(default_factory=list)
+    done: float = 0.0  # when autograd was, and the reducer began to wait for its buckets
+
+
+class Recorder:
+    """Notes the operations of this rank; `script` is the file whose lines are named."""
+
+    def __init__(self, teller: Teller, script: str, gate: Gate | None = None) -> None:
+        self.teller, self.script, self.gate = teller, script, gate
+        self.numbers = itertools.count(1)
+        self.running: set[int] = set()  # numbers of operations whose end has not been told
+        self.by_work: dict[int, Open] = {}
+        self.by_storage: dict[int, Open] = {}  # what functional collectives issued, by where the output lies
+        self.backward = Backward()
+
+    def install(self) -> None:
+        """Put a kernel in front of each operator."""
         below = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
         names = [full.split("::")[1] for full in torch._C._dispatch_get_all_op_names() if full.startswith("c10d::")]
-        running = _Open()
-        _watch_wait(teller, running)
-        numbers = itertools.count(1)
+        kernels = [("_c10d_functional", "wait_tensor", self.wait_tensor(below))]
         for name in names:
-            operator = getattr(torch.ops.c10d, name).default
-            arguments = [argument.name for argument in operator._schema.arguments]
-            if "process_group" in arguments:
-                library = torch.library.Library("c10d", "IMPL")
-                kernel = _kernel(operator, name, arguments, below, teller, running, numbers, script)
-                library.impl(name, kernel, "BackendSelect", with_keyset=True)
-                _LIBRARIES.append(library)
+            overload = getattr(torch.ops.c10d, name).default
+            if any(argument.name == "process_group" for argument in overload._schema.arguments):
+                kernels.append(("c10d", name, self.kernel(Operator.of(overload, name), below)))
+        for namespace, name, kernel in kernels:
+            library = torch.library.Library(namespace, "IMPL")
+            library.impl(name, kernel, "BackendSelect", with_keyset=True)
+            _LIBRARIES.append(library)
+        self.watch_wait()
+
+    def kernel(self, operator: Operator, below: Any) -> Callable[..., Any]:
+        """Return what runs in place of an operator."""
+        redispatch = operator.redispatch
+
+        def kernel(keyset: Any, *args: Any) -> Any:
+            told, caller = None, sys._getframe().f_back
+            try:
+                told = self.issue(operator, args, caller)
+            except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+                self.missed(fault)
+            if self.gate:
+                self.gate.wait()
+            out = redispatch(keyset & below, *args)  # drops the GIL
+            try:
+                if told:
+                    self.follow(operator, args, caller, out, *told)
+            except Exception as fault:  # noqa: BLE001  # the same
+                self.missed(fault)
+            return out
+
+        return kernel
+
+    def issue(
+        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None
+    ) -> tuple[int, float, bool, int | None]:
+        """Tell that an operation begins; return its number, when, whether it is asynchronous, and its bucket."""
+        op = operator.op
+        group = _unboxed_group(args[operator.group]).group_name
+        members = _members(group)
+        peer = None if operator.peer is None else args[operator.peer]
+        if peer is not None and 0 <= peer < len(members):
+            peer = members[peer]
+        brought, values = _tensors(args[operator.brings]), op != "recv"  # a receive brings nothing but room
+        if not brought and operator.leaves is not None:
+            brought, values = _tensors(args[operator.leaves]), False
+        if op.endswith("barrier"):
+            brought = []
+        elif len(brought) == 1:
+            op = op.removesuffix("_coalesced")  # functional collectives issue a single tensor so
+        bucket = self.bucket(op, brought, caller)
+        asynchronous = _asynchronous(operator, args, caller)
+        file, line = standing(self.script, caller)
+        number, now = next(self.numbers), self.teller.now()
+        self.running.add(number)
+        self.teller.write(self.teller.issued(
+            now, number, _values(brought) if values else (), bucket,
+            op, members, peer, tuple([tensor.shape for tensor in brought]),
+            _dtype(brought[0].dtype) if brought else "",
+            sum([tensor.numel() * tensor.element_size() for tensor in brought]),
+            file, line, group, "" if operator.reduce is None else _reduce(args[operator.reduce].op()), asynchronous,
+        ))  # fmt: skip
+        return number, now, asynchronous, bucket
+
+    def follow(
+        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, out: Any, number: int, since: float,
+        asynchronous: bool, bucket: int | None,
+    ) -> None:  # fmt: skip
+        """Find out where an operation that was issued will end."""
+        work = _work(out)
+        outputs = [] if operator.leaves is None else _tensors(args[operator.leaves])
+        opened = Open(number, work, outputs if _few(outputs) else [])
+        if operator.op == "recv" and operator.peer is None:
+            opened.senders = _members(dist.ProcessGroup.unbox(args[operator.group]).group_name)
+        if work is None:  # a monitored barrier has ended when the call returns
+            self.waited(opened, since)
+            return
+        self.keep(self.by_work, id(work), opened)
+        if bucket is not None:
+            self.backward.open.append(opened)
+        elif asynchronous and caller is not None and caller.f_code.co_filename != _C10D:
+            opened.storages = [tensor.untyped_storage().data_ptr() for tensor in outputs]
+            for storage in opened.storages:
+                self.keep(self.by_storage, storage, opened)
+        if asynchronous:
+            with contextlib.suppress(RuntimeError):  # this work has no future: whoever waits tells its end
+                work.get_future().add_done_callback(lambda _: self.done(opened))
+
+    def keep(self, where: dict[int, Open], key: int, opened: Open) -> None:
+        """Keep an operation until somebody waits for it; of those that nobody waits for, keep no more than some."""
+        where[key] = opened
+        if len(where) > MOST_OPEN:
+            del where[next(iter(where))]
+
+    def forget(self, opened: Open) -> None:
+        """Let go of the work and the tensors of an operation."""
+        self.by_work.pop(id(opened.work), None)
+        for storage in opened.storages:
+            if self.by_storage.get(storage) is opened:
+                del self.by_storage[storage]
+
+    def end(self, opened: Open, now: float) -> str:
+        """Return what tells that an operation has ended, once: its future and its wait may both say so."""
+        try:
+            self.running.remove(opened.number)
+        except KeyError:
+            return ""
+        source = opened.senders[opened.work._source_rank()] if opened.senders else None
+        return self.teller.ended(now, opened.number, source=source)
+
+    def done(self, opened: Open) -> None:
+        """Tell that an operation has ended; called by its future, on a thread of the backend."""
+        try:
+            if told := self.end(opened, self.teller.now()):
+                self.teller.write(told)
+            if not opened.outputs:  # nobody needs to see what it left
+                self.forget(opened)
+        except Exception as fault:  # noqa: BLE001  # the same
+            self.missed(fault)
+
+    def waited(self, opened: Open, since: float) -> None:
+        """Tell that the script has waited for an operation, and what that left."""
+        now = self.teller.now()
+        told = self.end(opened, now)
+        if now - since > LONG:
+            told += self.teller.waited(now, opened.number, since)
+        if opened.outputs:
+            told += self.teller.result(now, opened.number, _values(opened.outputs))
+        if told:
+            self.teller.write(told)
+
+    def watch_wait(self) -> None:
+        """See the script wait for an operation."""
+        original = dist.Work.wait
+
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            opened, since = self.by_work.get(id(work)), self.teller.now()
+            done = original(work, *args, **kwargs)
+            if opened and self.by_work.pop(id(work), None):
+                try:
+                    self.waited(opened, since)
+                except Exception as fault:  # noqa: BLE001  # the same
+                    self.missed(fault)
+            return done
+
+        dist.Work.wait = wait
+
+    def wait_tensor(self, below: Any) -> Callable[..., Any]:
+        """Return what runs in place of the operator that waits for a functional collective."""
+        redispatch = torch.ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed
+
+        def kernel(keyset: Any, tensor: torch.Tensor) -> torch.Tensor:
+            since = self.teller.now()
+            out: torch.Tensor = redispatch(keyset & below, tensor)
+            try:
+                opened = self.by_storage.pop(tensor.untyped_storage().data_ptr(), None) if self.by_storage else None
+                if opened:
+                    self.forget(opened)
+                    self.waited(opened, since)
+            except Exception as fault:  # noqa: BLE001  # the same
+                self.missed(fault)
+            return out
+
+        return kernel
+
+    def bucket(self, op: str, brought: list[torch.Tensor], caller: FrameType | None) -> int | None:
+        """Return the number of DDP's bucket that is being reduced, or None if this is something else.
+
+        The reducer calls from within autograd: itself, with no frame of Python in between, or through a hook, whose
+        second parameter must be called `bucket`.
+        """
+        task = torch._C._current_graph_task_id()
+        if task == -1:
+            return None
+        hook = None
+        while caller is not None and caller.f_code is not _ENGINE:
+            hook, caller = caller, caller.f_back
+        if hook is not None:
+            bucket: Any = hook.f_locals.get("bucket")
+            if not isinstance(bucket, dist.GradBucket):
+                return None
+        elif op != "all_reduce" or not (brought[0].is_floating_point() or brought[0].is_complex()):
+            return None  # the map of unused parameters holds integers
+        if task != self.backward.task:
+            self.backward = Backward(task)
+            torch.autograd.Variable._execution_engine.queue_callback(self.backward_done)
+        if hook is not None:
+            return int(bucket.index())
+        self.backward.counted += 1
+        return self.backward.counted - 1
+
+    def backward_done(self) -> None:
+        """Note that autograd is done; the reducer waits for its buckets next, in a callback that is queued by now."""
+        self.backward.done = self.teller.now()
+        torch.autograd.Variable._execution_engine.queue_callback(self.buckets_done)
+
+    def buckets_done(self) -> None:
+        """Tell what the reducer has waited for, and what that left."""
+        try:
+            for opened in self.backward.open:
+                self.forget(opened)
+                last = opened is self.backward.open[-1]
+                self.waited(opened, self.backward.done if last else self.teller.now())
+        except Exception as fault:  # noqa: BLE001  # the same
+            self.missed(fault)
+        self.backward.open = []
+
+    def missed(self, fault: Exception) -> None:
+        """Say that the recorder failed."""
+        self.teller.tell(Note(self.teller.now(), self.teller.rank, f"The recorder missed an operation: {fault!r}"))
+
+
+def install(teller: Teller, script: str, gate: Gate | None = None) -> None:
+    """Note every operation from now on, and stop at the gate before it; `script` is the file whose lines are named."""
+    try:
+        Recorder(teller, script, gate).install()
     except (AttributeError, RuntimeError) as gone:
         text = f"This torch ({torch.__version__}) does not let its collectives be watched: {gone}"
         teller.tell(Note(teller.now(), teller.rank, text))
-
-
-def _kernel(
-    operator: Any, name: str, arguments: list[str], below: Any, teller: Teller, running: _Open,
-    numbers: Iterator[int], script: str,
-) -> Callable[..., Any]:  # fmt: skip
-    group_at = arguments.index("process_group")
-    input_at = next(arguments.index(each) for each in (*INPUTS, "tensor", *OUTPUTS) if each in arguments)
-    output_at = next((arguments.index(each) for each in OUTPUTS if each in arguments), None)
-    peer_at = next((arguments.index(each) for each in PEERS if each in arguments), None)
-    said = NAMES.get(name, name.rstrip("_"))
-
-    def note(args: tuple[Any, ...], number: int) -> None:
-        members = _members(dist.ProcessGroup.unbox(args[group_at]).group_name)
-        peer = None if peer_at is None else args[peer_at]
-        if peer is not None and 0 <= peer < len(members):
-            peer = members[peer]
-        brought = _tensors(args[input_at]) or ([] if output_at is None else _tensors(args[output_at]))
-        file, line = standing(script)
-        issued = Issued(
-            teller.now(), teller.rank, number, said, members, peer,
-            tuple(tuple(tensor.shape) for tensor in brought),
-            str(brought[0].dtype).removeprefix("torch.") if brought else "",
-            sum(tensor.nbytes for tensor in brought), file, line,
-            () if said == "recv" else _values(brought),  # a receive brings nothing but room
-        )  # fmt: skip
-        running.numbers.add(number)
-        teller.tell(issued)
-
-    def follow(out: Any, args: tuple[Any, ...], number: int) -> None:
-        work = _work(out)
-        if work is None:  # a monitored barrier has ended when the call returns
-            _end(teller, running, number)
-            return
-        outputs = [] if output_at is None else _tensors(args[output_at])
-        running.by_work[id(work)] = (work, number, outputs)
-        try:
-            work.get_future().add_done_callback(lambda _: _end(teller, running, number))
-        except RuntimeError:  # this work has no future: _watch_wait sees its end
-            return
-
-    def kernel(keyset: Any, *args: Any) -> Any:
-        number = next(numbers)
-        _safely(note, teller, args, number)
-        out = operator.redispatch(keyset & below, *args)  # drops the GIL
-        _safely(follow, teller, out, args, number)
-        return out
-
-    return kernel
-
-
-def _watch_wait(teller: Teller, running: _Open) -> None:
-    original = dist.Work.wait
-
-    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-        done = original(self, *args, **kwargs)
-        _, number, outputs = running.by_work.pop(id(self), (None, 0, []))
-        if number:
-            _end(teller, running, number)
-            _safely(_tell_result, teller, number, outputs, teller)
-        return done
-
-    dist.Work.wait = wait
-
-
-def _tell_result(number: int, outputs: list[torch.Tensor], teller: Teller) -> None:
-    after = _values(outputs)
-    if after:
-        teller.tell(Result(teller.now(), teller.rank, number, after))
-
-
-def _end(teller: Teller, running: _Open, number: int) -> None:
-    """Tell the end of an operation, once: its future and its wait may both call this."""
-    if number in running.numbers:
-        running.numbers.discard(number)
-        teller.tell(Ended(teller.now(), teller.rank, number))
-
-
-def _safely(act: Callable[..., None], teller: Teller, *args: Any) -> None:
-    try:
-        act(*args)
-    except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
-        teller.tell(Note(teller.now(), teller.rank, f"The recorder missed an operation: {fault!r}"))
 
 
 @cache
@@ -164,41 +343,52 @@ def forget_groups() -> None:
     _members.cache_clear()
 
 
+@cache
+def _dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@cache
+def _reduce(number: int) -> str:
+    return str(dist.ReduceOp.RedOpType(number).name).lower()
+
+
+def _asynchronous(operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> bool:
+    """Whether the script goes on while the operation does; send and recv are torch's isend and irecv, and a wait."""
+    if operator.asynchronous is not None:
+        return len(args) <= operator.asynchronous or bool(args[operator.asynchronous])
+    if operator.op not in ("send", "recv"):
+        return False
+    while caller is not None and caller.f_code.co_filename == _C10D:
+        if caller.f_code.co_name == operator.op:
+            return False
+        caller = caller.f_back
+    return True
+
+
 def _work(out: Any) -> Any:
     for each in out if isinstance(out, tuple | list) else (out,):
         if isinstance(each, torch.ScriptObject):
-            return dist.Work.unbox(each)
+            return _unboxed_work(each)
     return None
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
+    if type(value) is list and len(value) == 1 and isinstance(value[0], torch.Tensor):
+        return value  # as nearly always
     return [tensor for each in value for tensor in _tensors(each)] if isinstance(value, tuple | list) else []
 
 
+def _few(tensors: list[torch.Tensor]) -> bool:
+    left = FEW
+    for tensor in tensors:
+        left -= tensor.numel()
+        if left < 0 or not tensor.is_cpu or tensor.layout is not torch.strided:
+            return False
+    return True
+
+
 def _values(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    if sum(tensor.numel() for tensor in tensors) > FEW or any(tensor.device.type != "cpu" for tensor in tensors):
-        return ()  # nothing waits for a GPU here
-    return tuple(str(tensor.detach().tolist()) for tensor in tensors)
-
-
-def standing(script: str = "") -> tuple[str, int]:
-    """Return the file and line where the program stands: in the script, or else in the nearest file of nobody's."""
-    frame = sys._getframe(1)
-    outside = ("", 0)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_filename == script:
-            return script, frame.f_lineno
-        if not outside[1] and _foreign(code):
-            outside = (code.co_filename, frame.f_lineno)
-            if not script:
-                break
-        frame = frame.f_back  # type: ignore[assignment]
-    return outside
-
-
-@cache
-def _foreign(code: CodeType) -> bool:
-    return not code.co_filename.startswith((_TORCH, _OURS, "<"))
+    return tuple([str(tensor.tolist()) for tensor in tensors]) if _few(tensors) else ()

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import VERSION, Began, End, Event, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+RECENT = 20_000  # events of a run that is not saved that are kept, to step back through
 
 
 def save(events: Iterable[Event], path: Path) -> None:
     """Write a run to a file, whole or not at all; raises UserError when the file cannot be written."""
+    write(path, lambda file: file.writelines(f"{encode(event)}\n" for event in events))
+
+
+def write(path: Path, fill: Callable[[TextIO], object]) -> None:
+    """Let `fill` write a file, and put it into place whole or not at all; UserError when it cannot be written."""
     fresh = path.with_name(f".{path.name}.part")
     try:
-        fresh.write_text("".join(f"{encode(event)}\n" for event in events), encoding="utf-8")
-        fresh.replace(path)
+        try:
+            with fresh.open("w", encoding="utf-8") as file:
+                fill(file)
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
     except OSError as wrong:
         raise UserError(f"{path} cannot be written ({wrong.strerror}); the run was not saved.") from None
+
+
+class Recent:
+    """The first event of a run and the last ones, so that a run of any length takes bounded room."""
+
+    def __init__(self, most: int = RECENT) -> None:
+        self.events: list[Event] = []
+        self._most = most
+
+    def add(self, event: Event) -> None:
+        """Keep one more event."""
+        self.events.append(event)
+        if len(self.events) > 2 * self._most:
+            del self.events[1 : -self._most]
 
 
 def read(path: Path) -> tuple[Event, ...]:

@@ -1,8 +1,8 @@
 """The process that has imported torch: it forks the ranks of a run in milliseconds, watches over them and ends them.
 
-`python -m ddpquiz.ranks.server FD` talks over a socketpair, one JSON object a line. The launcher sends requests: `ask`
-(what machine is this), `preload` (modules to import while nothing happens), `run` (the ranks' pipes came before it),
-`signal` and `stop`. The server answers with `machine`, `started`, `exit` and `stopped`.
+It talks over a socketpair, one JSON object a line. The launcher sends requests: `ask` (what machine is this), `preload`
+(modules to import while nothing happens), `run` (the ranks' pipes came before it), `signal` and `stop`. The server
+answers with `machine`, `started`, `exit` and `stopped`, or with `refused` when no rank can run here.
 
 It has a single thread, never computes and never initialises CUDA, so what it forks is as good as new. When the socket
 closes, whatever the reason, every process that it started is killed and it ends.
@@ -11,21 +11,23 @@ closes, whatever the reason, every process that it started is killed and it ends
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
 import os
+import re
 import select
 import signal
 import socket
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
 
+from ddpquiz.ranks.cluster import AGENT
 from ddpquiz.ranks.events import Lines
+from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, children, fork, kill_group
 
+OLDEST_TORCH = 2, 6
 PIPES = 4  # a rank: standard output, standard error, events, stack
 
 
@@ -36,6 +38,7 @@ class Job:
     id: int
     ranks: dict[int, int] = field(default_factory=dict)  # process id -> rank
     store: int = 0
+    lives: int = -1  # a pipe that ends when torchrun's agent and all who stand for its ranks are gone
 
 
 class Server:
@@ -52,7 +55,7 @@ class Server:
         os.set_blocking(wake_end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler must exist for the wake-up byte to be written
         signal.set_wakeup_fd(wake_end)
-        for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):  # ranks show their stack for the last one
+        for ignored in (signal.SIGINT, signal.SIGHUP, STACK_SIGNAL):  # ranks show their stack for the last one
             signal.signal(ignored, signal.SIG_IGN)
 
     def serve(self) -> None:
@@ -73,6 +76,8 @@ class Server:
         finally:
             for job in self.jobs.values():
                 kill(job)
+                outlive(job)
+            self.kill_strays()
 
     def send(self, **message: Any) -> None:
         """Tell the launcher something."""
@@ -109,9 +114,30 @@ class Server:
         """Fork a store and the ranks of a run; each rank's pipes come in a message of their own."""
         for module in request["preload"]:
             preload(module)
-        pipes = [self.fds[PIPES * rank : PIPES * (rank + 1)] for rank in range(request["ranks"])]
+        pipes = [self.fds[at : at + PIPES] for at in range(0, len(self.fds), PIPES)]
         self.fds.clear()
         job = Job(request["run"])
+        if request["cluster"]:
+            self.run_agent(job, pipes, request)
+        else:
+            self.run_ranks(job, pipes, request)
+        for rank_fds in pipes:
+            for fd in rank_fds:
+                os.close(fd)
+        self.jobs[job.id] = job
+        self.send(say="started", run=job.id, pids=list(job.ranks), store=job.store)
+
+    def run_agent(self, job: Job, pipes: list[list[int]], request: dict[str, Any]) -> None:
+        """Fork torchrun's agent, which starts the ranks."""
+        from ddpquiz.ranks import agent
+
+        job.lives, held = os.pipe()
+        ours = [job.lives, self.channel.fileno(), self.wake]
+        job.ranks[fork(lambda: agent.run(pipes, request), close=ours)] = AGENT
+        os.close(held)
+
+    def run_ranks(self, job: Job, pipes: list[list[int]], request: dict[str, Any]) -> None:
+        """Fork a store on loopback and the ranks, which meet there."""
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))  # loopback, and a port that the kernel chose
         listener.listen(512)
@@ -123,11 +149,6 @@ class Server:
             others += [fd for other in pipes if other is not fds for fd in other]
             job.ranks[fork(lambda: run_rank(rank, port, fds, request), close=others)] = rank  # noqa: B023  # runs at once
         listener.close()
-        for rank_fds in pipes:
-            for fd in rank_fds:
-                os.close(fd)
-        self.jobs[job.id] = job
-        self.send(say="started", run=job.id, pids=list(job.ranks), store=job.store)
 
     def reap(self) -> None:
         """Collect the dead, tell the launcher which ranks they were, and end a run that has no rank left."""
@@ -137,6 +158,7 @@ class Server:
                 if gone:
                     kill_group(pid)  # what the rank left behind in its group
                     del job.ranks[pid]
+                    outlive(job)
                     self.send(say="exit", run=job.id, rank=rank, status=os.waitstatus_to_exitcode(status))
             if job.store and os.waitpid(job.store, os.WNOHANG)[0]:
                 job.store = 0
@@ -146,11 +168,12 @@ class Server:
     def kill_strays(self) -> None:
         """Kill what dead ranks left behind in groups of its own: as their subreaper, we are its parent now."""
         known = {pid for job in self.jobs.values() for pid in (*job.ranks, job.store)}
-        for pid in children() - known:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+        while strays := children() - known:  # one that goes may leave us another
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
 
     def finish(self, job: Job) -> None:
         """Say that a run is over once all its ranks are; its store goes with them."""
@@ -161,52 +184,6 @@ class Server:
             os.waitpid(job.store, 0)
         del self.jobs[job.id]
         self.send(say="stopped", run=job.id)
-
-
-def fork(work: Any, close: list[int]) -> int:
-    """Start a child in a process group of its own that does `work` and nothing of ours; return its process id."""
-    parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # both sides do, so that no kill comes too early
-        return pid
-    try:
-        os.setpgid(0, 0)
-        signal.set_wakeup_fd(-1)
-        for reset in (signal.SIGCHLD, signal.SIGHUP):
-            signal.signal(reset, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        die_with(parent)
-        for fd in close:
-            os.close(fd)
-        work()
-    except BaseException:  # noqa: BLE001  # a fault of ours: it must show, and the child must never return into the server's loop
-        sys.excepthook(*sys.exc_info())
-    os._exit(70)
-
-
-def die_with(parent: int) -> None:
-    """Make the kernel kill this process when `parent` dies (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
-
-
-def children() -> set[int]:
-    """Return the process ids of our children (Linux; elsewhere orphans are not ours)."""
-    try:
-        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    except OSError:
-        return set()
-    return {int(pid) for pid in text.split()}
 
 
 def host_store(listener: socket.socket, port: int) -> NoReturn:
@@ -226,9 +203,18 @@ def host_store(listener: socket.socket, port: int) -> NoReturn:
 
 def run_rank(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoReturn:
     """Become rank `rank`."""
-    from ddpquiz.ranks import worker
+    from ddpquiz.ranks import meeting, worker
 
-    worker.run(rank, port, fds, request)
+    worker.run(rank, fds, request, meeting.environment(rank, request["ranks"], port))
+
+
+def outlive(job: Job) -> None:
+    """Wait, when torchrun's agent is dead, for those that stood for its ranks: the ranks are our children then."""
+    if job.lives >= 0:
+        while os.read(job.lives, 1):
+            pass
+        os.close(job.lives)
+        job.lives = -1
 
 
 def kill(job: Job) -> None:
@@ -237,12 +223,6 @@ def kill(job: Job) -> None:
         kill_group(pid)
     if job.store:
         kill_group(job.store)
-
-
-def kill_group(pid: int) -> None:
-    """Kill the process group of a child."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
 
 
 def preload(module: str) -> None:
@@ -275,6 +255,25 @@ def machine() -> dict[str, Any]:
     }
 
 
+def lack_of_torch() -> str:
+    """Say why no rank can run with the torch that is here, in a sentence; nothing when one can."""
+    how = "install it as pytorch.org/get-started says"
+    try:
+        import torch
+    except ModuleNotFoundError as missing:
+        if missing.name == "torch":
+            return f"torch is not installed, and demos run on it; {how}."
+        return f"torch is installed, and cannot be imported ({missing}); {how} once more."
+    except (ImportError, OSError) as broken:  # a library that it needs is not there, or another one
+        return f"torch is installed, and cannot be imported ({str(broken).splitlines()[0]}); {how} once more."
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < OLDEST_TORCH:
+        return f"torch {torch.__version__} is too old: ranks need {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or newer; {how}."
+    if not torch.distributed.is_available():
+        return f"torch {torch.__version__} was built without torch.distributed, so no ranks can talk; {how}."
+    return ""
+
+
 def _drain(fd: int) -> None:
     with contextlib.suppress(BlockingIOError):
         while os.read(fd, 4096):
@@ -285,6 +284,9 @@ def main() -> None:
     """Import torch, then serve the launcher at the other end of the file descriptor that is the only argument."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     gc.disable()
+    if why := lack_of_torch():
+        channel.sendall(json.dumps({"say": "refused", "why": why}).encode() + b"\n")
+        os._exit(1)
 
     from ddpquiz.ranks import worker  # noqa: F401  # so that ranks need not
 
@@ -293,7 +295,3 @@ def main() -> None:
     adopt_orphans()
     Server(channel).serve()
     os._exit(0)  # tearing torch down takes longer than anything that is left to do
-
-
-if __name__ == "__main__":
-    main()

@@ -6,13 +6,10 @@ import ast
 import atexit
 import faulthandler
 import gc
-import importlib
-import itertools
+import importlib.util
 import os
-import signal
 import sys
 import threading
-import time
 import traceback
 import types
 from datetime import timedelta
@@ -23,39 +20,26 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpquiz.ranks import claims, recorder
-from ddpquiz.ranks.events import Claimed, ClaimText, Event, Joining, Note, Raised, Started, encode
+from ddpquiz.ranks import claims, marks, recorder
+from ddpquiz.ranks.events import Claimed, ClaimText, Joining, Raised, Started
+from ddpquiz.ranks.forks import STACK_SIGNAL
+from ddpquiz.ranks.gate import Gate
+from ddpquiz.ranks.meeting import meet, tell_of_spawning
+from ddpquiz.ranks.place import standing
+from ddpquiz.ranks.telling import Teller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LESSON = 5.0  # seconds; a group with a shorter time-out is made to see it run out
 _KEEP: list[object] = []  # what must outlive the script
 
 
-class Teller:
-    """Writes events to the launcher; a fault of the pipe never reaches the script."""
+def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str, str], life: str = "") -> NoReturn:
+    """Run the script of `request` as rank `rank` and leave the process.
 
-    def __init__(self, fd: int, rank: int, epoch: float) -> None:
-        self.fd, self.rank, self.epoch = fd, rank, epoch
-        self.lock = threading.Lock()
-
-    def now(self) -> float:
-        """Return the seconds since the run was asked for; all processes of a machine share this clock."""
-        return round(time.monotonic() - self.epoch, 6)
-
-    def tell(self, event: Event) -> None:
-        """Send one event."""
-        data = encode(event).encode() + b"\n"
-        with self.lock:
-            try:
-                while data:
-                    data = data[os.write(self.fd, data) :]
-            except OSError:
-                return
-
-
-def run(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoReturn:
-    """Run the script of `request` as rank `rank` and leave the process; the store listens on loopback at `port`."""
+    `variables` are those of the environment that torchrun would set; `life` is another one when ranks start again.
+    """
     out, err, events, stack = fds
     nothing = os.open(os.devnull, os.O_RDONLY)
     for ours, standard in ((nothing, 0), (out, 1), (err, 2)):
@@ -63,68 +47,66 @@ def run(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoRetu
         os.close(ours)
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
+    faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
+    faulthandler.enable(file=stack, all_threads=False)  # a crash tells where it was
     teller = Teller(events, rank, request["epoch"])
     os.environ.clear()
-    os.environ.update(request["env"], **environment(rank, request["ranks"], port))
+    os.environ.update(request["env"], **variables)
     os.chdir(request["cwd"])
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     torch.seed()  # forked ranks would all share one random state
     dist.set_debug_level_from_env()
-    meet_on_loopback(port)
-    watch_groups(teller, request["backend"], request["script"])
+    meet(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life)
+    watch_groups(teller, request)
     keep_models()
-    recorder.install(teller, request["script"])
-    teller.tell(Started(teller.now(), rank, os.getpid()))
+    tell_of_spawning(teller.note)
+    os.register_at_fork(after_in_child=teller.hush)  # what a script forks is no rank of ours
+    recorder.install(teller, request["script"], Gate(events) if request["step"] else None)
+    if request["step"]:
+        outlast_looks()
+    marks.watch(teller, request["script"])
+    teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(run_script(request, teller))
 
 
-def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """Return what torchrun would set, and what keeps all traffic on this machine."""
-    loopback = "lo0" if sys.platform == "darwin" else "lo"
-    r, n = str(rank), str(ranks)
-    return {
-        "RANK": r, "LOCAL_RANK": r, "ROLE_RANK": r, "GROUP_RANK": "0", "ROLE_NAME": "default",
-        "WORLD_SIZE": n, "LOCAL_WORLD_SIZE": n, "ROLE_WORLD_SIZE": n, "GROUP_WORLD_SIZE": "1",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": "none",
-        "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
-        "GLOO_SOCKET_IFNAME": loopback, "TP_SOCKET_IFNAME": loopback,
-    }  # fmt: skip
-
-
-def meet_on_loopback(store_port: int) -> None:
-    """Let every rendezvous of the script use our store, whatever address it names: torch's own listen everywhere."""
-    rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the package's attribute is a function
-    calls = itertools.count()
-
-    def store(*_: Any, **kwargs: Any) -> dist.Store:
-        ours = dist.TCPStore(
-            "127.0.0.1", store_port, is_master=False, timeout=kwargs.get("timeout", timedelta(minutes=5))
-        )
-        return dist.PrefixStore(f"rendezvous {next(calls)}", ours)  # a second group must not find keys of the first
-
-    rendezvous.TCPStore = store
-
-
-def watch_groups(teller: Teller, backend: str, script: str) -> None:
+def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
     """Say when this rank waits for the others to form a group; on CPU, give Gloo to a script that asks for NCCL."""
     original = dist.init_process_group
 
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         dist.set_debug_level_from_env()  # the script may have set it before it imported torch
         asked = args[0] if args else kwargs.get("backend")
-        if backend == "gloo" and asked and "nccl" in str(asked).lower():
+        if request["backend"] == "gloo" and asked and "nccl" in str(asked).lower():
+            if request["strict"]:
+                sys.exit(f"The script asks for {asked}: {request['lack']}, and --strict lets Gloo not take its place.")
             args, kwargs = args[1:], kwargs | {"backend": "gloo"}
             kwargs.pop("device_id", None)
-            teller.tell(Note(teller.now(), teller.rank, f"The script asks for {asked}; Gloo takes its place on CPU."))
+            teller.note(f"The script asks for {asked}; Gloo takes its place on CPU.")
         recorder.forget_groups()
-        line = recorder.standing(script)[1]
+        line = standing(request["script"])[1]
         teller.tell(Joining(teller.now(), teller.rank, done=False, line=line))
         original(*args, **kwargs)
         teller.tell(Joining(teller.now(), teller.rank, done=True, line=line))
 
     dist.init_process_group = init_process_group
+
+
+def outlast_looks() -> None:
+    """Let no group give up while the learner looks at a step: what an operation may take counts from its call.
+
+    A time-out of a few seconds is what a script is about, and stays.
+    """
+    c10d: Any = dist.distributed_c10d
+    original = c10d._new_process_group_helper  # noqa: SLF001  # what all ways to make a group have in common
+
+    def new_process_group(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        limit = kwargs.get("timeout")
+        if isinstance(made[0], dist.ProcessGroup) and (limit is None or limit.total_seconds() > LESSON):
+            c10d._set_pg_timeout(timedelta(days=1), made[0])  # noqa: SLF001
+        return made
+
+    c10d._new_process_group_helper = new_process_group  # noqa: SLF001
 
 
 def keep_models() -> None:
@@ -145,17 +127,38 @@ def run_script(request: dict[str, Any], teller: Teller) -> int:
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
     main.__dict__[claims.REPORT] = reporter(teller, request["claims"])
     sys.modules["__main__"] = main
-    sys.argv = [path, *request["args"]]
-    sys.path[0] = str(Path(path).parent)
+    sys.argv = [request["named"], *request["args"]]
+    sys.path[0] = request["cwd"] if request["module"] else str(Path(path).parent)
     try:
+        if request["module"]:
+            become_module(main, request["module"])
         tree = claims.reporting(ast.parse(Path(path).read_bytes(), path))
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
     except SystemExit as end:
-        return status_of(end, teller)
+        status = status_of(end, teller)
+        if status == 0:
+            notice_groups(teller)
+        return status
     except BaseException as error:  # noqa: BLE001  # whatever the script did, the launcher shall know
         tell_error(error, teller)
         return 1
+    notice_groups(teller)
     return 0
+
+
+def notice_groups(teller: Teller) -> None:
+    """Say it when the script has left its process group to whoever comes after it."""
+    if dist.is_available() and dist.is_initialized():
+        teller.note("The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks.")
+
+
+def become_module(main: types.ModuleType, name: str) -> None:
+    """Let `main` be what `python -m name` runs, so that its relative imports work."""
+    sys.argv[0] = str(main.__file__)
+    main.__spec__ = importlib.util.find_spec(name)  # imports the packages around it
+    if main.__spec__ and main.__spec__.submodule_search_locations is not None:
+        main.__spec__ = importlib.util.find_spec(f"{name}.__main__")
+    main.__package__ = main.__spec__.parent if main.__spec__ else None
 
 
 def reporter(teller: Teller, texts: list[dict[str, Any]]) -> Callable[[int, object], bool]:
@@ -175,11 +178,12 @@ def reporter(teller: Teller, texts: list[dict[str, Any]]) -> Callable[[int, obje
 
 def status_of(end: SystemExit, teller: Teller) -> int:
     """Return the exit status of `sys.exit(...)`; a text goes to standard error, as Python does it."""
-    if end.code is None or isinstance(end.code, int):
-        return (end.code or 0) & 0xFF
-    print(end.code, file=sys.stderr)
-    teller.tell(Raised(teller.now(), teller.rank, "SystemExit", str(end.code), ""))
-    return 1
+    status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    if status & 0xFF:
+        tell_error(end, teller)
+        if status is not end.code:
+            print(end.code, file=sys.stderr)
+    return status & 0xFF
 
 
 def tell_error(error: BaseException, teller: Teller) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -58,6 +59,15 @@ def bullets(lines: Iterable[Text]) -> Table:
 def numbered(lines: Iterable[Text]) -> Table:
     """Set each line behind its number."""
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
+
+
+def shown_path(file: str) -> str:
+    """Return a path as short as it can be said from here."""
+    path = Path(file)
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:

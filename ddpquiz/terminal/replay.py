@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from rich.console import ConsoleDimensions
 from rich.text import Text
 
-from ddpquiz.ranks.events import Issued
+from ddpquiz.ranks.events import Began, Issued
 from ddpquiz.ranks.seen import Seen
-from ddpquiz.terminal.ranks import frame, say, shown_path
+from ddpquiz.terminal.hotkeys import Hotkey
+from ddpquiz.terminal.layout import shown_path
+from ddpquiz.terminal.looking import Looking
+from ddpquiz.terminal.ranks import frame, on_screen, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from ddpquiz.ranks.events import Event
     from ddpquiz.terminal.keys import Keys
     from ddpquiz.terminal.screen import Screen
 
 PACE = 0.3  # seconds that a step is shown while it plays
-KEYS = "→ next · ← back · space play · home start · end finish · q leave"
+PLACES = 16  # of a long run where it is kept what was seen
+KEYS = Hotkey("→", "next"), Hotkey("←", "back"), Hotkey("space", "play"), Hotkey("q", "leave")
+FAR_KEYS = Hotkey("home", "start"), Hotkey("end", "finish")
 
 
 def steps(events: Sequence[Event]) -> list[int]:
@@ -28,12 +35,26 @@ def steps(events: Sequence[Event]) -> list[int]:
     return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
 
 
-def picture(events: Sequence[Event]) -> Seen:
-    """Return what these events show."""
-    seen = Seen()
-    for event in events:
-        seen.add(event)
-    return seen
+class Tape:
+    """A run that can be wound to any event; what it showed is kept at some places, so that going back is fast."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+        self.seen, self._at = Seen(), 0
+        self._apart = max(1000, len(events) // PLACES)
+        self._kept = {0: Seen()}
+
+    def wind(self, to: int) -> Seen:
+        """Return what the first `to` events show."""
+        if to < self._at:
+            self._at = max(place for place in self._kept if place <= to)
+            self.seen = self._kept[self._at].copy()
+        for event in self.events[self._at : to]:
+            self.seen.add(event)
+            self._at += 1
+            if self._at % self._apart == 0 and self._at not in self._kept:
+                self._kept[self._at] = self.seen.copy()
+        return self.seen
 
 
 def replay(events: Sequence[Event], console: Console) -> Seen:
@@ -44,20 +65,23 @@ def replay(events: Sequence[Event], console: Console) -> Seen:
     screen = Screen(console)
     with screen, Keys(away=screen.suspended) as keys:
         at = step_through(events, screen, keys)
-    seen = picture(events[: steps(events)[at]])
-    console.print(frame(seen, console.width, live=False, tensors=seen.end is None))
+    seen = Tape(events).wind(steps(events)[at])
+    console.print(frame(seen, console.width, tensors=seen.end is None))
     return seen
 
 
 def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 0) -> int:
     """Let the learner go through a run step by step, from step `at`; return the step at which they left."""
-    stops, playing = steps(events), False
+    stops, playing, looking, tape = steps(events), False, Looking(screen), Tape(events)
     while True:
-        seen, last = picture(events[: stops[at]]), at == len(stops) - 1
-        shown = frame(seen, screen.console.width, live=not last, tensors=not last)
-        screen.paint(shown, _foot(events, stops, at))
+        before = _time(events[stops[at - 1] - 1]) if at else 0.0
+        seen, last = tape.wind(stops[at]), at == len(stops) - 1
+        looking.paint(seen, partial(_frame, tape, screen, before, _next(events, stops, at)), KEYS, rest=FAR_KEYS)
         playing = playing and not last
-        match keys.get(PACE if playing else None):
+        key = keys.get(PACE if playing else None)
+        if key and (looking.is_away or key not in ("home", "end")) and looking.take(key, seen):
+            continue
+        match key:
             case None:
                 at += 1
             case "space" | "enter":
@@ -72,8 +96,6 @@ def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 
                 at, playing = len(stops) - 1, False
             case "q" | "escape" | "ctrl+c" | "ctrl+d" | "eof":
                 return at
-            case key:
-                screen.scroll(key)
 
 
 def lines(events: Sequence[Event], console: Console) -> Seen:
@@ -85,12 +107,27 @@ def lines(events: Sequence[Event], console: Console) -> Seen:
     return seen
 
 
-def _foot(events: Sequence[Event], stops: Sequence[int], at: int) -> Text:
+def _frame(tape: Tape, screen: Screen, before: float, coming: Text) -> tuple[RenderableType, list[RenderableType]]:
+    """Draw a step; what has changed since the one `before` is marked. The last one shows the whole run."""
+    seen, size = tape.seen, screen.console.size
+    if seen.end:
+        return frame(seen, size.width), [coming]
+    room = ConsoleDimensions(size.width, size.height - 1)
+    body, below = on_screen(seen, room, seen.time, tensors=True, since=before, until=_time(tape.events[-1]))
+    return body, [*below, coming]
+
+
+def _time(event: Event) -> float:
+    return 0.0 if isinstance(event, Began) else event.time
+
+
+def _next(events: Sequence[Event], stops: Sequence[int], at: int) -> Text:
+    """Say which step this is, and what happens in the next one."""
     coming = events[stops[at]] if stops[at] < len(events) else None
-    foot = Text(f"step {at} of {len(stops) - 1}", style="head")
+    line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     if isinstance(coming, Issued):
         size = f"{coming.bytes:,} bytes" if coming.dtype else ""
         where = f"{shown_path(coming.file)}:{coming.line}" if coming.line else ""
         parts = [f"next: rank {coming.rank} calls {coming.op}", size, where]
-        foot.append(" · " + " · ".join(part for part in parts if part), style="accent")
-    return foot.append("\n").append(KEYS, style="quiet")
+        line.append(" · " + " · ".join(part for part in parts if part), style="accent")
+    return line

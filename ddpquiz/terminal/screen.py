@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from rich.segment import Segment, Segments
 from rich.text import Text
 
+from ddpquiz.terminal.grid import Lines
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -59,13 +60,14 @@ class Screen:
         """Show a frame; when the body is too tall, a line above the foot says how much of it is hidden."""
         width, height = self.console.size
         tail = self._lines(foot, width)[:height] if foot is not None else []
-        lines = self._lines(body, width)
+        whole = body if isinstance(body, Lines) else self._lines(body, width)
         self._page = max(1, height - len(tail))
-        if len(lines) > self._page:
+        if len(whole) > self._page:
             self._page = max(1, self._page - 1)  # the line that says so
-        self._beyond = max(0, len(lines) - self._page)
+        self._beyond = max(0, len(whole) - self._page)
         self._top = min(max(0, self._top), self._beyond)
-        shown = lines[self._top : self._top + self._page]
+        seen = whole[self._top : self._top + self._page]
+        shown = self._lines(seen, width) if isinstance(seen, Lines) else seen  # drawing all of a log would take long
         if self._beyond:
             tail = [*self._lines(self._hidden(), width), *tail]
         shown += [[] for _ in range(height - len(shown) - len(tail))]
@@ -83,6 +85,19 @@ class Screen:
     def to_top(self) -> None:
         """Show the next body from its first line."""
         self._top = 0
+
+    def to_end(self) -> None:
+        """Show the next body up to its last line."""
+        self._top = _STEPS["end"]
+
+    def to_line(self, number: int) -> None:
+        """Show the next body with its `number`-th line, from 0, in the middle."""
+        self._top = number - self._page // 2
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last line of the body is shown."""
+        return self._top >= self._beyond
 
     def _hidden(self) -> Text:
         above, below = self._top, self._beyond - self._top

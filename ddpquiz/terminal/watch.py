@@ -8,13 +8,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from ddpquiz.ranks.events import encode
 from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.recording import Recent
 from ddpquiz.ranks.seen import Seen
-from ddpquiz.terminal.ranks import frame, say, torchrun
+from ddpquiz.terminal.hotkeys import Hotkey
+from ddpquiz.terminal.looking import Looking
+from ddpquiz.terminal.ranks import frame, on_screen, say, torchrun
 from ddpquiz.terminal.replay import step_through, steps
+from ddpquiz.terminal.step import Stepping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "Stopped by Ctrl-C."
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
-FRAME = 0.1  # seconds between two frames
+FRAME = 0.1  # seconds between two frames, at the least
+SHARE = 0.1  # of a core that drawing may take
+IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 
 
 def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bool = False) -> Seen:
@@ -47,20 +51,20 @@ def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bo
         if stay:
             painted.enter_context(screen)
         while again:
-            events: list[Event] = []
+            recent = Recent()
             _wait_for_torch(console, keys)
             run = start()
             seen = run.seen
-            run.listeners.append(events.append)
-            _follow(run, 0.02 if on_screen else PATIENCE, keys)
+            run.listeners.append(recent.add)
+            view = View(run, screen, look)
+            for key in _follow(run, 0.02 if on_screen else PATIENCE, keys):
+                view.take(key)
             if not on_screen and (not run.over or not _fits(seen, console, look)):
                 painted.enter_context(screen)
                 on_screen = True
-            while not run.over:
-                screen.paint(frame(seen, console.width, live=True, look=look), Text("ctrl+c stop", style="quiet"))
-                _follow(run, FRAME, keys)
-            hold = stay or not (_fits(seen, console, look) or _interrupted(seen))
-            again = hold and _looked(seen, events, screen, keys, look)
+            view.follow(keys)
+            hold = stay or view.is_held or not (_fits(seen, console, look) or _interrupted(seen))
+            again = hold and _looked(seen, recent.events, view.looking, keys, look)
     if not stay:
         _leave_in_scrollback(seen, console, look)
     return seen
@@ -80,7 +84,7 @@ def _wait_for_torch(console: Console, keys: Keys) -> None:
 
 
 def _fits(seen: Seen, console: Console, look: str) -> bool:
-    shown = console.render_lines(frame(seen, console.width, live=False, look=look), pad=False)
+    shown = console.render_lines(frame(seen, console.width, look=look), pad=False)
     return len(shown) < console.height - 3  # the command line above it, and a prompt
 
 
@@ -89,37 +93,99 @@ def _interrupted(seen: Seen) -> bool:
 
 
 def _leave_in_scrollback(seen: Seen, console: Console, look: str) -> None:
-    console.print(frame(seen, console.width, live=False, look=look))
+    console.print(frame(seen, console.width, look=look))
     if seen.began:
         console.print(f"\nThe same without ddpquiz: {torchrun(seen.began)}", style="quiet", soft_wrap=True)
 
 
-def _looked(seen: Seen, events: Sequence[Event], screen: Screen, keys: Keys, look: str) -> bool:
+class View:
+    """The live view of a run: painted when something has changed, and never for more than a tenth of the time."""
+
+    def __init__(self, run: Run, screen: Screen, look: str) -> None:
+        self.run, self.screen, self.look = run, screen, look
+        self.looking = Looking(screen)
+        self.stepping = Stepping(run, run.gates) if run.gates else None
+        self.frames = 0
+        self._still: tuple[Seen, float] | None = None  # what is shown while the view is paused, and its time
+        self._events = 0
+        run.listeners.append(self._hear)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the learner looks at something that must not vanish when the run ends."""
+        return self._still is not None or self.looking.is_away
+
+    def follow(self, keys: Keys) -> None:
+        """Show the run until it is over."""
+        while not self.run.over:
+            painted, before = self._events, time.process_time()
+            self.paint()
+            cost, at = time.process_time() - before, time.monotonic()
+            while not self.run.over:
+                pressed = _follow(self.run, max(FRAME, cost / SHARE), keys)
+                for key in pressed:
+                    self.take(key)
+                stopped = self.stepping is not None and self.stepping.has_stopped()
+                idle = self._still is not None or (self._events == painted and time.monotonic() - at < IDLE)
+                if pressed or stopped or not idle:
+                    break
+
+    def take(self, key: str) -> None:
+        """Obey a key."""
+        if self.stepping and self.stepping.is_on and not self.looking.is_away and self.stepping.take(key):
+            return
+        if key == "space":
+            self._still = None if self._still else (self.run.seen.copy(), self.run.now())
+        elif not self.looking.take(key, self.run.seen) and key in ("ctrl+c", "q", "eof"):
+            self.run.stop(INTERRUPTED)
+
+    def paint(self) -> None:
+        """Draw a frame."""
+        self.frames += 1
+        if self.stepping and self.stepping.is_on:
+            self.stepping.paint(self.looking, self.screen)
+            return
+        seen, now = self._still or (self.run.seen, self.run.now())
+        keys = [Hotkey("space", "go on" if self._still else "pause"), Hotkey("ctrl+c", "stop")]
+        notice = "paused" if self._still else ""
+        self.looking.paint(
+            seen, lambda: on_screen(seen, self.screen.console.size, now, look=self.look), keys, notice=notice
+        )
+
+    def _hear(self, _: Event) -> None:
+        self._events += 1
+
+
+def _looked(seen: Seen, events: Sequence[Event], looking: Looking, keys: Keys, look: str) -> bool:
     """Let the learner look at the last frame, or step through the run; return whether it shall run once more."""
     keys.drop()
-    foot = Text("enter go on · ← → step through it · r run again", style="quiet")
-    screen.to_top()
+    named = [Hotkey("enter", "go on"), Hotkey("← →", "step through it"), Hotkey("r", "run again")]
+    screen = looking.screen
     while True:
-        screen.paint(frame(seen, screen.console.width, live=False, look=look), foot)
-        match keys.get():
+        looking.paint(seen, lambda: (frame(seen, screen.console.width, look=look), ()), named)
+        key = keys.get() or ""
+        if looking.take(key, seen):
+            continue
+        match key:
             case "r":
                 return True
-            case "left" | "right" as key:
+            case "left" | "right":
                 step_through(events, screen, keys, len(steps(events)) - 2 if key == "left" else 0)
             case "enter" | "space" | "escape" | "q" | "d" | "ctrl+c" | "eof":
                 return False
-            case key:
-                screen.scroll(key or "")
 
 
-def _follow(run: Run, seconds: float, keys: Keys) -> None:
-    """Listen to a run for some seconds, and stop it when asked to."""
+def _follow(run: Run, seconds: float, keys: Keys) -> list[str]:
+    """Listen to a run for some seconds, or until keys are pressed, which are returned."""
     end = time.monotonic() + seconds
     while not run.over and (left := end - time.monotonic()) > 0:
         run.read(min(left, 0.05))
+        pressed = []
         while (key := keys.get(0)) is not None:
-            if key in ("ctrl+c", "q", "eof"):
-                run.stop(INTERRUPTED)
+            pressed.append(key)
+        if pressed:
+            return pressed
+    return []
 
 
 def lines(run: Run, console: Console) -> Seen:

@@ -1,0 +1,138 @@
+"""What following a long run costs: the fold of its events, what is kept of them, and a saved file.
+
+    python benchmarks/timeline.py [--collectives 100000] [--ranks 4]
+
+The events are made here, as the recorder writes them; nothing is communicated. Memory is what tracemalloc counts,
+seconds are the processor's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpquiz.cli.saving import Saving
+from ddpquiz.ranks import recording, trace
+from ddpquiz.ranks.events import Began, End, Ended, Exited, Issued, Started, decode, encode
+from ddpquiz.ranks.seen import Seen
+from ddpquiz.ranks.timeline import Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ddpquiz.ranks.events import Event
+
+
+def run(collectives: int, ranks: int) -> Iterator[Event]:
+    """Yield the events of a run: rounds of ten all-reduces from three lines, the ranks one after the other."""
+    members = tuple(range(ranks))
+    yield Began("train.py", (), ranks, "cpu", "gloo", "")
+    yield from (Started(0.0, rank, 100 + rank) for rank in members)
+    for number in range(1, collectives + 1):
+        now, size = number * 1e-3, 1024 << number % 10
+        for rank in members:
+            yield Issued(
+                now + rank * 1e-5, rank, number, "all_reduce", members, None, ((size,),), "float32", 4 * size,
+                "train.py", 10 + number % 3, (), "0", "sum",
+            )  # fmt: skip
+        yield from (Ended(now + 5e-4 + rank * 1e-5, rank, number) for rank in members)
+    end = (collectives + 1) * 1e-3
+    yield from (Exited(end, rank, 0) for rank in members)
+    yield End(end, True, 0, 0)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the processor seconds that something takes: other work on the machine must not count."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def memory(work: Callable[[], object]) -> int:
+    """Return the bytes that what `work` returns takes."""
+    tracemalloc.start()
+    kept = work()
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    return used
+
+
+def folded(timeline: Timeline | Seen, events: Iterator[Event]) -> Timeline | Seen:
+    for event in events:
+        timeline.add(event)
+    return timeline
+
+
+def kept(events: Iterator[Event]) -> recording.Recent:
+    recent = recording.Recent()
+    for event in events:
+        recent.add(event)
+    return recent
+
+
+def saved(events: list[Event], path: Path) -> None:
+    saving = Saving(path)
+    saving.begin()
+    for event in events:
+        saving.add(event)
+    saving.finish(Seen())
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--collectives", type=int, default=100_000)
+    parser.add_argument("--ranks", type=int, default=4)
+    args = parser.parse_args()
+    count, ranks = args.collectives, args.ranks
+    events = list(run(count, ranks))
+    lines = [encode(event) for event in events]
+    print(f"{count:,} collectives of {ranks} ranks: {len(events):,} events\n")
+
+    def rate(what: str, seconds: float) -> None:
+        print(f"{what:44} {len(events) / seconds:12,.0f} events/s {1e6 * seconds / count:8.1f} µs a collective")
+
+    rate("decode a line", timed(lambda: [decode(line) for line in lines]))
+    rate("encode an event", timed(lambda: [encode(event) for event in events]))
+    rate("Timeline, the last 2,000 kept", timed(lambda: folded(Timeline(), iter(events))))
+    rate("Timeline, all kept", timed(lambda: folded(Timeline(kept=None), iter(events))))
+    rate("Seen, with its timeline", timed(lambda: folded(Seen(), iter(events))))
+    timeline = folded(Timeline(), iter(events))
+    assert isinstance(timeline, Timeline)
+    end = events[-1].time if isinstance(events[-1], End) else 0.0
+    print(f"{'spans and totals of all ranks':44} {1e3 * timed(lambda: timeline.totals(end)):12.2f} ms")
+
+    print()
+    tenth = count // 10
+    for what, work in {
+        "Timeline, the last 2,000 kept": lambda number: folded(Timeline(), run(number, ranks)),
+        "Timeline, all kept": lambda number: folded(Timeline(kept=None), run(number, ranks)),
+        "Seen, with its timeline": lambda number: folded(Seen(), run(number, ranks)),
+        "the events, the last 20,000 kept": lambda number: kept(run(number, ranks)),
+        "the events, all kept": lambda number: list(run(number, ranks)),
+    }.items():
+        few, many = memory(lambda: work(tenth)), memory(lambda: work(count))  # noqa: B023  # called at once
+        growth = (many - few) / (count - tenth)
+        print(f"{what:44} {few / 1e6:8.1f} MB at {tenth:,} {many / 1e6:8.1f} MB at {count:,} {growth:8.0f} bytes each")
+
+    print()
+    with tempfile.TemporaryDirectory() as folder:
+        for end_of_name in (".json", ".trace.json"):
+            path = Path(folder) / f"run{end_of_name}"
+            seconds = timed(lambda: saved(events, path))  # noqa: B023  # called at once
+            size = path.stat().st_size
+            print(
+                f"save {end_of_name:39} {seconds:8.2f} s {size / 1e6:10.1f} MB {size / count:8.0f} bytes a collective"
+            )
+        path = Path(folder) / "run.json"
+        print(f"{'read .json':44} {timed(lambda: recording.read(path)):8.2f} s")
+        print(f"{'trace without reading':44} {timed(lambda: list(trace.trace(events))):8.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""`--save FILE`: what is kept of a run, by the end of the file's name."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import typer
+
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ddpquiz.ranks.events import Event
+    from ddpquiz.ranks.seen import Seen
+
+FORMATS = (".trace.json", ".json", ".svg", ".html")
+PICTURES = (".svg", ".html")
+
+
+def format_of(path: Path) -> str:
+    """Return how a file is to be written, by the end of its name; BadParameter when that says nothing known."""
+    found = next((end for end in FORMATS if path.name.endswith(end)), None)
+    if found is None:
+        raise typer.BadParameter(
+            f"{path.name} must end with .json (events), .trace.json (for Perfetto), .svg or .html (pictures).",
+            param_hint="--save",
+        )
+    return found
+
+
+class Saving:
+    """Writes the events of a run to disk as they come, so that a long one takes no memory, and then makes the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._format = path, format_of(path)
+        self._events: IO[str] | None = None
+
+    def begin(self) -> None:
+        """A run begins, the first one or once more; UserError when there is no place for its file."""
+        if not self._path.absolute().parent.is_dir():
+            raise UserError(f"There is no folder {self._path.parent} to save the run in.")
+        self._close()
+        if self._format not in PICTURES:
+            self._events = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed when the run is over
+
+    def add(self, event: Event) -> None:
+        """Write one event down."""
+        from ddpquiz.ranks.events import encode
+
+        if self._events is not None:
+            self._events.write(encode(event) + "\n")
+
+    def finish(self, seen: Seen) -> None:
+        """Make the file of a run that is over."""
+        from ddpquiz.ranks import recording
+        from ddpquiz.ranks.events import decode
+
+        events = self._events
+        if events is None:
+            save((), seen, self._path)
+            return
+        events.seek(0)
+        if self._format == ".json":
+            recording.write(self._path, lambda file: shutil.copyfileobj(events, file))
+        else:
+            save(map(decode, events), seen, self._path)
+        self._close()
+
+    def _close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+
+def save(events: Iterable[Event], seen: Seen, path: Path) -> None:
+    """Write a run that is over to a file; a picture needs only what was `seen` of it."""
+    from ddpquiz.ranks import recording, trace
+    from ddpquiz.terminal import picture
+
+    match format_of(path):
+        case ".trace.json":
+            recording.write(path, lambda file: trace.write(events, file))
+        case ".svg":
+            recording.write(path, lambda file: file.write(picture.svg(seen)))
+        case ".html":
+            recording.write(path, lambda file: file.write(picture.html(seen)))
+        case _:
+            recording.save(events, path)

@@ -1,0 +1,68 @@
+"""Several machines, or one whose ranks may be restarted: what torchrun's agent is told, and where the ranks are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PORT = 29400  # torchrun's
+AGENT = -1  # stands where a rank's number would
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Nodes that run a script together, seen from one of them; each runs the same number of ranks."""
+
+    nodes: int = 1
+    node: int = 0  # which of them this one is
+    endpoint: str = ""  # where node 0 listens, HOST:PORT
+    restarts: int = 0  # how often the ranks are started again after one has failed
+    patience: float = 300.0  # seconds to wait for the other nodes
+
+    @property
+    def host(self) -> str:
+        """The address of node 0."""
+        return self.address[0]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port where node 0 listens; without several nodes a port of loopback that the kernel chooses."""
+        if self.nodes == 1:
+            return "127.0.0.1", 0
+        host, _, port = self.endpoint.rpartition(":") if ":" in self.endpoint else (self.endpoint, "", str(PORT))
+        return host.strip("[]"), int(port)
+
+    def here(self, ranks: int) -> range:
+        """Return the numbers of this node's ranks when it has `ranks` of them."""
+        return range(self.node * ranks, (self.node + 1) * ranks)
+
+    def reason(self) -> str:
+        """Say what is different from a plain run: whom this node meets, what listens, how many restarts there are."""
+        parts = []
+        if self.nodes > 1:
+            host, port = self.address
+            where = f"listens on {host}:{port}" if self.node == 0 else f"meets node 0 at {host}:{port}"
+            parts.append(f"node {self.node} of {self.nodes} {where}, its ranks on ports of their own")
+        if self.restarts:
+            parts.append(f"up to {self.restarts} restart{'s' * (self.restarts != 1)}")
+        return " · ".join(parts)
+
+
+def complaint(cluster: Cluster) -> tuple[str, str] | None:
+    """Return the option that is wrong and the sentence that says why, or None when all is well."""
+    if cluster.nodes < 1:
+        return "--nnodes", f"{cluster.nodes} nodes run nothing; it counts the machines, this one included."
+    if cluster.restarts < 0:
+        return "--max-restarts", f"{cluster.restarts} is no number of restarts."
+    if not 0 <= cluster.node < cluster.nodes:
+        return "--node-rank", f"it says which of the {cluster.nodes} nodes this is: 0 to {cluster.nodes - 1}."
+    if cluster.nodes == 1:
+        return None
+    if not cluster.endpoint:
+        return "--rdzv-endpoint", "several nodes need HOST:PORT of node 0, the same on each of them."
+    try:
+        host, port = cluster.address
+    except ValueError:
+        host, port = "", 0
+    if not host or not 0 < port < 65536:
+        return "--rdzv-endpoint", f"{cluster.endpoint!r} is not HOST:PORT, such as 10.0.0.1:{PORT}."
+    return None

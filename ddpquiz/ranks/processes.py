@@ -1,0 +1,188 @@
+"""The ranks of one run as processes: their pipes, their exits, their processor time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpquiz.ranks.cluster import AGENT
+from ddpquiz.ranks.launch import preloads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ddpquiz.ranks.device import Device
+    from ddpquiz.ranks.launch import Request, Server
+    from ddpquiz.ranks.script import Script
+
+
+class Processes:
+    """The ranks of one run, and their pipes."""
+
+    def __init__(self, request: Request, serving: Server, chosen: Device, here: range, asked: Script) -> None:
+        self.server = serving
+        ranks = len(here)
+        serving.runs += 1
+        self.number = serving.runs
+        self.epoch = time.monotonic()
+        self.elastic = request.cluster is not None
+        self.pids: dict[int, int] = {}  # rank -> process id, of those that live
+        self.over = False
+        self._kills = _kernel_kills()
+        self.pipes: dict[int, tuple[int, str]] = {}  # file descriptor -> rank, and what it carries
+        theirs: list[int] = []
+        for rank in [*here, AGENT] if self.elastic else here:
+            for carries in ("stdout", "stderr", "events", "stack"):
+                ours, end = _pair() if request.step and carries == "events" else os.pipe()
+                os.set_blocking(ours, False)
+                self.pipes[ours] = rank, carries
+                theirs.append(end)
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if chosen.kind == "cpu" else {}
+        threads = {} if "OMP_NUM_THREADS" in os.environ or ranks == 1 else {"OMP_NUM_THREADS": "1"}  # as torchrun does
+        serving.ask(
+            theirs, do="run", run=self.number, ranks=ranks, script=str(asked.path), named=str(request.script),
+            module=request.module, args=list(request.args), cwd=str(Path.cwd()), strict=request.strict,
+            backend=chosen.backend, lack=chosen.lack, epoch=self.epoch, env=os.environ | threads | hidden,
+            step=request.step,
+            claims=[{"line": each.line, "text": each.text} for each in asked.claims],
+            preload=preloads(asked.source), cluster=request.cluster and asdict(request.cluster),
+        )  # fmt: skip
+        for end in theirs:
+            os.close(end)
+
+    def now(self) -> float:
+        """Return the seconds since the run was asked for."""
+        return round(time.monotonic() - self.epoch, 6)
+
+    def read(self, timeout: float) -> Iterator[tuple[int, str, bytes]]:
+        """Wait up to `timeout` seconds; yield rank, what carried it, and the bytes that came (none: a pipe's end).
+
+        An exit comes as ("exit", its status).
+        """
+        if self.over:
+            return
+        channel = self.server.channel.fileno()
+        ready, _, _ = select.select([*self.pipes, channel], [], [], timeout)
+        for fd in ready:
+            if fd != channel:
+                yield from self._from_pipe(fd)
+        if channel in ready:
+            self.server.hear()
+        while self.server.said:
+            said = self.server.said.popleft()
+            match said:
+                case {"say": "started", "pids": pids, "store": store}:
+                    self.pids = dict(zip([AGENT] if self.elastic else range(len(pids)), pids, strict=True))
+                    self.server.pids |= {*pids, store}
+                case {"say": "exit", "rank": rank, "status": status}:
+                    self.went(rank)
+                    yield from self._drain(rank)  # what it said comes before the word of its end
+                    yield rank, "exit", str(status).encode()
+                case {"say": "stopped"}:
+                    self.over = True
+                    self.server.pids.clear()
+                    self.close()
+
+    def _from_pipe(self, fd: int) -> Iterator[tuple[int, str, bytes]]:
+        rank, carries = self.pipes[fd]
+        try:
+            data = os.read(fd, 1 << 16)
+        except (BlockingIOError, ConnectionResetError):  # the latter when a rank dies at its gate
+            return
+        if not data:
+            del self.pipes[fd]
+            os.close(fd)
+        yield rank, carries, data
+
+    def _drain(self, rank: int) -> Iterator[tuple[int, str, bytes]]:
+        for fd in [fd for fd, (whose, _) in self.pipes.items() if whose == rank]:
+            some = True
+            while some and fd in self.pipes:
+                some = False
+                for piece in self._from_pipe(fd):
+                    some = True
+                    yield piece
+
+    def release(self, rank: int, calls: int) -> None:
+        """Let a rank go on that stands at its gate before so many calls."""
+        with contextlib.suppress(OSError):  # it may have died there
+            os.write(self._gate(rank), b"." * calls)
+
+    def let_go(self) -> None:
+        """Open the gate of every rank for good."""
+        for rank in self.pids:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._gate(rank))) as gate:
+                gate.shutdown(socket.SHUT_WR)
+
+    def _gate(self, rank: int) -> int:
+        return next((fd for fd, carried in self.pipes.items() if carried == (rank, "events")), -1)
+
+    def signal(self, which: int) -> None:
+        """Send a signal to every rank."""
+        if not self.elastic:
+            self.server.ask(do="signal", run=self.number, signal=which)
+            return
+        for pid in [pid for rank, pid in self.pids.items() if rank != AGENT]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, which)
+
+    def came(self, rank: int, pid: int) -> None:
+        """Take note of a rank that torchrun's agent has started."""
+        self.pids[rank] = pid
+        self.server.pids.add(pid)
+
+    def went(self, rank: int) -> None:
+        """Take note of a rank whose process is gone."""
+        self.server.pids.discard(self.pids.pop(rank, 0))
+
+    def stop(self) -> None:
+        """Kill every process of the run; `read` goes on until the last one is gone."""
+        self.server.ask(do="stop", run=self.number)
+
+    def memory_ran_out(self) -> bool:
+        """Whether the kernel has ended a process for want of memory since the run began (Linux)."""
+        return _kernel_kills() > self._kills
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the living ranks have used."""
+        return sum(_cpu_seconds(pid) for pid in self.pids.values())
+
+    def close(self) -> None:
+        """Give the pipes back."""
+        for fd in self.pipes:
+            os.close(fd)
+        self.pipes.clear()
+
+
+def _pair() -> tuple[int, int]:
+    """Return a pipe that goes both ways."""
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
+
+
+def _kernel_kills() -> int:
+    try:
+        return int(Path("/proc/vmstat").read_text().partition("\noom_kill ")[2].split("\n")[0] or 0)
+    except OSError:
+        return 0
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except OSError:  # gone, or no Linux
+        pass
+    if sys.platform == "linux":
+        return 0.0
+    asked = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    minutes, _, seconds = asked.stdout.strip().rpartition(":")
+    return 60 * float(minutes.rpartition(":")[2] or 0) + float(seconds or 0)

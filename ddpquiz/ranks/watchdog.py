@@ -1,0 +1,84 @@
+"""Notices that nothing moves on any rank of a run, and asks each of them where it stands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ddpquiz.ranks.events import Standing
+from ddpquiz.ranks.forks import STACK_SIGNAL
+
+if TYPE_CHECKING:
+    from ddpquiz.ranks.processes import Processes
+    from ddpquiz.ranks.seen import Seen
+
+ANSWER = 0.3  # seconds in which a rank says where it stands; one that does not, cannot
+COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.recorder\.py$")  # files whose code waits for other ranks
+FRAME = re.compile(r'File "(.+?)", line (\d+)')
+
+
+class Watchdog:
+    """Watches the ranks of a run; after `timeout` seconds without any movement they hang (None: never)."""
+
+    def __init__(self, processes: Processes, timeout: float | None, script: str) -> None:
+        self.processes, self.timeout, self.script = processes, timeout, script
+        self.moved_at = 0.0
+        self.asked_at: float | None = None
+        self.stacks: dict[int, str] = {}
+        self._cpu, self._cpu_at = 0.0, 0.0
+
+    def moved(self, now: float) -> None:
+        """Take note that something happened."""
+        self.moved_at = max(self.moved_at, now)
+
+    def ask(self, now: float) -> None:
+        """Have every rank say where it stands."""
+        self.asked_at = now
+        self.stacks.clear()
+        self.processes.signal(STACK_SIGNAL)
+
+    def hear(self, rank: int, text: str) -> None:
+        """Take in a piece of what a rank says about where it stands."""
+        self.stacks[rank] = self.stacks.get(rank, "") + text
+
+    def last_words(self, rank: int) -> str:
+        """Return the stack that a rank told when it crashed, if it did."""
+        told = self.stacks.get(rank, "").partition("Fatal Python error")[2]
+        return "".join(line + "\n" for line in told.splitlines() if line.startswith("  File "))
+
+    def standing_still(self, now: float, seen: Seen) -> tuple[Standing, ...]:
+        """Return where every rank stands once they hang, else nothing; call it often."""
+        if self.asked_at is not None:
+            if now - self.asked_at < ANSWER:
+                return ()
+            asked, self.asked_at = self.asked_at, None
+            standing = self.standing(seen)
+            if self.moved_at <= asked and any(rank.waits_in for rank in standing):
+                return standing
+            self.moved_at = now
+        elif self.timeout is not None and now - self.moved_at > self.timeout and not self._computing(now):
+            self.ask(now)
+        return ()
+
+    def standing(self, seen: Seen) -> tuple[Standing, ...]:
+        """Return where every rank stands, by what it said when it was asked."""
+        return tuple(self._standing(rank, seen) for rank in seen.here)
+
+    def _standing(self, rank: int, seen: Seen) -> Standing:
+        stack = self.stacks.get(rank, "")
+        frames = FRAME.findall(stack)
+        inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
+        file, line = frames[inside] if inside < len(frames) else frames[0] if frames else ("", "0")
+        waits_in = seen.waits_in(rank)
+        if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
+            waits_in = "wait"  # for an operation that has ended already, or for the store
+        return Standing(rank, waits_in, file, int(line), stack)
+
+    def _computing(self, now: float) -> bool:
+        """Whether the silent ranks use a processor."""
+        used, before = self.processes.cpu_seconds(), self._cpu
+        busy = used - before > max(0.015, 0.005 * (now - self._cpu_at))  # a clock tick is 0.01 s
+        self._cpu, self._cpu_at = used, now
+        if busy:
+            self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time
+        return busy

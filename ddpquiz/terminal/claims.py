@@ -1,0 +1,54 @@
+"""The claims of a run with their verdicts, as they are proven."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from ddpquiz.terminal.grid import GAP, Lines, folded
+from ddpquiz.terminal.running import few
+from ddpquiz.terminal.style import plain
+
+if TYPE_CHECKING:
+    from ddpquiz.ranks.events import ClaimText
+    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.terminal.grid import Piece
+
+MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
+
+
+def claims(seen: Seen) -> list[tuple[Piece, Piece]]:
+    """Return verdicts and claims, lined up; what this run did not claim is named once it has ended well."""
+    ended_well = seen.end is not None and seen.end.ok
+    here = " here" if seen.began and seen.began.here else ""
+    rows = [_claim(*each, len(seen.here), here) for each in seen.verdicts() if ended_well or each[1] != "not reached"]
+    width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
+    return [((verdict.ljust(width), style), claim) for (verdict, style), claim in rows]
+
+
+def folded_claims(seen: Seen, width: int) -> Lines:
+    """Draw them for a screen, with a count of those that may still come."""
+    lines: list[list[Piece]] = []
+    rows = claims(seen)
+    for verdict, (text, style) in rows:
+        indent = cell_len(verdict[0])
+        for number, part in enumerate(folded(text, width - indent)):
+            lines.append([(" " * indent, "") if number else verdict, (part, style)])
+    left = len(seen.verdicts()) - len(rows)
+    if left and seen.end is None:
+        lines.append([(f"{left} claim{'s' * (left != 1)} to come", "quiet")])
+    return Lines(lines)
+
+
+def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int, here: str) -> tuple[Piece, Piece]:
+    mark, style = MARKS[verdict]
+    match verdict:
+        case "proven":
+            where = f"{len(ranks)} of {of}" if len(ranks) < of else "every rank" if of > 1 else "the rank"
+            where += here
+        case "broken":
+            where = f"rank {few(ranks)}"
+        case _:
+            where = "not this run"
+    return (f"{mark} {where}", style), (plain(claim.text), "quiet" if verdict == "not reached" else "")

@@ -1,0 +1,135 @@
+"""Numbers that repeat, as curves: a line of bars in a rank's column, and a chart of all ranks where there is room."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ddpquiz.terminal.grid import Piece
+
+BARS = "▁▂▃▄▅▆▇█"
+QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
+COLOURS = ("accent", "warn", "good", "code", "quiet")  # none of them says that something is wrong
+HEIGHT = 6  # lines of a chart, without its title and its axis
+NARROWEST = 44  # columns of a chart
+FEWEST = 8  # numbers that make a chart; three make a line of bars
+
+
+def numbers_in(values: Iterable[str]) -> list[float]:
+    """Return the numbers that these texts are, or nothing if one of them is none."""
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        return []
+
+
+def bends(numbers: Sequence[float]) -> bool:
+    """Whether a curve of these numbers says more than its ends do; one of a counter does not."""
+    steps = [after - before for before, after in pairwise(numbers)]
+    return len(steps) > 1 and max(steps) - min(steps) > 1e-9 * max(map(abs, numbers))
+
+
+def sparkline(numbers: Sequence[float], width: int) -> str:
+    """Draw numbers as a line of bars, the oldest first; more than fit are thinned out."""
+    numbers = thinned(numbers, width)
+    finite = [number for number in numbers if math.isfinite(number)]
+    if not finite:
+        return "!" * len(numbers)
+    low, span = min(finite), (max(finite) - min(finite)) or 1.0
+    return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
+
+
+def thinned(numbers: Sequence[float], most: int) -> Sequence[float]:
+    """Return at most so many of these numbers, the first and the last among them."""
+    if len(numbers) <= most:
+        return numbers
+    return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
+
+
+def chart(title: str, series: dict[int, list[float]], width: int, height: int = HEIGHT) -> list[list[Piece]]:
+    """Draw the numbers of several ranks over the count of times they were said; each line ends at its rank's number."""
+    finite = [number for numbers in series.values() for number in numbers if math.isfinite(number)]
+    if not finite:
+        return []
+    low, high = min(finite), max(finite)
+    scale = [f"{high:.4g}", f"{low:.4g}"] if high > low else [f"{high:.4g}", ""]
+    left = max(map(len, scale))
+    ends = ", ".join(map(str, series))
+    columns = width - left - 2 - min(12, 1 + len(ends))
+    canvas = _Canvas(columns, height)
+    last: dict[int, list[int]] = {}
+    for rank, numbers in reversed(series.items()):  # the first rank lies on top
+        row = canvas.draw(numbers, low, (high - low) or 1.0, COLOURS[rank % len(COLOURS)])
+        last.setdefault(row, []).insert(0, rank)
+    lines: list[list[Piece]] = [[(" " * left + "  ", ""), (title, "head")]]
+    for row in range(height):
+        value = scale[0] if row == 0 else scale[1] if row == height - 1 else ""
+        tick = "┤" if value else "│"
+        line = [(f"{value:>{left}} {tick}", "quiet"), *canvas.row(row)]
+        lines.append([*line, (f" {', '.join(map(str, last[row]))}" if row in last else "", "quiet")])
+    count = max(map(len, series.values()))
+    lines.append([(f"{' ' * left} └{f' said {count} times'.rjust(columns, '─')}", "quiet")])
+    return lines
+
+
+def beside(charts: Sequence[list[list[Piece]]], width: int) -> list[list[Piece]]:
+    """Put charts of one height beside each other, each `width` columns wide."""
+    lines: list[list[Piece]] = []
+    for row in zip(*charts, strict=True):
+        line: list[Piece] = []
+        for number, part in enumerate(row, 1):
+            blank = width - sum(cell_len(text) for text, _ in part)
+            line += [*part, *([(" " * blank, "")] if number < len(row) else [])]
+        lines.append(line)
+    return lines
+
+
+class _Canvas:
+    """A field of characters, each of four quarters."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.bits = [[0] * width for _ in range(height)]
+        self.styles = [[""] * width for _ in range(height)]
+
+    def draw(self, numbers: Sequence[float], low: float, span: float, style: str) -> int:
+        """Draw a line through numbers; return the row in which it ends."""
+        points, before, at = thinned(numbers, 2 * self.width), None, 0
+        stretch = (2 * self.width - 1) / max(1, len(points) - 1)
+        for number, value in enumerate(points):
+            if not math.isfinite(value):
+                before = None
+                continue
+            x, y = round(number * stretch), round((1 - (value - low) / span) * (2 * self.height - 1))
+            at = y
+            if before is None:
+                self._dot(x, y, style)
+            else:
+                self._line(*before, x, y, style)
+            before = x, y
+        return at // 2
+
+    def row(self, row: int) -> list[Piece]:
+        """Return a row as pieces of one style each."""
+        pieces: list[Piece] = []
+        for bits, style in zip(self.bits[row], self.styles[row], strict=True):
+            if pieces and pieces[-1][1] == style:
+                pieces[-1] = pieces[-1][0] + QUARTERS[bits], style
+            else:
+                pieces.append((QUARTERS[bits], style))
+        return pieces
+
+    def _line(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
+        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
+        for step in range(steps + 1):
+            self._dot(x0 + round((x1 - x0) * step / steps), y0 + round((y1 - y0) * step / steps), style)
+
+    def _dot(self, x: int, y: int, style: str) -> None:
+        self.bits[y // 2][x // 2] |= 1 << (x % 2 + 2 * (y % 2))
+        self.styles[y // 2][x // 2] = style

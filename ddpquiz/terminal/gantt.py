@@ -1,0 +1,106 @@
+"""Ranks over time: a lane a rank, with what it computed, communicated and waited."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ddpquiz.terminal.grid import Lines
+
+if TYPE_CHECKING:
+    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.track import Span
+    from ddpquiz.terminal.grid import Piece
+
+GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
+BRIEF = ("╋", "accent")  # computing, with an operation too short for a column of its own
+AROUND = 4  # lines beside the lanes: legend, axis, the running operation, and the keys
+SHORTEST = 0.1  # seconds for which there is room from the start
+WINDOW = 10.0  # seconds that a live view shows
+WIDEST = 100  # columns of a lane
+
+
+def gantt(seen: Seen, width: int, now: float, *, live: bool, until: float | None = None) -> Lines:
+    """Draw what each rank did: in the last seconds while the run goes on, else in the whole run.
+
+    With `until`, the end of a run that is known, there is room for all of it from the start, if it is short.
+    """
+    names = len(f"rank {max(seen.here, default=0)}") + 2
+    columns = max(10, min(width - names, WIDEST))
+    lanes = {rank: seen.timeline.spans(rank, now) for rank in seen.here if rank in seen.timeline.ranks}
+    starts = [spans[0].start for spans in lanes.values() if spans]
+    if not starts:
+        return Lines([])
+    first = min(starts)
+    start, end = _window(first, now, columns, until) if live else (first, max(now, first + 0.001))
+    lines: list[list[Piece]] = [_legend(names, start > first)]
+    lines += [
+        [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)] for rank, spans in lanes.items()
+    ]
+    return Lines([*lines, [(" " * names, ""), (axis(start, end, columns), "quiet")]])
+
+
+def axis(start: float, end: float, columns: int) -> str:
+    """Write the time below a lane, at round numbers."""
+    step = _round_up((end - start) * 12 / columns)
+    digits = max(0, -math.floor(math.log10(step)))
+    line = ""
+    for number in range(math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9) + 1):
+        at = round((number * step - start) / (end - start) * columns)
+        tick = f"╵{number * step:.{digits}f} s"
+        if len(line) <= at <= columns - len(tick):
+            line = line.ljust(at) + tick
+    return line
+
+
+def _round_up(number: float) -> float:
+    power: float = 10.0 ** math.floor(math.log10(number))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= number * 0.999)
+
+
+def _window(first: float, now: float, columns: int, until: float | None) -> tuple[float, float]:
+    """Return from when to when the lanes go; they grow into a round length, and then move by whole columns."""
+    if until is not None and until - first < WINDOW:
+        return first, max(until, first + SHORTEST)
+    if now - first < WINDOW:
+        return first, first + _round_up(max(SHORTEST, now - first))
+    column = WINDOW / columns
+    end = math.ceil(now / column) * column
+    return end - WINDOW, end
+
+
+def _legend(names: int, cut: bool) -> list[Piece]:
+    line: list[Piece] = [("time".ljust(names), "quiet")]
+    for kind, (glyph, style) in GLYPHS.items():
+        line += [(glyph * 2, style), (f" {kind}   ", "quiet")]
+    line += [(BRIEF[0], BRIEF[1]), (" briefly", "quiet")]
+    return [*line, (f"   the last {WINDOW:.0f} s", "quiet")] if cut else line
+
+
+def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Piece]:
+    cells: list[dict[str, float]] = [{} for _ in range(columns)]
+    column = (end - start) / columns
+    for span in reversed(spans):
+        if span.end <= start:
+            break
+        left, right = max(0.0, (span.start - start) / column), min(columns, (span.end - start) / column)
+        for at in range(int(left), min(columns, math.ceil(right))):
+            share = min(right, at + 1) - max(left, at)
+            if share > 1e-6:  # less is an error of rounding
+                cells[at][span.kind] = cells[at].get(span.kind, 0.0) + share
+    glyphs = [_glyph(cell) for cell in cells]
+    while glyphs and glyphs[-1][0] == " ":
+        glyphs.pop()
+    return [("".join(glyph for glyph, _ in run), style) for style, run in _runs(glyphs)]
+
+
+def _runs(glyphs: list[Piece]) -> list[tuple[str, list[Piece]]]:
+    return [(style, list(run)) for style, run in groupby(glyphs, key=lambda piece: piece[1])]
+
+
+def _glyph(cell: dict[str, float]) -> Piece:
+    if not cell:
+        return " ", ""
+    most = max(cell, key=lambda kind: cell[kind])
+    return BRIEF if most == "compute" and "communication" in cell else GLYPHS[most]

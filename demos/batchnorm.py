@@ -1,0 +1,150 @@
+"""BatchNorm under DDP: each rank normalises with the statistics of its own samples, unless they are put together.
+
+    torchrun --nproc-per-node 4 demos/batchnorm.py
+
+BatchNorm makes a sample's result depend on the rest of its batch, and under DDP that is the rank's part of it: ranks
+with other samples normalise differently. SyncBatchNorm adds up sums, squares and counts over all ranks first. It
+runs on GPUs only, so here it is written out; SyncBatchNorm.convert_sync_batchnorm(model) puts the real one in.
+Look at the means, at the gradients, and at the running mean, which evaluation will use: whose samples is it made of?
+
+Try    --skew 0         all ranks' samples are alike: local statistics are not wrong any more, only noisy
+       --batch 512      noise goes away with more samples on each rank, a difference between ranks does not
+       --layer-norm     LayerNorm looks at one sample at a time, so there is nothing to put together
+"""
+
+import argparse
+import os
+from copy import deepcopy
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn import BatchNorm1d, LayerNorm
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+
+WIDTH, BATCHES = 4, 5  # features; batches that pass before evaluation
+
+
+class SumOverRanks(torch.autograd.Function):
+    """An all-reduce that gradients can pass: what every rank's output depends on gets every rank's gradient."""
+
+    @staticmethod
+    def forward(_: object, tensor: torch.Tensor) -> torch.Tensor:
+        """Add up over the ranks."""
+        total = tensor.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_: object, gradient: torch.Tensor) -> torch.Tensor:
+        """Add up the gradients as well."""
+        return SumOverRanks.forward(None, gradient.contiguous())
+
+
+class SyncedBatchNorm(BatchNorm1d):
+    """BatchNorm with the statistics of all ranks' samples."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalise, and note the statistics for evaluation."""
+        if not self.training:
+            return super().forward(x)
+        # Sums and counts can be added up over the ranks; means and variances could not, if one rank had fewer samples.
+        own = torch.cat([x.new_tensor([len(x)]), x.sum(0), x.square().sum(0)])
+        count, *sums = SumOverRanks.apply(own).split([1, WIDTH, WIDTH])
+        mean, squares = (each / count for each in sums)
+        variance = squares - mean**2
+        self.running_mean.lerp_(mean.detach(), self.momentum)
+        self.running_var.lerp_((variance * count / (count - 1)).detach(), self.momentum)
+        return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
+
+
+def model_with(norm: type[torch.nn.Module], device: torch.device) -> torch.nn.Sequential:
+    """A small model, the same each time but for the kind of norm in it."""
+    torch.manual_seed(0)
+    first, last = torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, 1)
+    return torch.nn.Sequential(first, norm(WIDTH), torch.nn.Tanh(), last).to(device)
+
+
+def gradient_of(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
+    """All gradients of the model as one vector, made by a backward."""
+    model.zero_grad()
+    loss.backward()
+    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
+
+
+def main() -> None:
+    """Pass the same batches through DDP with local and with synced statistics, and through one process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=8, help="samples of each rank in a batch")
+    parser.add_argument("--skew", type=float, default=1.0, help="how far apart the samples of neighbouring ranks are")
+    parser.add_argument("--layer-norm", action="store_true", help="use LayerNorm in the place of BatchNorm")
+    args = parser.parse_args()
+    if args.batch < 2:
+        raise SystemExit("--batch needs 2 or more: one sample has no variance.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # 1. Samples differ from rank to rank, as when files or classes are shared out. x[b, r] is rank r's part of batch b.
+    apart = args.skew * torch.arange(world)[:, None, None]
+    x = torch.randn(BATCHES, world, args.batch, WIDTH, generator=torch.Generator().manual_seed(1)) + apart
+    x = x.to(device)
+    y = x.sin().sum(-1, keepdim=True)
+
+    # 2. The same batches through DDP, and through one process that has all ranks' samples.
+    ways = {"local": (BatchNorm1d, BatchNorm1d), "synced": (SyncedBatchNorm, BatchNorm1d)}
+    for way, norms in ({"layer norm": (LayerNorm, LayerNorm)} if args.layer_norm else ways).items():
+        model, alone = (model_with(norm, device) for norm in norms)
+        output = deepcopy(model)[:2](x[0, rank])  # of the norm, on copies: its statistics change when it is called
+        whole_output = deepcopy(alone)[:2](x[0].flatten(0, 1)).unflatten(0, (world, -1))[rank]
+        ddp = DistributedDataParallel(model)
+        for batch in range(BATCHES):
+            gradient = gradient_of(mse_loss(ddp(x[batch, rank]), y[batch, rank]), model)
+            whole = gradient_of(mse_loss(alone(x[batch].flatten(0, 1)), y[batch].flatten(0, 1)), alone)
+        output_off = ((output - whole_output).norm() / whole_output.norm()).item()
+        gradient_off = ((gradient - whole).norm() / whole.norm()).item()
+        if way == "local":
+            hidden = model[0](x[0])
+            print(f"mean of own samples: {hidden[rank, :, 0].mean():.3f}")
+            print(f"mean of all samples: {hidden[..., 0].mean():.3f}")
+        print(f"output off ({way}): {output_off:.1%}")
+        print(f"gradient off ({way}): {gradient_off:.1%}")
+
+        # 3. Evaluation uses the running statistics. DDP copies rank 0's to everybody before each forward.
+        if not args.layer_norm:
+            print(f"running mean ({way}): {model[1].running_mean[0]:.3f}")
+            ddp.eval()
+            ddp(x[0, rank])
+        if way == "layer norm":
+            assert output_off < 1e-5, "LayerNorm gives a sample the same result in whatever batch it is"
+            assert gradient_off < 1e-4, "with LayerNorm DDP's gradient is that of one process"
+        elif way == "local":
+            first = model_with(BatchNorm1d, device)
+            for batch in range(BATCHES):
+                first(x[batch, 0])  # rank 0's samples and no others
+            print(f"the same in evaluation: {model[1].running_mean[0]:.3f}")
+            print(f"running mean (rank 0): {first[1].running_mean[0]:.3f}")
+            if world > 1:
+                assert output_off > 2e-4, "local statistics: a sample's result is not the one that one process gets"
+                assert gradient_off > 2e-4, "local statistics: DDP's gradient is not that of one process"
+            assert torch.allclose(model[1].running_mean, first[1].running_mean), (
+                "evaluation uses rank 0's running statistics: the other ranks' samples have left no trace"
+            )
+        else:
+            print(f"running mean (one process): {alone[1].running_mean[0]:.3f}")
+            assert output_off < 1e-5, "synced statistics: every sample's result is the one that one process gets"
+            assert gradient_off < 1e-4, "synced statistics: DDP's gradient is that of one process"
+            assert torch.allclose(model[1].running_mean, alone[1].running_mean, atol=1e-5), (
+                "synced running statistics are those of all ranks' samples"
+            )
+        del ddp  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

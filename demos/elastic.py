@@ -1,0 +1,162 @@
+"""Elastic restart: one rank is killed, all of them start again, and only the steps since the last checkpoint are lost.
+
+    torchrun --nproc-per-node 4 --max-restarts 1 demos/elastic.py
+
+The last rank kills itself in the middle of training, as a kernel without memory would. The others cannot go on without
+it: their agent ends them too and starts everybody anew, as new processes that know nothing. What they know of the past
+is what they read from the checkpoint, so it must hold all that training depends on: weights, optimizer and step.
+Look at `step`, which falls back to the checkpoint, and at `process`: which ranks have a new one?
+
+Try    --forget       the checkpoint leaves out the optimizer's momentum: the run goes on, and ends elsewhere
+       --every 100    no checkpoint but the one at the start: all steps are made again
+       --kill-at 99   nobody dies: the same weights
+"""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+STEPS, BATCH, LR, MOMENTUM = 12, 4, 0.05, 0.9  # BATCH samples of each rank in a step
+HOSTED = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # the store outlives the workers
+
+
+def store() -> dist.Store:
+    """The key-value store of whoever started us, through which ranks and agents find each other."""
+    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+
+
+def be_the_agent(restarts: int) -> None:
+    """Start a worker, and a new one whenever any rank's worker died: the loop of torchrun's agent. Workers return."""
+    for attempt in range(restarts + 1):
+        worker = os.fork()
+        if worker == 0:
+            os.environ["TORCHELASTIC_RESTART_COUNT"] = str(attempt)
+            return
+        told, failed, status = store(), f"a worker of attempt {attempt} failed", None
+        while status is None and not told.check([failed]):
+            time.sleep(0.02)
+            gone, how = os.waitpid(worker, os.WNOHANG)
+            status = os.waitstatus_to_exitcode(how) if gone else None
+        if status == 0:
+            sys.exit(0)
+        if status is None:  # another rank's: without it, ours would wait for ever
+            os.kill(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+        told.set(failed, "yes")
+    sys.exit(1)
+
+
+def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int) -> None:
+    """One step of SGD with momentum on a share of the step's samples; with several, on the mean of their gradients."""
+    # The samples depend on the number of the step alone: that is all the state of this data loader.
+    x = torch.randn(BATCH * dist.get_world_size(), 2, generator=torch.Generator().manual_seed(step))
+    x = x[share::shares].to(weights.device)
+    y = x.sum(dim=1, keepdim=True) + 0.1
+    gradient = 2 * x.T @ (x @ weights - y) / len(y)
+    if shares > 1:
+        dist.all_reduce(gradient)
+    momentum.mul_(MOMENTUM).add_(gradient / shares)
+    weights.sub_(LR * momentum)
+
+
+def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
+    """Train from the last checkpoint to the end, and compare with one process that nothing interrupts."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    job = os.environ["MASTER_PORT"] if HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # on a cluster: a shared folder
+    path, part = (Path(tempfile.gettempdir(), f"elastic-{job}{end}") for end in (".pt", ".part"))
+    weights, momentum, pids = torch.zeros(2, 1, device=device), torch.zeros(2, 1, device=device), [0] * world
+    dist.all_gather_object(pids, os.getpid())
+
+    def save(step: int) -> None:
+        if rank == 0:
+            torch.save({"step": step, "weights": weights, "momentum": momentum, "pids": pids}, part)
+            part.replace(path)  # whole or not at all, whenever we are killed
+            print(f"checkpoint at step: {step}")
+        dist.barrier()  # nobody goes on before it is written
+
+    # 2. What a new process knows of the past is what it reads here.
+    first = 0
+    if attempt == 0:
+        save(0)
+    else:
+        past = torch.load(path, map_location=device, weights_only=True)
+        first, weights = past["step"], past["weights"]
+        if not args.forget:
+            momentum = past["momentum"]
+        print(f"steps lost: {args.kill_at - first}")
+        assert 0 <= args.kill_at - first < args.every, "only the steps since the last checkpoint are lost"
+        assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the one that died"
+
+    # 3. Training, with a death in the first attempt.
+    for step in range(first, STEPS):
+        print(f"step: {step}")
+        time.sleep(0.05)  # time to look
+        if attempt == 0 and rank == world - 1 and step == args.kill_at:
+            print(f"Rank {rank} dies in step {step}.")
+            os.kill(os.getpid(), signal.SIGKILL)
+        learn(weights, momentum, step, world, rank)
+        if (step + 1) % args.every == 0:
+            save(step + 1)
+
+    # 4. One process, all samples, no interruption.
+    alone, its_momentum = torch.zeros_like(weights), torch.zeros_like(momentum)
+    for step in range(STEPS):
+        learn(alone, its_momentum, step, 1, 0)
+    print(f"weights: {' '.join(f'{number:.4f}' for number in weights.flatten().tolist())}")
+    print(f"without any death: {' '.join(f'{number:.4f}' for number in alone.flatten().tolist())}")
+    off = (weights - alone).abs().max()
+    if args.forget and first > 0:
+        assert off > 1e-3, "without the optimizer's momentum a restart changes the result"
+    else:
+        assert off < 1e-5, "the weights at the end are those of a run that nothing interrupted"
+    dist.barrier()
+    if rank == 0:
+        path.unlink()
+
+
+def main() -> None:
+    """Train, be killed, start again, and end where a run ends that nothing interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", type=int, default=3, help="steps from one checkpoint to the next")
+    parser.add_argument("--kill-at", type=int, default=7, help="the step in which the last rank kills itself")
+    parser.add_argument("--forget", action="store_true", help="do not restore the optimizer's momentum")
+    args = parser.parse_args()
+    if args.every < 1 or args.kill_at < 1:
+        raise SystemExit("--every and --kill-at need 1 or more.")
+    sys.stdout.reconfigure(line_buffering=True)  # what a killed process has not written is lost
+    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":  # nobody would start us again: each rank has to itself
+        be_the_agent(restarts=1)
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+
+    # 1. Form the group, anew in each attempt. The store still holds the keys of the last one (pytorch issue 135712).
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=world, timeout=timedelta(seconds=10),
+        store=dist.PrefixStore(f"attempt {attempt}", store()) if HOSTED else None,
+    )  # fmt: skip
+    print(f"process: {os.getpid()}")
+    print(f"restarts: {attempt}")
+    try:
+        train(args, attempt, device)
+    except RuntimeError as lost:  # a neighbour is gone; whoever started us has noticed, too
+        print(f"Rank {rank} cannot go on: {lost}")
+        raise SystemExit(1) from None
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Gradient clipping: one norm over all ranks, taken after averaging, or the ranks step in a direction of their own.
+
+    torchrun --nproc-per-node 4 demos/grad_clip.py
+
+Clipping scales a gradient that is too long down to --max-norm, and keeps its direction. With DDP every rank holds the
+averaged gradient, finds the same norm and scales alike, without a message. When the gradient is cut into shards (FSDP,
+ZeRO, tensor parallel) a rank sees only the norm of its shard: the squares have to be added up over the ranks first.
+Look at the two scales, and by how many degrees the step turns when the wrong norm is taken, or the right one too early.
+
+Try    --max-norm 1000     longer than any gradient here: nothing is clipped, and no way is wrong
+       --norm inf          the largest entry as the norm: shards are joined by their maximum, not by a sum of squares
+       --outlier 1         without the last rank's outlying batch, clipping before averaging does little harm
+"""
+
+import argparse
+import math
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.linalg import vector_norm
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_
+
+ROWS, FEATURES, SAMPLES = 24, 4, 8  # the weight is ROWS x FEATURES; samples of a rank
+
+
+def degrees(x: torch.Tensor, y: torch.Tensor) -> float:
+    """The angle between two gradients."""
+    cosine = torch.nn.functional.cosine_similarity(x.flatten().double(), y.flatten().double(), dim=0)
+    return math.degrees(math.acos(min(1.0, cosine.item())))
+
+
+def of_all_ranks(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensors of all ranks below each other, in the order of ranks."""
+    tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(tensors, tensor.contiguous())
+    return torch.cat(tensors)
+
+
+def differ(scale: torch.Tensor) -> bool:
+    """Whether the ranks would scale in different ways."""
+    scales = of_all_ranks(scale[None])
+    return (scales.max() - scales.min()).item() > 0.05
+
+
+def main() -> None:
+    """Clip one gradient as replicas hold it and as shards, and compare with one process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-norm", type=float, default=1.0, help="the longest gradient allowed")
+    parser.add_argument("--norm", type=float, choices=[2.0, math.inf], default=2.0, help="2 (the default) or inf")
+    parser.add_argument(
+        "--outlier", type=float, default=4.0, help="how many times too large the last rank's inputs are"
+    )
+    args = parser.parse_args()
+    world = int(os.environ["WORLD_SIZE"])
+    if ROWS % world:
+        raise SystemExit(f"The {ROWS} rows are cut into equal shards: take 1, 2, 3, 4, 6, 8, 12 or 24 ranks.")
+    if args.max_norm <= 0 or args.outlier <= 0:
+        raise SystemExit("--max-norm and --outlier have to be above 0.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+    rank = dist.get_rank()
+
+    def scale(norm: torch.Tensor) -> torch.Tensor:
+        return (args.max_norm / (norm + 1e-6)).clamp(max=1.0)  # as in torch/nn/utils/clip_grad.py
+
+    # 1. A layer whose lower rows have larger gradients, the batches of all ranks, and one process's clipped gradient.
+    torch.manual_seed(0)
+    weight = torch.randn(ROWS, FEATURES) * torch.logspace(-1, 0.5, ROWS)[:, None]
+    x = torch.randn(world, SAMPLES, FEATURES)
+    x[-1] *= args.outlier
+    weight, x = weight.to(device), x.to(device)
+    model = torch.nn.Linear(FEATURES, ROWS, bias=False).to(device)
+    torch.nn.init.zeros_(model.weight)
+    (whole,) = torch.autograd.grad(mse_loss(model(x), x @ weight.T), model.weight)
+    clipped = whole * scale(vector_norm(whole, args.norm))
+
+    # 2. Replicas: backward has averaged already, so each rank may clip by itself. Before that, ranks do not agree.
+    (own,) = torch.autograd.grad(mse_loss(model(x[rank]), x[rank] @ weight.T), model.weight)
+    early = own * scale(vector_norm(own, args.norm)) / world
+    dist.all_reduce(early)  # clipped first and averaged afterwards: the wrong order
+    ddp = DistributedDataParallel(model)
+    mse_loss(ddp(x[rank]), x[rank] @ weight.T).backward()
+    gradient = model.weight.grad.clone()
+    norm = clip_grad_norm_(model.parameters(), args.max_norm, args.norm)  # returns the norm from before clipping
+    print(f"norm before averaging: {vector_norm(own, args.norm):.2f}")
+    print(f"norm after averaging: {norm:.2f}")
+    assert torch.allclose(model.weight.grad, clipped, atol=1e-6), (
+        "replicas that clip after backward all hold one process's clipped gradient"
+    )
+
+    # 3. Shards by hand: each rank has some rows of the averaged gradient, and the ranks join their norms.
+    shard = gradient.chunk(world)[rank]
+    mine = vector_norm(shard, args.norm)
+    joined = mine.clone() if args.norm == math.inf else mine**2
+    dist.all_reduce(joined, dist.ReduceOp.MAX if args.norm == math.inf else dist.ReduceOp.SUM)
+    joined = joined if args.norm == math.inf else joined.sqrt()
+    right, wrong = of_all_ranks(shard * scale(joined)), of_all_ranks(shard * scale(mine))
+    print(f"norm of own shard: {mine:.2f}")
+    print(f"norm of all shards: {joined:.2f}")
+    print(f"scale (own shard): {scale(mine):.3f}")
+    print(f"scale (all shards): {scale(joined):.3f}")
+    print(f"degrees off (own shard): {degrees(wrong, clipped):.1f}")
+    print(f"degrees off (all shards): {degrees(right, clipped):.1f}")
+    print(f"degrees off (too early): {degrees(early, clipped):.1f}")
+    assert torch.allclose(joined, norm), "joined over the ranks, the norms of the shards are the norm of the whole"
+    assert torch.allclose(right, clipped, atol=1e-6), (
+        "shards that are scaled by the norm of all are one process's clipped gradient"
+    )
+
+    # 4. Shards as torch keeps them: the weight and its gradient are DTensors, and so is the norm.
+    mesh = init_device_mesh(device.type, (world,))
+    sharded = torch.nn.Parameter(distribute_tensor(weight, mesh, [Shard(0)]))
+    sharded.grad = distribute_tensor(gradient, mesh, [Shard(0)])
+    total = clip_grad_norm_([sharded], args.max_norm, args.norm)
+    # What .item() or .to_local() would give here, the whole norm or only this shard's, depends on norm and version.
+    assert torch.allclose(total.full_tensor(), norm), "full_tensor() of a DTensor's norm is the norm over all ranks"
+    assert torch.allclose(sharded.grad.full_tensor(), clipped, atol=1e-6), (
+        "clip_grad_norm_ scales all shards of a DTensor alike"
+    )
+
+    # 5. What goes wrong, if anything is clipped.
+    if differ(scale(mine)):
+        assert degrees(wrong, clipped) > 0.1, (
+            "scaled by norms of their own, the shards turn the step to another direction"
+        )
+    if differ(scale(vector_norm(own, args.norm))):
+        assert degrees(early, clipped) > 0.1, "clipped before averaging, the step goes in another direction"
+    del ddp  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Local SGD: take several steps alone, then average the weights instead of every gradient.
+
+    torchrun --nproc-per-node 4 demos/local_sgd.py
+
+Each rank trains its own replica on its own samples for H steps without a word to the others; then all replicas are
+replaced by their mean. That is H times fewer all-reduces than DDP needs, and the price is that replicas drift apart
+in between, each towards the weights that suit its own samples best.
+Look at `distance to the mean`: a saw, back to 0 at each average. And at the end: how far from DDP's weights?
+
+Try    --every 1                     SGD: averaging weights at every step is averaging gradients
+       --every 1 --optimizer adam    with Adam it is not, even at every step
+       --every 12 --skew 3           samples that differ more from rank to rank: more drift
+"""
+
+import argparse
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+FEATURES, SAMPLES = 8, 32  # of the linear regression; samples of each rank
+RATES = {"sgd": 0.1, "adam": 0.05}
+
+
+def optimizer_of(name: str, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """A new optimizer for a replica, with state of its own."""
+    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name](model.parameters(), lr=RATES[name])
+
+
+def replica(device: torch.device) -> torch.nn.Linear:
+    """A model with the same weights on every rank."""
+    model = torch.nn.Linear(FEATURES, 1, bias=False).to(device)
+    torch.nn.init.zeros_(model.weight)
+    return model
+
+
+def loss_of(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The mean squared error of a model with these weights."""
+    return torch.nn.functional.mse_loss(x @ weights.T, y)
+
+
+def step(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
+    """One ordinary step of training."""
+    optimizer.zero_grad()
+    loss_of(model.weight, x, y).backward()
+    optimizer.step()
+
+
+def of_all_ranks(weights: torch.Tensor) -> torch.Tensor:
+    """Every rank's weights, to look at; training never does this."""
+    copies = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
+    dist.all_gather(copies, weights)
+    return torch.stack(copies)
+
+
+def main() -> None:
+    """Train with local steps, and beside it one process on all samples, as DDP would."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", type=int, default=5, metavar="H", help="local steps from one average to the next")
+    parser.add_argument("--optimizer", choices=list(RATES), default="sgd", help="what takes the local steps")
+    parser.add_argument("--skew", type=float, default=1, help="how much the ranks' samples differ")
+    parser.add_argument("--steps", type=int, default=25, help="steps of each rank")
+    args = parser.parse_args()
+    if args.every < 1 or args.steps < args.every:
+        raise SystemExit("--every needs 1 or more, and --steps at least as many: without an average nothing is shared.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # 1. All samples are known to all, so that one process can check the result. Each rank's suit other weights best.
+    data = torch.Generator().manual_seed(5)
+    whole_x = torch.randn(world, SAMPLES, FEATURES, generator=data)
+    best = torch.ones(FEATURES) + args.skew * torch.randn(world, FEATURES, generator=data)
+    whole_y = (whole_x * best[:, None]).sum(dim=2, keepdim=True)
+    whole_x, whole_y = whole_x.to(device), whole_y.to(device)
+    x, y, all_x, all_y = whole_x[rank], whole_y[rank], whole_x.flatten(0, 1), whole_y.flatten(0, 1)
+
+    # 2. Training. `alone` makes what DDP makes: every step has the mean gradient of all samples.
+    model, alone = replica(device), replica(device)
+    optimizer, alone_optimizer = optimizer_of(args.optimizer, model), optimizer_of(args.optimizer, alone)
+    sent = 0
+    for number in range(1, args.steps + 1):
+        step(model, optimizer, x, y)
+        step(alone, alone_optimizer, all_x, all_y)
+        replicas = of_all_ranks(model.weight.data)
+        mean, losses = replicas.mean(dim=0), torch.stack([loss_of(weights, all_x, all_y) for weights in replicas])
+        print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
+        print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
+        print(f"loss of all samples: {losses[rank]:.3f}")
+        if number % args.every:
+            continue
+        # Torch has this as PeriodicModelAverager, whose first average is at step 0.
+        dist.all_reduce(model.weight.data)
+        model.weight.data /= world
+        sent += model.weight.nbytes
+        averaged = loss_of(model.weight, all_x, all_y)
+        print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
+        print(f"loss of all samples: {averaged:.3f}")
+        first, last = of_all_ranks(model.weight.data)[[0, -1]]
+        assert torch.equal(first, last), "after an average all replicas are equal, to the last bit"
+        assert torch.allclose(model.weight, mean, atol=1e-6), "an average leaves the mean of all replicas"
+        if world > 1:  # the loss is convex (Jensen); of a deep network this holds only for replicas that are close
+            assert averaged < losses.mean(), "the mean replica fits all samples better than the replicas did"
+
+    # 3. Compare with one process on all samples, that is with DDP.
+    off = (model.weight - alone.weight).norm().item()
+    print(f"all-reduced (bytes): {sent}")
+    print(f"all-reduced by ddp (bytes): {args.steps * model.weight.nbytes}")
+    print(f"distance from ddp: {off:.4f}")
+    averages = args.steps // args.every
+    assert sent == averages * model.weight.nbytes, "an average every H steps moves 1/H of DDP's bytes"
+    if world > 1 and args.every > 1:
+        assert off > 1e-3, "local steps have a price: they do not end where DDP ends"
+    elif args.optimizer == "sgd":
+        assert off < 1e-4, "with SGD and H = 1, averaging weights is averaging gradients"
+    elif world > 1:
+        assert off > 1e-3, "Adam is not linear: averaging its weights is not averaging gradients, even with H = 1"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

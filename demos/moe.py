@@ -1,0 +1,118 @@
+"""Mixture of experts: each rank has an expert, and tokens travel to the expert that their router chose, and back.
+
+    torchrun --nproc-per-node 4 demos/moe.py
+
+Each rank has tokens of its own and one expert. A router scores every token for every expert and sends it to the best.
+How many go where depends on the data, so the counts are exchanged first (all-to-all of N numbers), then the tokens
+(dispatch), and after the experts the results (combine). Compute is a sleep of 5 ms for each token. Look at `tokens to
+compute`, uneven, and at `busy` beside `step`: all ranks wait for the busiest expert. `balance loss` is what training
+would add to its loss: 1 when tokens and probabilities are spread evenly, up to N when one expert gets everything.
+
+Try    --skew 3                 a router with a favourite: almost everybody waits for expert 0
+       --skew 3 --capacity 1    an expert takes its fair share at most: a short step again, and dropped tokens
+       --balance                tokens are dealt out in turn, whatever the scores: what the balance loss works towards
+"""
+
+import argparse
+import math
+import os
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+TOKENS, WIDTH, SECONDS = 24, 8, 0.005  # tokens of each rank; SECONDS that an expert takes for a token
+
+
+def exchange(x: torch.Tensor, out: list[int], into: list[int]) -> torch.Tensor:
+    """All-to-all: the first out[0] rows of `x` go to rank 0, the next to rank 1, ...; returns what came, by rank."""
+    arrived = x.new_empty(sum(into), *x.shape[1:])
+    dist.all_to_all_single(arrived, x, into, out)
+    return arrived
+
+
+def main() -> None:
+    """Route, dispatch, compute, combine; compare with all experts in one process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--skew", type=float, default=0, help="added to every token's score for expert 0")
+    parser.add_argument(
+        "--capacity", type=float, help="an expert takes at most this times tokens/experts; default: all"
+    )
+    parser.add_argument("--balance", action="store_true", help="route round robin, whatever the scores")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if args.capacity is not None and args.capacity <= 0:
+        raise SystemExit("--capacity needs a factor above 0: 1 means that each expert takes its fair share.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. The router is on every rank. Each rank uses one expert and its own tokens; the rest is there to compare with.
+    torch.manual_seed(0)
+    router = torch.randn(WIDTH, world).to(device)
+    experts = torch.randn(world, WIDTH, WIDTH).to(device)
+    tokens = torch.randn(world, TOKENS, WIDTH).to(device)[rank]
+
+    # 2. Route. A full expert takes no more of this rank's tokens: they go round the experts unchanged (dropped).
+    scores = tokens @ router
+    scores[:, 0] += args.skew
+    chosen = scores.argmax(dim=1)  # one expert a token, as in Switch Transformer (Fedus et al. 2021)
+    if args.balance:
+        chosen = torch.arange(TOKENS, device=device) % world
+    limit = TOKENS if args.capacity is None else math.ceil(args.capacity * TOKENS / world)
+    order = torch.cat([(chosen == expert).nonzero()[:limit, 0] for expert in range(world)])  # sorted by expert
+    wanted = torch.bincount(chosen, minlength=world)
+    out = wanted.clamp(max=limit)
+    balance = torch.stack([wanted / TOKENS, scores.softmax(dim=1).mean(dim=0)]) / world
+    dist.all_reduce(balance)  # the share of all tokens that want each expert, and its mean probability
+    loss = world * (balance[0] * balance[1]).sum().item()
+
+    # 3. Counts first: nobody can know yet how many tokens to expect.
+    into = torch.empty_like(out)
+    dist.all_to_all_single(into, out)
+    out, into = out.tolist(), into.tolist()
+    print(f"sent to experts: {' '.join(map(str, out))}")
+    print(f"tokens to compute: {sum(into)}")
+
+    # 4. Dispatch, compute, combine. Nobody goes on before the busiest expert is done.
+    dist.barrier()
+    start = time.perf_counter()
+    arrived = exchange(tokens[order], out, into)
+    print("now: computing", flush=True)
+    time.sleep(SECONDS * len(arrived))
+    results = arrived @ experts[rank]
+    print("now: waiting", flush=True)
+    back = exchange(results, into, out)
+    output = tokens.clone()
+    output[order] = back
+    dist.barrier()
+    step = time.perf_counter() - start
+    print("now: done")
+    print(f"busy: {SECONDS * sum(into) * 1e3:.0f} ms")
+    print(f"step: {step * 1e3:.0f} ms")
+    print(f"dropped: {TOKENS - len(order)} of {TOKENS}")
+    print(f"balance loss: {loss:.2f}")
+
+    # 5. Compare with one process, which has all experts.
+    expected = tokens.clone()
+    for token in order.tolist():
+        expected[token] = tokens[token] @ experts[chosen[token]]
+    assert torch.allclose(output, expected, atol=1e-5), "every token came back to its place, changed by its own expert"
+    loads = [torch.zeros(2, dtype=torch.int64, device=device) for _ in range(world)]
+    dist.all_gather(loads, torch.tensor([sum(into), TOKENS - len(order)], device=device))
+    computed, dropped = torch.stack(loads).T.tolist()
+    assert sum(computed) + sum(dropped) == world * TOKENS, "each token is computed by one expert, or dropped"
+    assert step > SECONDS * max(computed), "on every rank the step takes as long as the busiest expert"
+    if args.capacity is not None:
+        assert max(computed) < args.capacity * TOKENS + world, "no expert takes more tokens than its capacity"
+    if args.balance:
+        assert max(computed) - min(computed) <= world, "spread evenly, all experts have equally many tokens"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Ring attention: the sequence is split over the ranks, and keys and values travel round until all queries met them.
+
+    torchrun --nproc-per-node 4 demos/ring_attention.py
+
+Each rank keeps its queries and passes its block of keys and values on to the right, N-1 times. No rank ever holds all
+scores: each query keeps a running maximum, a running sum and a weighted sum of values (the online softmax), and the
+result is exact. A query looks at itself and earlier tokens only (causal mask), so the ranks do not work equally hard:
+look at `share of the work`, and at `scores by step`, what each block that came round gave a rank to do.
+
+Try    --order zigzag       each rank gets an early and a late piece of the sequence: equal work
+       --mask full          every query looks at every token, as in an encoder: equal work in any order
+       --tokens 480         ten times the tokens: ten times the bytes, a hundred times the scores
+"""
+
+import argparse
+import math
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import scaled_dot_product_attention
+
+WIDTH = 8
+
+
+def pass_on(block: torch.Tensor) -> tuple[torch.Tensor, list]:
+    """Start to send a block to the right and to receive one from the left; returns what will arrive."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    arriving = torch.empty_like(block)
+    send = dist.P2POp(dist.isend, block, (rank + 1) % world)
+    receive = dist.P2POp(dist.irecv, arriving, (rank - 1) % world)
+    return arriving, dist.batch_isend_irecv([send, receive])
+
+
+def main() -> None:
+    """Attend over a ring; compare with attention over the whole sequence in one process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tokens", type=int, default=48, help="length of the whole sequence")
+    parser.add_argument("--order", choices=("plain", "zigzag"), default="plain", help="which tokens a rank gets")
+    parser.add_argument("--mask", choices=("causal", "full"), default="causal", help="what a query may look at")
+    args = parser.parse_args()
+    rank, world, causal = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.mask == "causal"
+    if args.tokens < 1 or args.tokens % (2 * world):
+        raise SystemExit(f"--tokens {args.tokens}: {world} ranks need a multiple of {2 * world}, two pieces for each.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. The whole sequence is there to compare with. Which of its tokens are this rank's: one run, or with zigzag piece
+    #    r from the front and piece r from the back.
+    torch.manual_seed(0)
+    whole_q, whole_k, whole_v = torch.randn(3, args.tokens, WIDTH).to(device)
+    pieces = torch.arange(args.tokens, device=device).chunk(2 * world)
+    deal = (rank, 2 * world - 1 - rank) if args.order == "zigzag" else (2 * rank, 2 * rank + 1)
+    mine = torch.cat([pieces[piece] for piece in deal])
+    print(f"first and last token: {mine.min().item()} {mine.max().item()}")
+
+    # 2. Round the ring. The block in hand is used while the next one travels; positions travel with it, for the mask.
+    q = whole_q[mine]
+    highest = torch.full((len(mine), 1), -math.inf, device=device)  # of each query's scores so far
+    total, output = torch.zeros_like(highest), torch.zeros_like(q)
+    block = torch.cat([whole_k[mine], whole_v[mine], mine[:, None].float()], dim=1)
+    work, sent = [], 0
+    for step in range(world):
+        if step < world - 1:
+            arriving, requests = pass_on(block)
+        k, v, positions = block.split([WIDTH, WIDTH, 1], dim=1)
+        scores = q @ k.T / math.sqrt(WIDTH)
+        seen = mine[:, None] >= positions.T if causal else torch.ones_like(scores, dtype=torch.bool)
+        scores.masked_fill_(~seen, -math.inf)  # a real kernel would not compute these at all
+        work.append(seen.sum().item())
+
+        # Online softmax (Milakov & Gimelshein 2018): when a higher score comes, what was summed so far shrinks.
+        higher = torch.maximum(highest, scores.max(dim=1, keepdim=True).values)
+        shrink, weights = torch.exp(highest - higher), torch.exp(scores - higher)
+        total = total * shrink + weights.sum(dim=1, keepdim=True)
+        output = output * shrink + weights @ v
+        highest = higher
+        print(f"scores by step: {work[-1]}", flush=True)
+
+        if step < world - 1:
+            for request in requests:
+                request.wait()
+            block, sent = arriving, sent + block.nbytes
+    output /= total
+
+    # 3. Compare with one process, and count who worked how much.
+    exact = scaled_dot_product_attention(whole_q[None], whole_k[None], whole_v[None], is_causal=causal)[0, mine]
+    works = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
+    dist.all_gather(works, torch.tensor([sum(work)], device=device))
+    works = torch.cat(works).tolist()
+    print(f"scores to compute: {sum(work)}")
+    print(f"share of the work: {sum(work) / sum(works):.2f}")
+    print(f"bytes sent: {sent}")
+    print(f"first output: {output[0, 0].item():.4f}")
+    print(f"one process: {exact[0, 0].item():.4f}")
+    assert torch.allclose(output, exact, atol=1e-5), "the ring's output is exactly that of attention in one process"
+    pairs = args.tokens * (args.tokens + 1) // 2 if causal else args.tokens**2
+    assert sum(works) == pairs, "each pair of a query and a key that it may look at is computed once, on one rank"
+    assert sent == (world - 1) * block.nbytes, "each rank sends N-1 blocks of keys and values, and no scores"
+    b = len(mine)
+    if causal and args.order == "plain":
+        assert works == [r * b * b + b * (b + 1) // 2 for r in range(world)], (
+            "with a causal mask and tokens in order each rank has more to compute than the one before"
+        )
+    else:
+        assert len(set(works)) == 1, "without a mask, or with zigzag, all ranks have equally many scores to compute"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Staleness: a gradient of old weights allows only a fraction of the learning rate.
+
+    torchrun --nproc-per-node 4 demos/staleness.py
+
+Asynchronous workers take turns: pull the weights, compute a gradient, push it. By the time a worker pushes, the other
+N-1 have pushed too, and its gradient is N-1 updates old. On a parabola there is no noise at all, only age, and theory
+says how much of the learning rate that costs. The same start, four ways: fresh and old gradients at a high rate, then
+old gradients just below and just above the limit of theory. Which weights go to 0, and which swing ever wider?
+
+Try    --age 1      workers that wait until nobody is more than 1 update ahead: half the rate of fresh gradients
+       --age 0      synchronous: every gradient is fresh, and the high rate is below the limit
+       --age 16     as with 17 workers
+"""
+
+import argparse
+import math
+import os
+from collections import deque
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+CURVATURE = 1.0  # the loss is CURVATURE / 2 * weight^2, so the gradient is CURVATURE * weight
+WAYS = ("fresh at high rate", "old at high rate", "old below limit", "old above limit")
+
+
+def limit(age: int) -> float:
+    """The largest stable learning rate: beyond it, w[t+1] = w[t] - lr * CURVATURE * w[t-age] has a root outside 1."""
+    return 2 * math.sin(math.pi / (2 * (2 * age + 1))) / CURVATURE
+
+
+def alone(rate: float, age: int, updates: int) -> list[float]:
+    """The weights of one process that remembers `age` old ones: what the workers should arrive at."""
+    weights = [1.0] * (age + 1)  # before the first update they were what they are
+    for _ in range(updates):
+        weights.append(weights[-1] - rate * CURVATURE * weights[-1 - age])
+    return weights[age:]
+
+
+def main() -> None:
+    """Let the workers take turns at four weights at once, one for each way, and compare with theory."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--age", type=int, help="updates that a gradient is old; N-1 unless given")
+    parser.add_argument("--rounds", type=int, default=20, help="updates in units of age + 1")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    age = world - 1 if args.age is None else args.age
+    if age < 0 or args.rounds < 20:
+        raise SystemExit("--age is 0 or more, and --rounds 20 or more: theory is about the long run.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+
+    # 1. Four weights, one for each way, travel in one tensor.
+    updates = args.rounds * (age + 1)
+    rates = [0.9 * limit(0), 0.9 * limit(0), 0.8 * limit(age), 1.25 * limit(age)]
+    print(f"limit for this age: {limit(age):.3f}")
+    if rank == 0:
+        print(f"the high rate is {rates[0]:.2f}; {rates[2]:.3f} and {rates[3]:.3f} are below and above the limit")
+
+    # 2. Training. Every rank keeps the server's weights and applies every push, so a push is a broadcast.
+    weights = torch.ones(4, dtype=torch.float64, device=device)
+    pulled = deque([(0, weights.clone())], maxlen=age + 1)  # versions of the weights
+    path, ages = [weights.tolist()], []
+    for update in range(updates):
+        my_turn, push = update % world == rank, torch.zeros(5, dtype=torch.float64, device=device)
+        if my_turn:  # it has pulled these weights `age` updates ago; since then the others have pushed
+            version, old = pulled[0]
+            push[0], push[1:4], push[4] = CURVATURE * weights[0], CURVATURE * old[1:], version
+        dist.broadcast(push, src=update % world)
+        weights -= torch.tensor(rates, device=device) * push[:4]
+        pulled.append((update + 1, weights.clone()))
+        path.append(weights.tolist())
+        ages.append(update - int(push[4]))
+        if my_turn:
+            print(f"age of my gradient: {ages[-1]}")
+            for way, weight in zip(WAYS, path[-1], strict=True):
+                print(f"{way}: {weight:.3g}")
+
+    # 3. Compare with one process, and with theory.
+    assert set(ages[age:]) == {age}, "once all workers are under way, every gradient is as old as it should be"
+    expected = [alone(rate, 0 if way == 0 else age, updates) for way, rate in enumerate(rates)]
+    same = torch.allclose(torch.tensor(path), torch.tensor(expected).T, rtol=1e-3)
+    assert same, "workers that take turns make the numbers of one process with a delay"
+    period = 4 * age + 2  # of the swing at the limit
+    swing = torch.tensor(path)[-period:].abs().amax(dim=0).tolist()
+    assert swing[0] < 0.1, "with fresh gradients the high rate goes to the minimum"
+    if age == 0:
+        assert swing[1] < 0.1, "at age 0 no gradient is old, and the high rate goes to the minimum both times"
+    else:
+        assert swing[1] > 10, "with old gradients the same rate diverges"
+    assert swing[2] < 0.5, "below 2 sin(pi / (2 (2 age + 1))) / curvature old gradients go to the minimum"
+    assert swing[3] > 2, "above that limit they swing wider and wider"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Tensor parallelism: a matrix is split over the ranks, and each rank multiplies with its own slice.
+
+    torchrun --nproc-per-node 4 demos/tensor_parallel.py
+
+An MLP is two matrices with a GeLU between them. A is split by columns: each rank gets the full values of some hidden
+units, so GeLU needs nobody else. B is split by rows: each rank gets a partial sum of the whole output, and one
+all-reduce (AR) completes it. All ranks have the same batch, and the numbers shown are of one token. Look at
+`partial output`, different everywhere and wrong, beside `output`, the same everywhere and right.
+
+Try    --row-first        A by rows: GeLU of a partial sum is wrong, so another all-reduce would be needed
+       --sp               sequence parallel: between blocks a rank keeps 1/N of the tokens; as many bytes travel
+       --hidden 96        the hidden layer is what is split: twice the work, and no byte more travels
+"""
+
+import argparse
+import os
+from collections import Counter
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.functional import gelu
+
+TOKENS, WIDTH = 24, 24  # to be shared evenly by 1, 2, 3, 4, 6, 8, 12 or 24 ranks
+calls, sent = Counter(), Counter()  # of each collective: how often, and the bytes that a ring would send for it
+
+
+def communicate(x: torch.Tensor, what: str) -> torch.Tensor:
+    """All-reduce, all-gather or reduce-scatter the tokens of `x`, or keep it as it is; and count."""
+    world, x = dist.get_world_size(), x.contiguous()
+    if what == "AR":
+        result = x.clone()
+        dist.all_reduce(result)
+    elif what == "AG":
+        parts = [torch.empty_like(x) for _ in range(world)]
+        dist.all_gather(parts, x)
+        result = torch.cat(parts)
+    elif what == "RS":
+        parts = list(x.chunk(world))
+        result = torch.empty_like(parts[0])
+        dist.reduce_scatter(result, parts)
+    else:
+        return x.view_as(x)
+    calls[what] += 1
+    # On a ring all but this rank's part of the whole tensor travels, in an all-reduce twice.
+    sent[what] += max(x.nbytes, result.nbytes) * (world - 1) // world * (2 if what == "AR" else 1)
+    return result
+
+
+class Border(torch.autograd.Function):
+    """Where the split block begins or ends: a collective in forward, and its mirror image in backward."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor, forth: str, back: str) -> torch.Tensor:
+        """Activations."""
+        ctx.back = back
+        return communicate(x, forth)
+
+    @staticmethod
+    def backward(ctx: object, slope: torch.Tensor) -> tuple:
+        """Their gradient."""
+        return communicate(slope, ctx.back), None, None
+
+
+def main() -> None:
+    """Split an MLP; compare output, gradients and traffic with the unsplit one, and with torch's own split."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hidden", type=int, default=48, help="hidden units")
+    parser.add_argument("--row-first", action="store_true", help="show what goes wrong when A is split by rows")
+    parser.add_argument("--sp", action="store_true", help="split the tokens between blocks (sequence parallel)")
+    args = parser.parse_args()
+    rank, world, hidden = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.hidden
+    if hidden < 1 or hidden % world or TOKENS % world:
+        raise SystemExit(f"{world} ranks cannot evenly share {hidden} hidden units and {TOKENS} tokens.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. The unsplit MLP, to compare with: the same weights and the same batch on every rank.
+    torch.manual_seed(0)
+    whole_a, whole_b = torch.randn(WIDTH, hidden).to(device) / 4, torch.randn(hidden, WIDTH).to(device) / 4
+    whole_x, slope = torch.randn(2, TOKENS, WIDTH).to(device)
+    leaves = [each.requires_grad_() for each in (whole_x, whole_a, whole_b)]
+    right = gelu(whole_x @ whole_a) @ whole_b
+    right_grads = torch.autograd.grad(right, leaves, slope)
+
+    # 2. This rank's slices: columns of A, rows of B; with --sp also of the tokens.
+    a = whole_a.detach().chunk(world, dim=1)[rank].requires_grad_()
+    b = whole_b.detach().chunk(world, dim=0)[rank].requires_grad_()
+
+    def own_tokens(x: torch.Tensor) -> torch.Tensor:
+        return x.detach().chunk(world)[rank] if args.sp else x.detach()
+
+    x = own_tokens(whole_x).requires_grad_()
+    print(f"columns of a: {a.shape[1]} of {hidden}")
+    print(f"rows of b: {b.shape[0]} of {hidden}")
+    print(f"tokens kept: {len(x)} of {TOKENS}")
+
+    # 3. Forward and backward. What backward sends is the mirror of forward (Megatron's f and g).
+    enter, leave = (("AG", "RS"), ("RS", "AG")) if args.sp else (("nothing", "AR"), ("AR", "nothing"))
+    partial = gelu(Border.apply(x, *enter) @ a) @ b
+    output = Border.apply(partial, *leave)
+    for label, each in (("partial output", partial), ("output", output), ("one process", own_tokens(right))):
+        print(f"{label}: {each[0, 0].item():.2f} {each[0, 1].item():.2f}")
+    forward = calls.copy()
+    output.backward(own_tokens(slope))
+    for way, seen in (("forward", forward), ("backward", calls - forward)):
+        print(f"sent {way}: {' '.join(f'{n} {name}' for name, n in seen.items())}")
+    print(f"bytes sent: {sent.total()}")
+    assert torch.allclose(output, own_tokens(right), atol=1e-4), "columns, GeLU, rows and one sum give the whole output"
+    own_grads = own_tokens(right_grads[0]), right_grads[1].chunk(world, 1)[rank], right_grads[2].chunk(world, 0)[rank]
+    for mine, theirs in zip((x.grad, a.grad, b.grad), own_grads, strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-4), "gradients are those of the unsplit MLP, cut the same way"
+    expected = {"AG": 1, "RS": 1} if args.sp else {"AR": 1}
+    assert forward == calls - forward == expected, "one all-reduce each way, or all-gather and reduce-scatter with --sp"
+    ring = 4 * (world - 1) * whole_x.nbytes // world
+    assert sent.total() == ring, "4(N-1)/N of the activations travel, with --sp and without, however large the MLP is"
+
+    # 4. The real thing: torch splits the layers of an unsplit model the same way (its Linear holds A transposed).
+    two = torch.nn.Linear(WIDTH, hidden, bias=False), torch.nn.Linear(hidden, WIDTH, bias=False)
+    model = torch.nn.Sequential(two[0], torch.nn.GELU(), two[1]).to(device)
+    model[0].weight.data, model[2].weight.data = whole_a.detach().T.contiguous(), whole_b.detach().T.contiguous()
+    layout = Shard(0) if args.sp else Replicate()  # of the tokens, outside the block
+    plan = {"0": ColwiseParallel(input_layouts=layout), "2": RowwiseParallel(output_layouts=layout)}
+    parallelize_module(model, init_device_mesh(device.type, (world,)), plan)
+    theirs = model(x.detach())
+    assert torch.allclose(theirs, output, atol=1e-4), "torch's ColwiseParallel and RowwiseParallel give the same output"
+
+    # 5. Rows first: now the hidden units are partial sums, and GeLU is not linear.
+    if args.row_first:
+        rows, columns = whole_a.detach().chunk(world, 0)[rank], whole_x.detach().chunk(world, 1)[rank]
+        partial_hidden, right_hidden = columns @ rows, gelu(whole_x @ whole_a).detach()
+        for order, split in (
+            ("sum then gelu", gelu(communicate(partial_hidden, "AR"))),
+            ("gelu then sum", communicate(gelu(partial_hidden), "AR")),
+        ):
+            off = (split - right_hidden).abs().max().item()
+            print(f"wrong by ({order}): {off:.4f}")
+            if order == "sum then gelu" or world == 1:
+                assert off < 1e-4, "with rows first the partial sums of hidden units must be added up before GeLU"
+            else:
+                assert off > 0.1, "the sum of the ranks' GeLUs is not the GeLU of the sum"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Mean over tokens: when ranks hold different numbers of tokens, the mean of their means is the wrong loss.
+
+    torchrun --nproc-per-node 4 demos/token_mean.py
+
+Each rank takes one sequence of a language model's batch; the rest of it is padding, which counts for nothing. The usual
+loss is a mean over the rank's own tokens, and DDP gives each rank's gradient the same weight: so a token of a short
+sequence counts for more than one of a long sequence. Logging the mean of the ranks' losses has the same fault.
+Look at `weight of a token`, and at the two losses that may be logged, beside the one of a single process.
+
+Try    --tokens 8              every rank has as many tokens: now the usual way is right too
+       --tokens 12 1           one token against 12, and it counts for as much as all of them
+       --micro-batches 3       the same fault inside each rank: gradient accumulation averages means as well
+"""
+
+import argparse
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+VOCABULARY, LENGTH, PADDING = 16, 12, -100  # -100 is what cross_entropy ignores unless told otherwise
+
+
+def sum_over_ranks(numbers: list[float], device: torch.device) -> list[float]:
+    """Each of the numbers, added up over all ranks."""
+    total = torch.tensor(numbers, dtype=torch.float64, device=device)
+    dist.all_reduce(total)
+    return total.tolist()
+
+
+def main() -> None:
+    """Take loss and gradient both ways, and compare with one process that has all the tokens."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--tokens", type=int, nargs="+", default=[12, 6, 3, 1], help="tokens of the sequences, over and over"
+    )
+    parser.add_argument("--micro-batches", type=int, default=1, help="sequences of each rank, one after the other")
+    args = parser.parse_args()
+    if not 1 <= min(args.tokens) <= max(args.tokens) <= LENGTH or args.micro_batches < 1:
+        raise SystemExit(f"--tokens may be 1 to {LENGTH} each, and --micro-batches 1 or more.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+    rank, world, micro = dist.get_rank(), dist.get_world_size(), args.micro_batches
+
+    # 1. A model that predicts the token after each token: it has learned to count up. The first two tokens of a text
+    # surprise it, so short texts have high losses. All ranks know all of them, to compare; a rank trains on `own`.
+    torch.manual_seed(0)
+    model = torch.nn.Embedding.from_pretrained(4 * torch.eye(VOCABULARY).roll(1, 1), freeze=False).to(device)
+    inputs, targets = torch.randint(VOCABULARY, (2, world * micro, LENGTH)).to(device)
+    targets[:, 2:] = (inputs[:, 2:] + 1) % VOCABULARY
+    counts = [args.tokens[sequence % len(args.tokens)] for sequence in range(world * micro)]
+    for target, count in zip(targets, counts, strict=True):
+        target[count:] = PADDING
+    own = range(rank * micro, (rank + 1) * micro)
+    print(f"tokens: {' '.join(str(counts[sequence]) for sequence in own)}")
+
+    # 2. One process with the whole batch: a mean over all tokens.
+    truth = cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    (whole,) = torch.autograd.grad(truth, model.weight)
+
+    # 3. What may be logged. Means over different numbers of tokens cannot be averaged; sums and counts can be added.
+    sums = [cross_entropy(model(inputs[each]), targets[each], reduction="sum").item() for each in own]
+    mine = sum(counts[each] for each in own)
+    means = sum(total / counts[each] for total, each in zip(sums, own, strict=True)) / micro
+    mean_of_means = sum_over_ranks([means], device)[0] / world
+    all_sums, all_tokens = sum_over_ranks([sum(sums), mine], device)
+    mean_over_tokens = all_sums / all_tokens
+    print(f"mean loss of own tokens: {sum(sums) / mine:.3f}")
+    print(f"loss (mean of means): {mean_of_means:.3f}")
+    print(f"loss (sums / counts): {mean_over_tokens:.3f}")
+    print(f"loss (one process): {truth.item():.3f}")
+
+    # 4. The gradient that DDP leaves, which is the mean over ranks. `scale` is what a rank makes of a sum of losses.
+    ddp = DistributedDataParallel(model)
+    off = {}
+    for way in "means", "tokens":
+        ddp.zero_grad()
+        for each in own:
+            # By tokens: all ranks' tokens must be counted before the first backward, in an all-reduce of its own. Times
+            # world, since DDP is going to divide by it.
+            scale = 1 / (counts[each] * micro) if way == "means" else world / all_tokens
+            loss = cross_entropy(ddp(inputs[each]), targets[each], reduction="sum") * scale
+            loss.backward()
+        off[way] = ((model.weight.grad - whole).norm() / whole.norm()).item()
+    shares = [all_tokens / (world * micro * counts[each]) for each in own]  # against 1 for all
+    print(f"weight of a token: {' '.join(f'{share:.2f}' for share in shares)}")
+    print(f"gradient off (means): {off['means']:.1%}")
+    print(f"gradient off (tokens): {off['tokens']:.1%}")
+
+    assert abs(mean_over_tokens - truth.item()) < 1e-5, (
+        "summed losses, divided once by all ranks' tokens, are the loss of one process"
+    )
+    assert off["tokens"] < 1e-5, "with each loss divided by all ranks' tokens, DDP leaves one process's gradient"
+    if len(set(counts)) == 1:
+        assert abs(mean_of_means - truth.item()) < 1e-5, (
+            "with as many tokens everywhere, the mean of means is right too"
+        )
+        assert off["means"] < 1e-5, "with as many tokens everywhere, the usual mean loss gives the right gradient"
+    else:
+        assert abs(mean_of_means - truth.item()) > 1e-3, "the mean of the ranks' means is not the mean over all tokens"
+        assert off["means"] > 0.01, "with the usual mean losses DDP's gradient is not that of one process"
+
+    del ddp  # before the group: DDP still refers to it
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Uneven inputs: a rank that runs out of batches leaves the others waiting; Join lets it go through the motions.
+
+    torchrun --nproc-per-node 4 demos/uneven_inputs.py
+
+Rank r has r batches more than rank 0. Each step of DDP is an all-reduce of all ranks, so the step after rank 0's last
+one can never end, while rank 0 itself is done and sees nothing wrong. Inside a Join context a rank that has run out
+shadows the others: it joins their all-reduces with zeros, and gets the finished weights from the last one at the end.
+Look at `steps shadowed`, and at the weights before and after the end of the context.
+
+Try    --divide live     divide by the ranks that still train: late batches count for more
+       --throw           stop everybody as soon as one rank runs out
+       --surplus 3       rank r has 3r batches more than rank 0
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join, Joinable, JoinHook
+from torch.nn.parallel import DistributedDataParallel
+
+BASE, LR, WAIT = 3, 0.1, 1.5  # rank 0's batches; the learning rate; seconds that a collective without Join may take
+
+
+class Shadow(Joinable, JoinHook):
+    """Counts the steps in which this rank only shadows: Join calls its `main_hook` in each, after that of DDP."""
+
+    join_process_group = property(lambda self: self.group)
+    join_device = property(lambda self: self.device)
+
+    def __init__(self, ddp: DistributedDataParallel) -> None:
+        super().__init__()
+        self.group, self.device, self.steps = ddp.process_group, ddp.device, 0
+
+    def join_hook(self, **_: object) -> JoinHook:
+        """What a rank without batches does in place of a step."""
+        return self
+
+    def main_hook(self) -> None:
+        """Count; that of DDP joins the all-reduces of a step with zeros."""
+        self.steps += 1
+
+
+def replica(device: torch.device) -> torch.nn.Linear:
+    """A model of two weights, both 0."""
+    model = torch.nn.Linear(2, 1, bias=False).to(device)
+    torch.nn.init.zeros_(model.weight)
+    return model
+
+
+def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[int]:
+    """Take a step with each batch; yield how many it were so far."""
+    for step, (x, y) in enumerate(batches, 1):
+        ddp.zero_grad()
+        torch.nn.functional.mse_loss(ddp(x), y).backward()
+        ddp.module.weight.data -= LR * ddp.module.weight.grad
+        yield step
+
+
+def alone(batches: list[list[tuple[torch.Tensor, torch.Tensor]]], steps: int, live_only: bool) -> torch.Tensor:
+    """The weights after so many steps of one process that holds the batches of all ranks."""
+    model = replica(torch.device("cpu"))
+    for step in range(steps):
+        live = [theirs[step] for theirs in batches if step < len(theirs)]
+        losses = [torch.nn.functional.mse_loss(model(x), y) for x, y in live]
+        (gradient,) = torch.autograd.grad(sum(losses) / (len(live) if live_only else len(batches)), model.weight)
+        model.weight.data -= LR * gradient
+    return model.weight.data
+
+
+def show(weights: torch.Tensor) -> str:
+    """The weights in a line."""
+    return " ".join(f"{number:.3f}" for number in weights.flatten().tolist())
+
+
+def main() -> None:
+    """Train without Join, train with it, compare with one process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--surplus", type=int, default=1, help="batches that each rank has more than the one before it")
+    parser.add_argument("--divide", choices=["all", "live"], default="all", help="gradients are divided by which ranks")
+    parser.add_argument("--throw", action="store_true", help="let Join stop everybody when one rank runs out")
+    args = parser.parse_args()
+    if args.surplus < 1:
+        raise SystemExit("--surplus needs 1 or more: with as many batches on every rank there is nothing to see.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # 1. All batches are known to all, so that one process can check the result; a rank trains with its own.
+    data, batches = torch.Generator().manual_seed(3), []
+    for peer in range(world):
+        xs = torch.randn(BASE + args.surplus * peer, 4, 2, generator=data)
+        batches.append([(x, x @ torch.tensor([[2.0], [-1.0]]) + 0.5 * peer) for x in xs])
+    longest = len(batches[-1])
+    print(f"batches: {len(batches[rank])}")
+
+    # 2. Plain DDP, in a group of its own, over Gloo: after a time-out it is of no use.
+    ddp = DistributedDataParallel(replica(device))
+    group = dist.new_group(timeout=timedelta(seconds=WAIT), backend="gloo")
+    plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
+    steps, error = 0, ""
+    try:
+        for steps in train(plain, batches[rank]):
+            print(f"batches left: {len(batches[rank]) - steps}")
+    except RuntimeError as wrong:
+        error = str(wrong)
+    print(f"without join: {steps} steps")
+    print(f"ended with: {'time-out' if error else 'no error'}")
+    assert steps == BASE, "without Join no rank gets further than the rank with the fewest batches"
+    assert bool(error) == (rank > 0), "the rank that ran out sees no error; those that have batches left do"
+
+    # 3. The same loop in a Join context. `ddp.join()` is short for `Join([ddp])`.
+    shadow, mine = Shadow(ddp), [(x.to(device), y.to(device)) for x, y in batches[rank]]
+    divide_by_all = args.divide == "all"  # for the hook of DDP: does a rank without batches count as one?
+    try:
+        with Join([ddp, shadow], throw_on_early_termination=args.throw, divide_by_initial_world_size=divide_by_all):
+            for steps in train(ddp, mine):
+                print(f"batches left: {len(mine) - steps}")
+            print(f"weights when done: {show(ddp.module.weight)}")
+    except RuntimeError as stopped:
+        if not args.throw:
+            raise
+        print(f"stopped: {stopped}")
+    print(f"steps trained: {steps}")
+    print(f"steps shadowed: {shadow.steps}")
+    print(f"weights at the end: {show(ddp.module.weight)}")
+    if args.throw:
+        assert steps == BASE, "with throw every rank stops where the rank with the fewest batches does"
+    else:
+        assert steps == len(mine), "in a Join context every rank trains with all of its batches"
+        assert steps + shadow.steps == longest, "a rank shadows as many steps as the longest rank still takes"
+
+    # 4. Compare with one process that holds all batches.
+    expected = alone(batches, BASE if args.throw else longest, not divide_by_all)
+    print(f"one process: {show(expected)}")
+    assert torch.allclose(ddp.module.weight.cpu(), expected, atol=1e-5), (
+        "every rank ends with the weights of one process that holds all batches"
+    )
+    del ddp, plain, shadow  # before the groups: DDP still refers to them
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+"""Every failure is explained in a sentence or two, to the letter: what happened, on which rank, where, what to do."""
+
+import io
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks import cause, script
+from ddpquiz.ranks.device import Machine, choose
+from ddpquiz.ranks.events import Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, Standing
+from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.seen import Seen
+from ddpquiz.terminal import style
+from ddpquiz.terminal.failure import ending, failure
+from ddpquiz.terminal.ranks import say
+
+HEAD = """\
+import os, sys, time, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group("gloo", timeout=timedelta(seconds=float(os.environ.get("PATIENCE", "60"))))
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.ones(2) * (rank + 1)
+"""  # five lines: what follows begins at line 6
+ALIKE = "Every rank of a group must make the same calls in the same order, with equal shapes, types and roots."
+SAME_CALLS = "Every rank of a group must make the same calls: look at what keeps this one from it."
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(body, ranks=2, head=HEAD, name="train.py", **request):
+        path = tmp_path / name
+        path.write_text(head + textwrap.dedent(body))
+        found = list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())
+        assert isinstance(found[-1], End)
+        return found
+
+    return run
+
+
+def of(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def shown(events):
+    """Return what the last frame and what plain lines say of a failure."""
+    picture, framed, lines = Seen(), style.console(io.StringIO(), width=200), style.console(io.StringIO(), width=200)
+    for event in events:
+        picture.add(event)
+        say(event, picture, lines)
+    framed.print(*failure(picture), ending(picture), sep="\n")
+    return framed.file.getvalue(), lines.file.getvalue()
+
+
+# What rank 1 does wrong while the others go on: what is said of it, and what to do.
+FAULTS = {
+    "raise ValueError('bad')": ("Rank 1 raised ValueError: bad", ""),
+    "raise RuntimeError('first line\\nsecond line')": ("Rank 1 raised RuntimeError: first line", ""),
+    "sys.exit(3)": ("Rank 1 exited with status 3 at train.py:8.", "It called sys.exit there."),
+    "os._exit(3)": (
+        "Rank 1 exited with status 3, after all_reduce at train.py:6.",
+        "It left without an exception.",
+    ),
+    "sys.exit('needs 5 ranks')": ("needs 5 ranks", ""),
+    "sys.exit(0)": (
+        "Rank 1 had ended (exit status 0) while rank 0 waits for it in all_reduce, train.py:9.",
+        "Every rank must make the same calls: look at what lets this one leave sooner.",
+    ),
+    "os.kill(os.getpid(), 9)": (
+        "Rank 1 was killed by SIGKILL, after all_reduce at train.py:6.",
+        "Something outside of it did that: kill -9, or a batch system that enforces a limit.",
+    ),
+    "os.kill(os.getpid(), 15)": ("Rank 1 was ended by SIGTERM, after all_reduce at train.py:6.", ""),
+    "import ctypes; ctypes.string_at(0)": (
+        "Rank 1 was ended by SIGSEGV at train.py:8.",
+        "Code that is not Python crashed there; the calls that led to it stand above.",
+    ),
+    "torch.empty(10**15)": (
+        "Rank 1 ran out of memory at train.py:8: it asked for 3,638 TiB at once.",
+        "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc.",
+    ),
+    "bytearray(10**15)": (
+        "Rank 1 ran out of memory at train.py:8.",
+        "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc.",
+    ),
+    "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has ...')": (
+        "Rank 1 ran out of GPU memory at train.py:8: it asked for 20.00 MiB more.",
+        "Make the model or the batch smaller, or shard it (FSDP); `nvidia-smi` shows who else holds memory there.",
+    ),
+    "import no_such_module": (
+        "Rank 1 imports no_such_module at train.py:8, and there is no such module.",
+        "Install it where ddpquiz is installed; modules beside the script are found, as under torchrun.",
+    ),
+    "input('name? ')": (
+        "Rank 1 waits for typed input at train.py:8, and a rank has no keyboard.",
+        "Make it an argument of the script: what follows -- goes to it.",
+    ),
+    "dist.init_process_group('gloo')": (
+        "Rank 1 calls init_process_group at train.py:8, and is in a process group already.",
+        "Call it once, or dist.destroy_process_group() before the next one.",
+    ),
+    "dist.destroy_process_group(); dist.barrier()": (
+        "Rank 1 uses torch.distributed at train.py:8, and is in no process group there.",
+        "Call dist.init_process_group() before that line, and dist.destroy_process_group() only at the end.",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_one_rank_does_wrong_is_said_with_its_line_and_what_to_do(run, fault):
+    *_, end = events = run(f"dist.all_reduce(x)\nif rank == 1:\n    {fault}\ndist.all_reduce(x)\n")
+    assert (end.ok, end.rank) == (False, 1)
+    assert (end.why, end.mend) == FAULTS[fault]
+    for text in shown(events):
+        assert f"{end.why}\n{end.mend}".strip() in "\n".join(line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "use", ["x.cuda()", "torch.cuda.set_device(0)", "x.to('cuda:0')", "torch.ones(1, device='cuda')"]
+)
+def test_a_script_that_needs_a_gpu_is_told_which_line_assumes_one(run, use):
+    *_, end = run(use, ranks=1)
+    assert end.why == "Rank 0 wants a GPU at train.py:6, and this run has none for it: as --device cpu asks."
+    assert end.mend == (
+        'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").'
+    )
+
+
+def test_a_forgotten_init_process_group_is_named_with_the_line_to_add(run):
+    *_, end = run("dist.all_reduce(torch.ones(1))", head="import torch, torch.distributed as dist\n")
+    assert end.why in {
+        f"Rank {r} uses torch.distributed at train.py:2, and is in no process group there." for r in (0, 1)
+    }
+    assert end.mend.startswith("Call dist.init_process_group() before that line")
+
+
+FORGOTTEN = "The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks."
+
+
+@pytest.mark.parametrize(("last", "notes"), [("", [FORGOTTEN]), ("dist.destroy_process_group()", [])])
+def test_a_forgotten_destroy_process_group_is_noted_once_at_the_end(run, last, notes):
+    events = run(f"dist.all_reduce(x)\n{last}", ranks=3)
+    assert events[-1].ok
+    assert [note.text for note in of(events, Note)] == notes
+
+
+# How ranks disagree: what is said of it, whether they hang or fail.
+MISFITS = {
+    "dist.broadcast(x, 0) if rank else dist.all_reduce(x)": (
+        "Ranks meet in different operations: rank 0: all_reduce (train.py:6); rank 1: broadcast (train.py:6)."
+    ),
+    "dist.all_reduce(torch.ones(2 + rank))": (
+        "Ranks bring different shapes: rank 0: all_reduce of 2 float32 (train.py:6); "
+        "rank 1: all_reduce of 3 float32 (train.py:6)."
+    ),
+    "dist.all_reduce(torch.ones(4, dtype=torch.float32 if rank else torch.float64))": (
+        "Ranks bring different element types: rank 0: all_reduce of float64 (train.py:6); "
+        "rank 1: all_reduce of float32 (train.py:6)."
+    ),
+}
+
+
+@pytest.mark.parametrize("body", MISFITS)
+def test_ranks_that_issue_different_collectives_are_named_with_operations_and_lines(run, body):
+    *_, end = run(f"{body}\ntime.sleep(0.2)", timeout=1.0)
+    assert (end.ok, end.why, end.mend) == (False, MISFITS[body], ALIKE)
+
+
+def test_a_misfit_that_went_unnoticed_is_noted(run):
+    body = "dist.all_reduce(x, dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)\ndist.destroy_process_group()"
+    events = run(body)
+    assert events[-1].ok
+    assert [note.text for note in of(events, Note)] == [
+        "Ranks reduce with different operators: rank 0: all_reduce sum (train.py:6); rank 1: all_reduce max (train.py:6)."
+    ]
+
+
+def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack_is_kept(run):
+    body = "def step():\n    dist.all_reduce(x)\nif rank == 1:\n    time.sleep(60)\nstep()\n"
+    *_, end = events = run(body, ranks=3, timeout=1.0)
+    hung = of(events, Hung)[0]
+    assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 9), ("all_reduce", 7)]
+    assert all(f"line {each.line} in " in each.stack for each in hung.ranks)
+    assert end.rank == 1
+    assert end.why == (
+        f"Nothing moved for {hung.seconds:g} s: ranks 0, 2 wait in all_reduce for rank 1, which stands at train.py:9."
+    )
+    assert end.mend == SAME_CALLS
+    for text in shown(events):
+        assert "train.py:10 <module> > " in text
+        assert "train.py:7 step" in text
+
+
+def test_a_stopped_rank_does_not_answer(run):
+    *_, end = run("if rank == 1: os.kill(os.getpid(), 19)\ndist.all_reduce(x)", timeout=1.0)
+    assert end.why.endswith(
+        "rank 0 waits in all_reduce for rank 1, which does not answer: it is stopped, or busy outside Python."
+    )
+    assert end.rank == 1
+
+
+def test_a_group_that_gives_up_before_we_do_says_who_did_not_come(run, monkeypatch):
+    monkeypatch.setenv("PATIENCE", "1")
+    *_, end = run("if rank == 1: time.sleep(60)\ndist.all_reduce(x)")
+    assert end.why == (
+        "The group's time-out of 1 s is over: rank 0 waits in all_reduce for rank 1, which stands at train.py:6."
+    )
+    assert (end.rank, end.mend) == (1, SAME_CALLS)
+
+
+def test_a_rank_that_does_not_join_before_the_others_give_up_is_named(run, monkeypatch):
+    monkeypatch.setenv("PATIENCE", "1")
+    *_, end = run("", head=HEAD.replace("dist.init", "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init"))
+    assert end.why == (
+        "The group's time-out of 1 s is over: rank 0 waits in init_process_group for rank 1, "
+        "which stands at train.py:3."
+    )
+
+
+def test_a_send_without_a_receive_is_explained(run):
+    *_, end = run("dist.send(x, 1 - rank)\ndist.recv(x, 1 - rank)", timeout=1.0)
+    assert end.why.endswith(" s: ranks 0, 1 wait in send at train.py:6.")
+    assert end.mend == (
+        "Each send needs a receive that runs at the same time: let one side receive first, or use isend."
+    )
+
+
+def test_arguments_that_the_script_refuses_are_repeated(run):
+    body = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\np.parse_args()\n"
+    *_, end = run(body, ranks=1)
+    assert end.why == "The script refuses its arguments: the following arguments are required: --lr."
+    assert end.mend == "What follows -- goes to the script; `-- --help` prints what it takes."
+
+
+NCCL = HEAD.replace('"gloo"', '"nccl"')
+
+
+def test_gloo_takes_the_place_of_nccl_and_says_so_unless_strict(run):
+    taken = run("dist.destroy_process_group()", head=NCCL)
+    assert taken[-1].ok
+    assert [note.text for note in of(taken, Note)] == ["The script asks for nccl; Gloo takes its place on CPU."]
+    *_, end = run("", head=NCCL, strict=True)
+    assert end.why == "The script asks for nccl: as --device cpu asks, and --strict lets Gloo not take its place."
+
+
+def seen(*events):
+    picture = Seen()
+    for event in (Began("train.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found"), *events):
+        picture.add(event)
+    return picture
+
+
+def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
+    issued = Issued(0.1, 1, 1, "all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7)
+    found = cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
+    assert found.why == "Rank 1 was killed by the kernel because memory ran out, after all_reduce at train.py:7."
+    assert found.mend == "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc."
+
+
+def test_the_first_failure_is_the_cause_and_a_complaint_about_it_never_is():
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
+    noticed = Raised(0.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", trace)
+    found = cause.find(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
+    assert (found.rank, found.why) == (1, "Rank 1 exited with status 3.")
+
+
+def test_too_little_room_for_what_was_sent_is_explained():
+    text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
+    trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
+    issued = Issued(0.1, 1, 1, "all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9)
+    found = cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
+    assert found.why == "Rank 1 was sent 12 bytes in all_gather at train.py:9, where it has room for 8."
+
+
+def test_a_hang_in_which_a_rank_has_ended_says_so():
+    standing = (Standing(0, "init_process_group", "/x/train.py", 3, "File"), Standing(1, "", "", 0, ""))
+    found = cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
+    assert found.why == (
+        "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has ended with status 0."
+    )
+
+
+SIZES = {0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 4 * 10**9: "3.73 GiB", 4 * 10**15: "3,638 TiB"}
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_bytes_are_said_as_people_say_them(count):
+    assert cause.sized(count) == SIZES[count]
+
+
+def test_gpus_that_are_asked_for_and_are_too_few_are_refused():
+    with pytest.raises(UserError) as refused:
+        choose("cuda", 4, Machine(1, True, True, "2.13.0"))
+    assert str(refused.value) == (
+        "4 ranks on GPUs need 4 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+    )
+
+
+# Files that cannot be run, and what is said of them.
+UNREADABLE = {
+    "missing.py": (None, "There is no script {path}."),
+    "train": (None, "There is no script {path}; did you mean {path}.py?"),
+    "broken.py": (b"x = 1\ndef def\n", "{path}:2: invalid syntax; Python cannot read this script."),
+    "latin.py": (
+        b"name = '\xe9'\n",
+        "{path} is no UTF-8 text; save it as UTF-8, or name its encoding in the first line: # coding: latin-1",
+    ),
+    "null.py": (
+        b"x = '\0'\n",
+        "{path}:1: source code string cannot contain null bytes; Python cannot read this script.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_file_that_cannot_be_run_is_refused_in_a_sentence(tmp_path, name):
+    path, (data, said) = tmp_path / name, UNREADABLE[name]
+    tmp_path.joinpath("train.py").touch()
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(UserError) as refused:
+        script.read(path)
+    assert str(refused.value).replace(":None:", ":1:").replace(":0:", ":1:") == said.format(path=path)
+
+
+def test_a_script_in_another_encoding_that_it_names_runs(tmp_path, run):
+    path = tmp_path / "latin.py"
+    path.write_bytes("# coding: latin-1\nprint('name: é')\n".encode("latin-1"))
+    *_, end = events = list(Run(Request(path, ranks=1, device="cpu")).events())
+    assert end.ok
+    assert [line.value for line in of(events, Output)] == ["é"]
+
+
+PACKAGES = {  # a torch that is none, and what is said of it
+    "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')": (
+        "torch is not installed, and demos run on it; install it as pytorch.org/get-started says."
+    ),
+    "import no_such_library": (
+        "torch is installed, and cannot be imported (No module named 'no_such_library'); "
+        "install it as pytorch.org/get-started says once more."
+    ),
+    "raise OSError('libcudart.so.12: cannot open shared object file')": (
+        "torch is installed, and cannot be imported (libcudart.so.12: cannot open shared object file); "
+        "install it as pytorch.org/get-started says once more."
+    ),
+    "__version__ = '2.5.1+cu124'": (
+        "torch 2.5.1+cu124 is too old: ranks need 2.6 or newer; install it as pytorch.org/get-started says."
+    ),
+    "__version__ = '2.13.0'\nclass distributed:\n    is_available = staticmethod(lambda: False)": (
+        "torch 2.13.0 was built without torch.distributed, so no ranks can talk; "
+        "install it as pytorch.org/get-started says."
+    ),
+}
+
+
+@pytest.mark.parametrize("source", PACKAGES)
+def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source):
+    tmp_path.joinpath("torch.py").write_text(source)
+    ran = subprocess.run(
+        [sys.executable, "-m", "ddpquiz", "demo", "allreduce", "--plain"],
+        capture_output=True, text=True, timeout=60, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{PACKAGES[source]}\n")

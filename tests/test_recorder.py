@@ -1,0 +1,468 @@
+"""What the recorder sees on real ranks: every operation of an unmodified script, and nothing of the script changed."""
+
+import dataclasses
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ddpquiz.ranks.events import Ended, Issued, Note, Output, Result, Waited, decode, encode
+from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.telling import Teller
+
+HEAD = """\
+import os, sys, time, warnings, torch, torch.distributed as dist
+warnings.simplefilter("ignore")
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.tensor([1.0 + rank, 10.0])
+pair = [torch.zeros(2) for _ in range(world)]
+"""
+LINE = HEAD.count("\n") + 1  # of the body's first line
+
+
+@pytest.fixture
+def watch(tmp_path):
+    def run(body, ranks=2, head=HEAD, name="script.py", ok=True):
+        path = tmp_path / name
+        path.write_text(head + textwrap.dedent(body) + "\ndist.destroy_process_group()\n")
+        events = list(Run(Request(path, ranks=ranks, device="cpu", timeout=10.0)).events())
+        assert events[-1].ok == ok, [event for event in events if event.event in ("error", "end", "note")]
+        assert [event for event in events if isinstance(event, Note)] == []
+        return events
+
+    return run
+
+
+def of(events, kind, rank=0):
+    return [event for event in events if isinstance(event, kind) and event.rank == rank]
+
+
+def told(events, rank=0):
+    """Return what is told of each operation: how it was called, what it brought and what it left."""
+    left = {event.number: event.after for event in of(events, Result, rank)}
+    issued = of(events, Issued, rank)
+    assert [event.number for event in issued] == list(range(1, len(issued) + 1))
+    assert sorted(event.number for event in of(events, Ended, rank)) == [event.number for event in issued]
+    return [
+        (each.op, each.peer, each.reduce, each.asynchronous, each.before, left.get(each.number, ())) for each in issued
+    ]
+
+
+ONE, TWO, SUM = "[1.0, 10.0]", "[2.0, 10.0]", "[3.0, 20.0]"
+ROOM = "[0.0, 0.0]"
+
+# What a script calls, and what rank 0 tells of it; `...` stands for pickled bytes.
+CALLS = {
+    "dist.all_reduce(x)": [("all_reduce", None, "sum", False, (ONE,), (SUM,))],
+    "dist.all_reduce(x, op=dist.ReduceOp.MAX)": [("all_reduce", None, "max", False, (ONE,), (TWO,))],
+    "dist.all_reduce(x, async_op=True).wait()": [("all_reduce", None, "sum", True, (ONE,), (SUM,))],
+    "dist.reduce(x, 0, op=dist.ReduceOp.MIN)": [("reduce", 0, "min", False, (ONE,), (ONE,))],
+    "dist.broadcast(x, src=1)": [("broadcast", 1, "", False, (ONE,), (TWO,))],
+    "dist.all_gather(pair, x)": [("all_gather", None, "", False, (ONE,), (ONE, TWO))],
+    "dist.all_gather_into_tensor(torch.zeros(4), x)": [
+        ("all_gather_into_tensor", None, "", False, (ONE,), ("[1.0, 10.0, 2.0, 10.0]",))
+    ],
+    "dist.reduce_scatter(torch.zeros(2), [x, x + 1])": [
+        ("reduce_scatter", None, "sum", False, (ONE, "[2.0, 11.0]"), (SUM,))
+    ],
+    "dist.reduce_scatter_tensor(torch.zeros(1), x)": [
+        ("reduce_scatter_tensor", None, "sum", False, (ONE,), ("[3.0]",))
+    ],
+    "dist.gather(x, pair if rank == 0 else None, dst=0)": [("gather", 0, "", False, (ONE,), (ONE, TWO))],
+    "dist.scatter(torch.zeros(2), [x, x + 1] if rank == 0 else None, src=0)": [
+        ("scatter", 0, "", False, (ONE, "[2.0, 11.0]"), (ONE,))
+    ],
+    "dist.scatter(torch.zeros(2), [x, x + 1] if rank == 1 else None, src=1)": [
+        ("scatter", 1, "", False, (), (TWO,))
+    ],
+    "dist.all_to_all(pair, [x, x + 1])": [("all_to_all", None, "", False, (ONE, "[2.0, 11.0]"), (ONE, TWO))],
+    "dist.all_to_all_single(torch.zeros(2), x)": [("all_to_all_single", None, "", False, (ONE,), ("[1.0, 2.0]",))],
+    "dist.send(x, 1) if rank == 0 else dist.recv(x, 0)": [("send", 1, "", False, (ONE,), ())],
+    "dist.send(x, 0) if rank == 1 else dist.recv(x, 1)": [("recv", 1, "", False, (), (TWO,))],
+    "dist.send(x, 0) if rank == 1 else dist.recv(x)": [("recv", None, "", False, (), (TWO,))],
+    "(dist.isend(x, 0) if rank == 1 else dist.irecv(x, 1)).wait()": [("recv", 1, "", True, (), (TWO,))],
+    "(dist.isend(x, 1) if rank == 0 else dist.irecv(x, 0)).wait()": [("send", 1, "", True, (ONE,), ())],
+    "for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, pair[0], 1 - rank)]): work.wait()": [
+        ("send", 1, "", True, (ONE,), ()),
+        ("recv", 1, "", True, (), (TWO,)),
+    ],
+    "dist.barrier()": [("barrier", None, "", False, (), ())],
+    "dist.monitored_barrier()": [("monitored_barrier", None, "", False, (), ())],
+    "with dist._coalescing_manager():\n    dist.all_reduce(x)\n    dist.all_reduce(pair[0])": [
+        ("all_reduce_coalesced", None, "sum", False, (ONE, ROOM), (SUM, ROOM))
+    ],
+    "with dist._coalescing_manager(async_ops=True) as all_of_them:\n    dist.all_reduce(x)\nall_of_them.wait()": [
+        ("all_reduce", None, "sum", True, (ONE,), (SUM,))
+    ],
+    "dist.all_gather_object([None] * world, 'a')": [("all_gather", None, "", False, ...)] * 2,
+    "dist.broadcast_object_list(['a'], src=0)": [("broadcast", 0, "", False, ...)] * 2,
+    "dist.gather_object('a', [None] * world if rank == 0 else None)": [
+        ("all_gather", None, "", False, ...), ("gather", 0, "", False, ...)
+    ],
+    "dist.scatter_object_list([None], ['a', 'b'], src=0)": [
+        ("broadcast", 0, "", False, ...), ("scatter", 0, "", False, ...), ("scatter", 0, "", False, ...)
+    ],
+    "dist.send_object_list(['a'], 1) if rank == 0 else dist.recv_object_list([None], 0)": [("send", 1, "", False, ...)] * 2,
+}  # fmt: skip
+
+
+def matches(found, wanted):
+    return found[: wanted.index(...)] == wanted[: wanted.index(...)] if ... in wanted else found == wanted
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_each_call_is_seen_with_what_it_brings_and_leaves(watch, call):
+    events = watch(call)
+    found, wanted = told(events), CALLS[call]
+    assert len(found) == len(wanted)
+    assert all(itertools.starmap(matches, zip(found, wanted, strict=True))), found
+    assert {event.line for event in of(events, Issued)} <= {LINE, LINE + 1, LINE + 2}
+
+
+def buckets(events, rank=0):
+    return [event.bucket for event in of(events, Issued, rank) if event.bucket is not None]
+
+
+TWO_BUCKETS = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+model = DDP(torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.Linear(300, 300)), bucket_cap_mb=0.3)
+{}
+for _ in range(3):
+    model(torch.ones(2, 300)).sum().backward()
+    dist.all_reduce(x)
+"""
+HOOKS = {
+    "": "all_reduce",
+    "model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)": "all_reduce",
+    "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as h\n"
+    "model.register_comm_hook(None, h.fp16_compress_wrapper(h.allreduce_hook))": "all_reduce",
+    "def hook(state, bucket):\n"
+    "    out = [torch.zeros_like(bucket.buffer()) for _ in range(world)]\n"
+    "    return dist.all_gather(out, bucket.buffer(), async_op=True).get_future().then(lambda _: sum(out) / world)\n"
+    "model.register_comm_hook(None, hook)": "all_gather",
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=["none", "C++", "wrapped", "own"])
+def test_the_buckets_of_ddp_are_numbered_within_each_backward_whoever_reduces_them(watch, hook):
+    events = watch(TWO_BUCKETS.format(hook))
+    issued = [event for event in of(events, Issued) if event.bucket is not None]
+    assert [event.bucket for event in issued] in ([0, 0, 1, 0, 1], [0, 1] * 3)  # torch joins them in the first step
+    assert {(event.op, event.asynchronous) for event in issued} == {(HOOKS[hook], True)}
+    mine = [event for event in of(events, Issued) if event.op == "all_reduce" and event.shapes == ((2,),)]
+    assert [event.bucket for event in mine] == [None] * 3
+    last = [event.number for event in issued if event.bucket][-1]
+    assert last in {event.number for event in of(events, Waited)}, "the end of the backward waits for the last bucket"
+
+
+def test_what_a_bucket_held_is_told_when_the_reducer_has_waited_for_it(watch):
+    body = """
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1), gradient_as_bucket_view=True)
+    for step in range(2):
+        model(x[None] * (step + 1)).sum().backward()
+        for p in model.parameters():
+            p.grad.zero_()
+    """
+    left = {event.number: event.after for event in of(watch(body), Result)}
+    found = [
+        (event.bucket, event.before, left[event.number])
+        for event in of(watch(body), Issued)
+        if event.bucket is not None
+    ]
+    assert found == [
+        (0, ("[0.5, 5.0, 0.5]",), ("[1.5, 10.0, 1.0]",)),
+        (0, ("[0.5, 1.0, 10.0]",), ("[1.0, 3.0, 20.0]",)),
+    ]
+
+
+def test_all_reduces_of_the_script_in_a_backward_are_no_buckets(watch):
+    body = """
+    y = x.clone().requires_grad_()
+    y.register_hook(lambda grad: dist.all_reduce(grad))
+    y.sum().backward()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), find_unused_parameters=True)
+    model(x).sum().backward()
+    """
+    events = watch(body)
+    assert [(event.bucket, event.dtype) for event in of(events, Issued) if event.op == "all_reduce"] == [
+        (None, "float32"), (0, "float32"), (None, "int32"),  # the last one says who used which parameter
+    ]  # fmt: skip
+
+
+def test_the_operations_of_fsdp_are_seen(watch):
+    body = """
+    from torch.distributed.fsdp import fully_shard
+    model = torch.nn.Linear(4, 4)
+    fully_shard(model)
+    model(torch.ones(2, 4)).sum().backward()
+    """
+    events = watch(body)
+    found = [(event.op, event.line) for event in of(events, Issued) if event.line == LINE + 4]
+    assert found == [("all_gather_into_tensor", LINE + 4), ("reduce_scatter_tensor", LINE + 4)]
+    told(events)
+
+
+MESH = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+mesh = init_device_mesh("cpu", (world,))
+"""
+
+
+def test_the_operations_of_a_dtensor_are_seen_and_end_when_it_is_used(watch):
+    body = "shard = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])\nwhole = shard.redistribute(mesh, [Replicate()]).to_local() + 1\n"
+    found = [each for each in told(watch(MESH + body)) if each[0].startswith("all_gather")]
+    assert found == [("all_gather_into_tensor", None, "", True, ("[0.0, 1.0]",), ("[0.0, 1.0, 2.0, 3.0]",))]
+
+
+def test_the_all_reduce_of_a_rowwise_layer_is_seen(watch):
+    body = """
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    parallelize_module(model, mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+    print(model(torch.ones(1, 2)).sum().item())
+    """
+    events = watch(MESH + textwrap.dedent(body))
+    found = [event for event in of(events, Issued) if event.op == "all_reduce"]
+    line = LINE + MESH.count("\n") + 4
+    assert [(event.reduce, event.shapes, event.line) for event in found] == [("sum", ((1, 2),), line)]
+    told(events)
+
+
+FUNCTIONAL = {
+    'fc.all_reduce(x, "sum", group) + 0': ("all_reduce", "sum", (ONE,), (SUM,)),
+    'fc.all_reduce(x, "max", group).wait()': ("all_reduce", "max", (ONE,), (TWO,)),
+    "fc.all_gather_tensor(x, 0, group) + 0": ("all_gather_into_tensor", "", (ONE,), ("[1.0, 10.0, 2.0, 10.0]",)),
+    'fc.reduce_scatter_tensor(x, "sum", 0, group) + 0': ("reduce_scatter_tensor", "sum", (ONE,), ("[3.0]",)),
+    "fc.all_to_all_single(x, None, None, group) + 0": ("all_to_all_single", "", (ONE,), ("[1.0, 2.0]",)),
+    "fc.broadcast(x, 1, group) + 0": ("broadcast", "", (ONE,), (TWO,)),
+    'fc.all_reduce_coalesced([x, x + 1], "sum", group)[1] + 0': (
+        "all_reduce_coalesced", "sum", (ONE, "[2.0, 11.0]"), (SUM, "[5.0, 22.0]")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", FUNCTIONAL)
+def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(watch, call):
+    events = watch(f"import torch.distributed._functional_collectives as fc\ngroup = dist.group.WORLD\nused = {call}\n")
+    op, reduce, before, after = FUNCTIONAL[call]
+    assert [(each[0], *each[2:]) for each in told(events)] == [(op, reduce, True, before, after)]
+    assert [event.line for event in of(events, Issued)] == [LINE + 2]
+
+
+def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_the_whole_run(watch):
+    body = """
+    group = dist.new_group([1, 2])
+    if rank:
+        dist.broadcast(x, src=2, group=group)
+        dist.send(x, 2, group=group) if rank == 1 else dist.recv(x, 1, group=group)
+    dist.all_reduce(x)
+    """
+    events = watch(body, ranks=3)
+    groups = [(event.op, event.members, event.peer) for event in of(events, Issued, 2)]
+    assert groups == [("broadcast", (1, 2), 2), ("recv", (1, 2), 1), ("all_reduce", (0, 1, 2), None)]
+    names = [event.group for event in of(events, Issued, 2)]
+    assert names[0] == names[1] != names[2]
+    assert names == [event.group for event in of(events, Issued, 1)]
+
+
+@pytest.mark.parametrize("name", ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"])
+def test_the_reduce_op_is_named_in_the_users_word(watch, name):
+    dtype = "torch.int32" if name.startswith("B") else "torch.float32"
+    events = watch(f"dist.all_reduce(torch.ones(2, dtype={dtype}), op=dist.ReduceOp.{name})")
+    assert [event.reduce for event in of(events, Issued)] == [name.lower()]
+
+
+def test_an_operation_that_the_backend_refuses_is_seen_all_the_same(watch):
+    body = "try:\n    dist.all_reduce(x, op=dist._make_nccl_premul_sum(2.0))\nexcept RuntimeError as why:\n    print(f'why: {why}')\n"
+    events = watch(body)
+    assert [(event.op, event.reduce) for event in of(events, Issued)] == [("all_reduce", "premul_sum")]
+    assert "PREMUL_SUM" in of(events, Output)[0].value
+
+
+VALUES = {
+    "torch.tensor([1, 2])": ("int64", "[1, 2]", "[2, 4]"),
+    "torch.tensor(2.5)": ("float32", "2.5", "5.0"),
+    "torch.tensor([[1.5], [2.0]], dtype=torch.bfloat16)": ("bfloat16", "[[1.5], [2.0]]", "[[3.0], [4.0]]"),
+    "torch.tensor([True, False])": ("bool", "[True, False]", "[True, False]"),
+    "torch.tensor([1 + 2j])": ("float32", "[[1.0, 2.0]]", "[[2.0, 4.0]]"),  # torch hands on pairs of numbers
+    "torch.tensor([float('nan'), float('inf')])": ("float32", "[nan, inf]", "[nan, inf]"),
+    "torch.zeros(0)": ("float32", "[]", "[]"),
+    "torch.arange(4.0).reshape(2, 2).T": ("float32", "[[0.0, 2.0], [1.0, 3.0]]", "[[0.0, 4.0], [2.0, 6.0]]"),
+    "torch.ones(17)": ("float32", None, None),
+}
+
+
+@pytest.mark.parametrize("tensor", VALUES)
+@pytest.mark.parametrize("wait", ["dist.all_reduce(t)", "dist.all_reduce(t, async_op=True).wait()"])
+def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait):
+    events = watch(f"t = {tensor}\n{wait}\nt.zero_()\n")
+    dtype, before, after = VALUES[tensor]
+    (issued,) = of(events, Issued)
+    assert (issued.dtype, issued.before) == (dtype, () if before is None else (before,))
+    assert [event.after for event in of(events, Result)] == ([] if after is None else [(after,)])
+
+
+def test_a_wait_is_told_when_it_lasts(watch):
+    body = """
+    if rank == 1:
+        time.sleep(0.3)
+    work = dist.all_reduce(x, async_op=True)
+    if rank == 1:
+        time.sleep(0.2)
+    work.wait()
+    """
+    events = watch(body)
+    (waited,), (issued,) = of(events, Waited), of(events, Issued)
+    assert issued.time <= waited.since < waited.time - 0.2
+    assert waited.number == issued.number
+    assert sum(event.time - event.since for event in of(events, Waited, 1)) < 0.1, "rank 1 came when it was done"
+
+
+def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
+    body = """
+    import gc
+    from ddpquiz.ranks import recorder
+    recorder.MOST_OPEN = 10
+    large = [dist.all_reduce(torch.ones(100), async_op=True) for _ in range(50)]
+    dist.barrier()
+    small = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(50)]
+    dist.barrier()
+    time.sleep(0.2)
+    kept = [each for each in gc.get_objects() if isinstance(each, recorder.Open)]
+    print("kept:", len(kept))
+    """
+    events = watch(body)
+    assert 0 < int(of(events, Output)[0].value) <= 10
+    told(events)
+
+
+HELPER = """
+import torch.distributed as dist
+def average(x):
+    dist.all_reduce(x)
+    x /= dist.get_world_size()
+"""
+# fmt: off
+PLACES = {
+    "def step():\n    average(x)\nstep()": ("script.py", LINE + 1),
+    "average(x)": ("helper.py", 4),  # the body of the script says no more than which module it calls
+    "import functools\nfunctools.partial(dist.all_reduce, x)()": ("script.py", LINE + 1),
+    "act = lambda: dist.all_reduce(x)\n\nact()": ("script.py", LINE),
+    "import threading\nt = threading.Thread(target=dist.all_reduce, args=(x,)); t.start(); t.join()": (
+        "script.py", LINE + 1
+    ),
+    "import torch.distributed.nn\ntorch.distributed.nn.all_reduce(x)": ("script.py", LINE + 1),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("body", PLACES)
+def test_the_line_is_one_of_the_users_own(watch, tmp_path, body):
+    (tmp_path / "helper.py").write_text(HELPER)
+    (issued,) = of(watch(body, head=HEAD.replace("import os,", "from helper import average; import os,")), Issued)
+    assert (Path(issued.file).name, issued.line) == PLACES[body]
+
+
+TRAINING = """
+import hashlib, torch.nn as nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel as DDP
+def net():
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(7, 130), nn.Tanh(), nn.Linear(130, 5), nn.Tanh(), nn.Linear(5, 3))
+def train(model):
+    torch.manual_seed(rank)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(6):
+        optimizer.zero_grad()
+        model(torch.randn(9, 7)).square().mean().backward()
+        optimizer.step()
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in whole)).hexdigest()
+print("replicated:", train(DDP(net(), bucket_cap_mb=0.001)))
+print("sharded:", train(fully_shard(net())))
+"""
+
+
+def test_watching_does_not_change_a_single_bit_of_what_is_trained(watch, tmp_path):
+    watched = {(event.rank, event.label): event.value for rank in (0, 1) for event in of(watch(TRAINING), Output, rank)}
+    assert len(watched) == 4
+    plain = tmp_path / "plain.py"
+    plain.write_text(
+        HEAD.replace('"gloo"', '"gloo", init_method=sys.argv[1], world_size=2, rank=int(sys.argv[2])')
+        + TRAINING
+        + "sys.stdout.flush(); os._exit(0)\n"
+    )
+    command = [sys.executable, plain, f"file://{tmp_path}/store"]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    alone = [subprocess.Popen([*command, rank], env=env, stdout=subprocess.PIPE, text=True) for rank in "01"]
+    unwatched = {
+        (rank, line.split(": ")[0]): line.split(": ")[1]
+        for rank, process in enumerate(alone)
+        for line in process.communicate(timeout=120)[0].splitlines()
+    }
+    assert watched == unwatched
+
+
+FAULTS = {
+    "_values": "dist.all_reduce(x)",  # before the operation
+    "_work": "dist.all_reduce(x)",  # after it
+    "Recorder.waited": "dist.all_reduce(x)",  # after the wait for it
+    "Recorder.forget": "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))(x).sum().backward()",
+}
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
+    path = tmp_path / "script.py"
+    plant = "from ddpquiz.ranks import recorder\nfrom ddpquiz.ranks.recorder import Recorder\nif rank == 0:\n    {}\n"
+    target = where if "." in where else f"recorder.{where}"
+    path.write_text(
+        HEAD
+        + plant.format(f"{target} = lambda *_: 1 / 0")
+        + f"{FAULTS[where]}\nprint('end:', x.tolist())\ndist.destroy_process_group()\n"
+    )
+    events = list(Run(Request(path, ranks=2, device="cpu", timeout=10.0)).events())
+    assert events[-1].ok
+    assert "The recorder missed an operation: ZeroDivisionError('division by zero')" in {
+        event.text for event in of(events, Note)
+    }
+    assert len([event for event in events if isinstance(event, Output)]) == 2
+
+
+CALL = Issued(
+    0.123456, 3, 7, "all_reduce", (0, 1), 1, ((2, 3), ()), "float32", 28, '/a "b"/é.py', 9, ("[1.0, nan]", "2"), "0",
+    "sum", True, 4,
+)  # fmt: skip
+CALLED = [
+    CALL,
+    dataclasses.replace(CALL, number=8, before=(), bucket=None),
+    dataclasses.replace(CALL, peer=None, op="x"),
+]
+
+
+def test_what_is_put_together_by_hand_is_what_encode_writes():
+    teller = Teller(-1, 3, 0.0)
+    for call in [*CALLED, *CALLED]:  # the second time from the pieces that were kept
+        values = dataclasses.asdict(call)
+        first = [values.pop(name) for name in ("time", "number", "before", "bucket")]
+        del values["rank"]
+        values["size"] = values.pop("bytes")
+        assert teller.issued(*first, **values) == encode(call) + "\n"
+    others = {
+        Ended(0.1, 3, 7): teller.ended(0.1, 7),
+        Ended(0.1, 3, 7, 0.05): teller.ended(0.1, 7, 0.05),
+        Waited(1e-05, 3, 7, 0.0): teller.waited(1e-05, 7, 0.0),
+        Result(0.1, 3, 7, ("[inf]", "1")): teller.result(0.1, 7, ("[inf]", "1")),
+    }
+    for event, line in others.items():
+        assert line == encode(event) + "\n"
+        assert decode(line) == event

@@ -1,0 +1,320 @@
+"""What a run has cost, and the rules that say what could be better: each speaks when it should, and only then."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from test_timeline import Rank, folded
+
+from ddpquiz.ranks import findings
+from ddpquiz.ranks.amounts import count, size, time
+from ddpquiz.ranks.events import Marked
+from ddpquiz.ranks.summary import summarize
+from ddpquiz.terminal import layout, style, summary
+
+
+class Program:
+    """Plays a program on two ranks, a call after the other, with a clock for each."""
+
+    def __init__(self):
+        self.ranks, self.clocks = [Rank(0), Rank(1)], [0.0, 0.0]
+
+    def call(self, op, line, takes, computes=(0.0, 0.0), **more):
+        """Both compute, enter, and leave together."""
+        self.clocks = [clock + each for clock, each in zip(self.clocks, computes, strict=True)]
+        done = max(self.clocks) + takes
+        for rank, clock in zip(self.ranks, self.clocks, strict=True):
+            rank.sync(op, clock, done, line, **more)
+        self.clocks = [done, done]
+        return self
+
+    def bucket(self, line, number=0, size=1 << 20):
+        for rank, clock in zip(self.ranks, self.clocks, strict=True):
+            rank.end(clock + 0.1, rank.issue("all_reduce", clock, line, bucket=number, asynchronous=True, bytes=size))
+        self.clocks = [clock + 0.1 for clock in self.clocks]
+        return self
+
+    def mark(self, what):
+        for rank, clock in zip(self.ranks, self.clocks, strict=True):
+            rank.events.append(Marked(clock, rank.rank, what, 99))
+        return self
+
+    def compute(self, seconds):
+        self.clocks = [clock + seconds for clock in self.clocks]
+        return self
+
+    def summed(self):
+        end = max(self.clocks) + 1.0
+        for rank in self.ranks:
+            rank.exit(end)
+        return summarize(folded(*self.ranks, end=end), end)
+
+    def advice(self):
+        return self.summed().advice
+
+
+def only(program):
+    """Return the one thing that there is to say."""
+    (said,) = program.advice()
+    return said
+
+
+def shape(length):
+    return {"shapes": ((length,),), "bytes": 4 * length}
+
+
+def test_many_small_all_reduces_of_different_tensors_are_to_be_joined():
+    program = Program()
+    for _ in range(3):
+        for length in range(10, 30):
+            program.call("all_reduce", 5, 0.1, **shape(length))
+    assert only(program) == (
+        "train.py:5: 60 all_reduces on each rank, of 78 bytes on average and right after each other. Joined into one "
+        "flat tensor, as DDP joins gradients into buckets, they would be 3, which would save up to 11.4 s in all, "
+        "81% of the ranks' time."
+    )
+
+
+SILENT = {
+    "few of them": lambda: [Program().call("all_reduce", 5, 0.1, **shape(length)) for length in range(10, 25)][-1],
+    "large tensors": lambda: repeat(60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(100_000 + at))),
+    "the same tensor, again and again": lambda: repeat(
+        60, lambda program, _: program.call("all_reduce", 5, 0.1, **shape(64))
+    ),
+    "other operations between them": lambda: repeat(
+        60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(10 + at)).call("all_gather", 6, 0.001)
+    ),
+    "they cost next to nothing": lambda: repeat(
+        60, lambda program, at: program.call("all_reduce", 5, 1e-6, (1.0, 1.0), **shape(10 + at))
+    ),
+    "a step has one synchronised pass": lambda: repeat(
+        6, lambda program, _: program.bucket(8).bucket(8, 1).mark("step")
+    ),
+    "passes inside no_sync are not synchronised": lambda: repeat(
+        6, lambda program, _: program.mark("no_sync").compute(0.1).mark("sync").bucket(8).mark("step")
+    ),
+    "both come last in turn": lambda: repeat(
+        20, lambda program, at: program.call("all_reduce", 5, 0.01, (0.5 * (at % 2), 0.5 * (1 - at % 2)), bytes=100_000)
+    ),
+    "a rank comes last by next to nothing": lambda: repeat(
+        20, lambda program, _: program.call("all_reduce", 5, 0.01, (1.0, 1.0001), bytes=100_000)
+    ),
+    "a few barriers": lambda: repeat(3, lambda program, _: program.call("barrier", 5, 1.0)),
+}
+
+
+def repeat(times, step):
+    program = Program()
+    for at in range(times):
+        step(program, at)
+    return program
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_no_rule_speaks_when(case):
+    assert SILENT[case]().advice() == ()
+
+
+def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
+    program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark("step"))
+    assert only(program) == (
+        "train.py:8: gradients were all-reduced in 4 backward passes for each optimizer step, 9.00 MiB on each rank "
+        "before the last one of its step. Put all but the last forward and backward of a step inside no_sync(): the "
+        "sum is the same."
+    )
+
+
+def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
+    program = Program().mark("no_sync").bucket(8).bucket(8, 1).mark("sync").mark("step")
+    assert only(program) == (
+        "train.py:8: 1 backward pass inside no_sync() all-reduced gradients all the same. DDP decides that in the "
+        "forward pass: put it inside no_sync() too."
+    )
+
+
+def test_a_rank_that_always_comes_last_is_named():
+    program = repeat(20, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.5), bytes=100_000))
+    assert only(program) == (
+        "Rank 1 came last to 20 of 20 collectives, and the others waited for it for 8.00 s in all, 31% of the ranks' "
+        "time. Look for what it does besides, or give it less to do: all go at the pace of the slowest."
+    )
+
+
+def test_a_single_number_in_every_step_is_named():
+    program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.5, 0.5), bytes=4, shapes=((),)))
+    assert only(program) == (
+        "train.py:5: a single number was all-reduced 50 times on each rank, for 10.0 s in all, 16% of the ranks' "
+        "time. If it is a loss to print, add it up on each rank and all-reduce it every so many steps."
+    )
+
+
+def test_objects_in_a_loop_are_named():
+    def gather_object(program, _):
+        program.call("all_gather", 5, 0.1, dtype="int64", shapes=((1,),), bytes=8)
+        program.call("all_gather", 5, 0.1, dtype="uint8", shapes=((70,),), bytes=70)
+
+    assert only(repeat(20, gather_object)) == (
+        "train.py:5: 20 objects went through all_gather as pickles on each rank, for 8.00 s in all, 80% of the ranks' "
+        "time. Send tensors instead, or all the objects at once."
+    )
+
+
+def test_barriers_in_a_loop_are_named():
+    program = repeat(20, lambda program, _: program.call("barrier", 5, 0.1, shapes=(), dtype="", bytes=0))
+    assert only(program) == (
+        "train.py:5: 20 barriers on each rank took 4.00 s in all, 67% of the ranks' time. Collectives keep ranks in "
+        "step by themselves: keep a barrier only for what happens outside of torch, such as files."
+    )
+
+
+def test_a_run_without_communication_has_no_advice():
+    assert Program().advice() == ()
+    assert findings.findings(folded(), 0.0) == []
+
+
+def test_lines_are_told_by_what_they_cost_and_only_ten_of_them():
+    program = Program()
+    for line in range(1, 14):
+        program.call("all_reduce", line, line / 10)
+    account = program.summed()
+    assert [each.line for each in account.lines] == list(range(13, 3, -1))
+    assert account.other_lines == 3
+    assert (account.lines[0].calls, account.lines[0].ranks, account.lines[0].seconds) == (2, 2, pytest.approx(2.6))
+
+
+def test_the_account_fits_in_80_columns():
+    program = Program().call("all_reduce", 5, 2.0, (0.5, 1.5), bytes=2048)
+    program.ranks[0].issue("all_reduce", 3.5, 6, reduce="sum")
+    program.ranks[1].issue("all_reduce", 3.5, 6, reduce="max")
+    program.clocks = [3.75, 3.75]
+    console = style.console(io.StringIO(), width=80)
+    layout.show(console, summary.summary(program.summed()))
+    assert console.file.getvalue() == """
+Time of each rank
+                            compute  communication      waiting  overlapped
+  rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1.00 s  21%           -
+  rank 1  ━━━━████████  1.50 s  32%    3.25 s  68%            -           -
+
+Where communication went
+                          calls     bytes    time  of it waiting
+  train.py:5  all_reduce  1 x 2  4.00 KiB  5.00 s         1.00 s
+  train.py:6  all_reduce  1 x 2  32 bytes  2.50 s              -
+
+Bytes sent, by group
+  ranks 0 1  4.03 KiB
+
+What does not fit
+  • Ranks reduce with different operators: rank 0: all_reduce sum (train.py:6);
+    rank 1: all_reduce max (train.py:6).
+"""  # fmt: skip
+
+
+AMOUNTS = {
+    size: {0: "0 bytes", 1: "1 byte", 1023: "1,023 bytes", 1024: "1.00 KiB", 15_000: "14.6 KiB", 25 << 20: "25.0 MiB"},
+    time: {0: "0.00 µs", 3.4e-4: "340 µs", 1.2e-3: "1.20 ms", 0.9996: "1.00 s", 75.25: "75.2 s"},
+}
+
+
+@pytest.mark.parametrize("say", AMOUNTS, ids=lambda say: say.__name__)
+def test_amounts_are_said_as_people_say_them(say):
+    assert {amount: say(amount) for amount in AMOUNTS[say]} == AMOUNTS[say]
+    assert (count(1, "pass", "passes"), count(2000, "pass", "passes")) == ("1 pass", "2,000 passes")
+
+
+# On real ranks.
+
+ACCUMULATES = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    for _ in range(3):
+        model(torch.ones(2, 4)).sum().backward()  # line 9
+    optimizer.step()
+    out = model(torch.ones(2, 4)).sum()
+    with model.no_sync():
+        out.backward()  # line 13
+    with model.no_sync():
+        model(torch.ones(2, 4)).sum().backward()
+    optimizer.zero_grad()
+x = torch.ones(1)
+if dist.get_rank():
+    dist.send(x, 0)
+else:
+    dist.recv(x)
+del model
+dist.destroy_process_group()
+"""
+
+
+def ddpquiz(*args):
+    ran = subprocess.run(
+        [sys.executable, "-m", "ddpquiz", *map(str, args)], capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_mistakes_with_no_sync_are_seen_on_real_ranks(tmp_path):
+    script = tmp_path / "accumulates.py"
+    script.write_text(ACCUMULATES.lstrip())
+    lines = ddpquiz("run", script, "--nproc", "2", "--json", "--summary").splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [event["event"] for event in events[-2:]] == ["end", "summary"]
+    said = events[-1]
+    assert [sentence.partition(" inside")[0] for sentence in said["advice"][:1]] == [
+        "accumulates.py:12: 3 backward passes"
+    ]
+    assert any(sentence.startswith("accumulates.py:8: gradients were all-reduced in") for sentence in said["advice"])
+    assert said["mismatches"] == []
+    assert [each["rank"] for each in said["ranks"]] == [0, 1]
+    assert all(each["compute"] > 0 and each["communication"] > 0 for each in said["ranks"])
+    buckets = [each for each in said["lines"] if each["is_ddp"]]
+    assert {each["line"] for each in buckets} == {8, 12}
+
+
+BEGIN = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, a, b = dist.get_rank(), torch.ones(2), torch.full((2,), 2.0)
+"""
+WRONG = {
+    "Ranks issue the same operations in another order: rank 0: all_reduce (wrong.py:5), then all_reduce (wrong.py:6); "
+    "rank 1: all_reduce (wrong.py:8), then all_reduce (wrong.py:9).": """
+if rank == 0:
+    dist.all_reduce(a)
+    dist.all_reduce(b)
+else:
+    dist.all_reduce(b)
+    dist.all_reduce(a)
+""",
+    "Ranks issue the same operations in another order: rank 0: all_reduce (wrong.py:4), then all_reduce (wrong.py:5); "
+    "rank 1: all_reduce (wrong.py:5), then all_reduce (wrong.py:4).": """
+parts = [lambda: dist.all_reduce(a),
+         lambda: dist.all_reduce(b)]
+for part in parts if rank == 0 else parts[::-1]:
+    part()
+""",
+    "Ranks reduce with different operators: rank 0: all_reduce sum (wrong.py:4); rank 1: all_reduce max (wrong.py:4).": """
+dist.all_reduce(a, op=dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
+""",
+}
+
+
+@pytest.mark.parametrize("said", WRONG, ids=range(len(WRONG)))
+def test_wrong_numbers_that_torch_computes_in_silence_are_explained(tmp_path, said):
+    script = tmp_path / "wrong.py"
+    script.write_text(BEGIN.lstrip() + WRONG[said].lstrip())
+    lines = ddpquiz("run", script, "--nproc", "2", "--json", "--summary").splitlines()
+    assert json.loads(lines[-1])["mismatches"] == [said]
+
+
+def test_a_saved_run_is_summed_up_too():
+    said = ddpquiz("demo", "--replay", "allreduce", "--summary")
+    assert "Time of each rank" in said
+    assert "Where communication went" in said
+    assert "ranks 0 1 2 3" in said
