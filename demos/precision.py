@@ -7,7 +7,7 @@ and sums in fp16 overflow: fp16 gradients are divided before they are summed, an
 vanish. Nor does the order of a sum leave it alone: a ring begins each chunk at another rank.
 Look at the three sums of the same number, at inf, at 0, and at one sum begun at each of the ranks in turn.
 
-Try    --number 0.25         a number that all three types hold exactly: no error anywhere
+Try    --number 0.25         a number that all three types hold exactly: none of the sums is off
        --gradient 1000       not near the end of fp16: whether one divides before or after makes no difference
        --loss-scale 1        without loss scaling the small gradient is 0 in fp16, and stays 0
 """
@@ -21,12 +21,14 @@ import torch
 import torch.distributed as dist
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+NUMBER = 0.3  # what each rank brings to the first sums
 SMALL = 1e-8  # a gradient; the smallest number of fp16 is 6e-8
+NUMBERS = 1e8, 1.0, -1e8, 1.0  # of the ranks in turn, for a sum that depends on its order
 
 
 def total(number: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """The sum over ranks of a number that each brings, kept and added up in this type."""
-    x = torch.tensor(number, dtype=dtype, device=device)
+    x = torch.tensor(number, dtype=torch.float64, device=device).to(dtype)
     dist.all_reduce(x)
     return x
 
@@ -34,7 +36,7 @@ def total(number: float, dtype: torch.dtype, device: torch.device) -> torch.Tens
 def main() -> None:
     """Add up over the ranks in each type, at the ends of its range, and in another order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--number", type=float, default=1 / 3, help="what each rank brings to the first sums")
+    parser.add_argument("--number", type=float, default=NUMBER, help="what each rank brings to the first sums")
     parser.add_argument("--gradient", type=float, default=40000.0, help="a large gradient, 0 to 65504")
     parser.add_argument("--loss-scale", type=float, default=2.0**16, help="what the small gradient is multiplied by")
     args = parser.parse_args()
@@ -59,5 +61,65 @@ def main() -> None:
         assert off[name] <= 1.01 * world * torch.finfo(dtype).eps / 2, (
             "a sum over N ranks is off by no more than N half units of the type's last place"
         )
-    if args.number == 1 / 3:
-        assert off["bf16"] > off["fp16"] > off["fp32"], "bf16 is the coarsest of the three: it has the fewest bits of fraction"
+    if args.number == NUMBER:
+        assert off["bf16"] > off["fp16"] > off["fp32"], (
+            "the fewer bits of fraction, the coarser the sum: bf16 has fewest"
+        )
+
+    # 2. A large gradient, and the mean of it.
+    late = total(args.gradient, torch.float16, device).item() / world
+    early = total(args.gradient / world, torch.float16, device).item()
+    wide = total(args.gradient, torch.bfloat16, device).item() / world
+    print(f"fp16 mean (sum first): {late:g}")
+    print(f"fp16 mean (divide first): {early:g}")
+    print(f"bf16 mean (sum first): {wide:g}")
+    if world * args.gradient > 65520:  # what is rounded to more than 65504, the largest number of fp16
+        assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and a mean that is made of it is inf too"
+    else:
+        assert math.isclose(late, early, rel_tol=0.01), "below 65504 dividing first or last gives the same mean"
+    assert math.isclose(early, args.gradient, rel_tol=0.01), "divided before it is summed, the mean fits into fp16"
+    assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 reaches as far as fp32: its sum does not overflow"
+
+    # 3. A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
+    lost = total(SMALL, torch.float16, device).item()
+    kept = total(SMALL * args.loss_scale, torch.float16, device).float().item() / args.loss_scale
+    print(f"sum of 1e-8 (fp16): {lost:.2g}")
+    print(f"sum of 1e-8 (loss scaled): {kept:.2g}")
+    assert lost == 0, "in fp16 a gradient of 1e-8 is 0 before it is summed, and 0 after it"
+    if args.loss_scale >= 2**13:  # 1e-8 is then one of fp16's normal numbers, which begin at 6e-5
+        assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling the small gradient outlives fp16"
+
+    # 4. The last rank's gradient overflows. Summed, it does so for all, and all skip this step. A rank that has only a
+    # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
+    mine = torch.tensor(70000.0 if rank == world - 1 else 1.0).half().item()
+    summed = total(mine, torch.float16, device).item()
+    print(f"own gradient: {mine:g}")
+    print(f"summed gradient: {summed:g}")
+    assert not math.isfinite(summed), "one rank's inf is in everybody's sum, so all ranks skip the same step"
+
+    # 5. The same numbers added up from each rank on, as the chunks of a ring all-reduce are.
+    number = NUMBERS[rank % len(NUMBERS)]
+    print(f"number: {number:g}")
+    sums = {}
+    for name, dtype in ("fp32", torch.float32), ("fp64", torch.float64):
+        made = torch.zeros((), dtype=dtype)
+        for step in range(world):
+            made += NUMBERS[(rank + step) % world % len(NUMBERS)]
+        print(f"sum from here on ({name}): {made.item():.0f}")
+        sums[name] = [torch.empty((), dtype=dtype, device=device) for _ in range(world)]
+        dist.all_gather(sums[name], made.to(device))
+    theirs = total(number, torch.float32, device)
+    same = [torch.empty_like(theirs) for _ in range(world)]
+    dist.all_gather(same, theirs)
+    if world > 2:
+        assert len(set(map(float, sums["fp32"]))) > 1, "fp32: the same numbers in another order make another sum"
+    assert len(set(map(float, sums["fp64"]))) == 1, (
+        "fp64 has bits enough for these numbers: any order makes the same sum"
+    )
+    assert len(set(map(float, same))) == 1, "dist.all_reduce takes one order for all: every rank gets the same bits"
+
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

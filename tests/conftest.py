@@ -1,8 +1,14 @@
-"""What every test shares: the server of ranks is warm for the whole session and ends with it."""
+"""What every test shares: a warm server of ranks that ends with the session, and a data folder that is nobody's own."""
+
+import os
+import tempfile
 
 import pytest
 
 from ddpquiz.ranks import launch
+
+_HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
+os.environ["DDPQUIZ_HOME"] = _HOME.name  # here, since test modules copy the environment while they are being imported
 
 
 @pytest.fixture(autouse=True, scope="session")

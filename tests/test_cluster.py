@@ -159,6 +159,18 @@ def test_a_claim_that_the_first_life_broke_does_not_count_against_the_second(scr
     assert (end(events).why, end(events).proven) == ("", 1)
 
 
+def test_a_failed_rank_that_takes_its_time_to_end_is_no_hang(script):
+    body = """
+    import atexit
+    if rank == 1 and life == 0:
+        atexit.register(time.sleep, 1.5)
+        raise ValueError
+    dist.barrier()
+    """
+    events = run(script(body), Cluster(restarts=1))
+    assert (end(events).ok, end(events).why) == (True, "")
+
+
 def test_when_no_restart_is_left_the_reason_of_the_last_failure_is_told(script):
     events = run(
         script("if rank == 1:\n    raise ValueError(f'in life {life}')\ndist.barrier()\n"), Cluster(restarts=1)
@@ -415,7 +427,7 @@ def test_a_rank_that_fails_is_started_again_on_both_hosts(hosts, script):
 def job(tmp_path):
     def make(**fields):
         path = tmp_path / "my train.py"
-        path.write_text('import os, sys\nprint("rank", os.environ["RANK"], sys.argv[1:])\n')
+        path.write_text("import os, sys\nsys.stdout.write(f'rank {os.environ[\"RANK\"]} {sys.argv[1:]}\\n')\n")
         return Job(path, ("--text", "it's $HOME", "$(id)"), **fields)
 
     return make

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,10 @@ import sys
 import pexpect
 import pyte
 import pytest
+
+from ddpquiz.curriculum.demos import demos
+from ddpquiz.learning.timings import timings
+from ddpquiz.shipped import demos_dir
 
 PYTHON = sys.executable
 ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")} | {
@@ -144,11 +149,25 @@ def test_a_copy_of_a_demo_can_be_run_and_is_never_written_over(tmp_path):
     assert again.stderr.startswith(f"{tmp_path / 'launch.py'} is there already")
 
 
-def test_demos_are_listed_with_what_they_show():
+def test_every_demo_is_listed_with_what_it_shows():
     ran = ddpquiz("demo")
     assert ran.returncode == 0, ran.stderr
-    for name in ("allreduce", "ddp", "sampler"):
-        assert any(line.split()[:1] == [name] for line in ran.stdout.splitlines())
+    for demo in demos(demos_dir()):
+        first, *_ = demo.summary.split()
+        assert any(line.split()[:2] == [demo.name, first] for line in ran.stdout.splitlines())
+
+
+def test_the_list_says_how_long_a_demo_took_once_it_ended_well(tmp_path, monkeypatch):
+    monkeypatch.setitem(ENV, "DDPQUIZ_HOME", str(tmp_path))
+
+    def times():
+        return re.findall(r"[0-9.]+ s on [0-9] ranks?", " ".join(ddpquiz("demo").stdout.split()))
+
+    assert ddpquiz("demo", "launch", "--nproc", "2", "--", "--missing", "9").returncode == 1
+    assert times() == []
+    assert ddpquiz("demo", "launch", "--nproc", "2").returncode == 0
+    seconds = timings(tmp_path)["launch"].seconds
+    assert times() == [f"{seconds:.1f} s on 2 ranks"]
 
 
 def doctor(home):

@@ -29,7 +29,15 @@ MAY_IMPORT = {
     "__main__": {"cli", "__init__"},
     "__init__": set(),
 }
-MAY_IMPORT_TORCH = {"ranks/agent.py", "ranks/server.py", "ranks/worker.py", "ranks/recorder.py", "ranks/marks.py", "ranks/meeting.py"}
+MAY_IMPORT_TORCH = {
+    "ranks/agent.py",
+    "ranks/rendezvous.py",
+    "ranks/server.py",
+    "ranks/worker.py",
+    "ranks/recorder.py",
+    "ranks/marks.py",
+    "ranks/meeting.py",
+}
 
 
 def imports(path):

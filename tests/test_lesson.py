@@ -30,6 +30,7 @@ from ddpquiz.curriculum.concept import (
 )
 from ddpquiz.curriculum.demos import Demo
 from ddpquiz.curriculum.demos import demos as all_demos
+from ddpquiz.learning.timings import Timing
 from ddpquiz.terminal import layout, listing, style
 from ddpquiz.terminal.demos import demos
 from ddpquiz.terminal.item import item_page
@@ -401,13 +402,17 @@ def test_titles_are_never_cut():
     )
 
 
-def test_a_demo_stands_where_the_last_concept_has_it():
+def test_a_demo_stands_where_the_last_concept_has_it_with_the_time_that_it_took():
     early = replace(RING, id="why", track="early", demos=(DemoLink("ddp", "x"), DemoLink("ring", "x")))
     late = replace(RING, id="ddp", track="late", demos=(DemoLink("ddp", "x"),))
     tracks = (Track("early", "Early", ("why",)), Track("late", "Late", ("ddp",)))
-    known = [Demo(name, "", f"What {name} shows, " + "at length " * 6, (), "") for name in ("ddp", "other", "ring")]
+    known = [
+        Demo(name, "", f"What {name} shows, " + " ".join(["at length"] * 6), (), "")
+        for name in ("ddp", "other", "ring")
+    ]
+    took = {"ddp": Timing(1.96, 4), "other": Timing(0.32, 1, ("--size", "6")), "gone": Timing(1.0, 2)}
     assert (
-        drawn(demos(Catalog(tracks, (early, late), {}), known))
+        drawn(demos(Catalog(tracks, (early, late), {}), known, took))
         == """\
 Early
   ring   What ring shows, at length at length at length at length at length at
@@ -415,11 +420,11 @@ Early
 
 Late
   ddp    What ddp shows, at length at length at length at length at length at
-         length
+         length  2.0 s on 4 ranks
 
 Others
   other  What other shows, at length at length at length at length at length at
-         length
+         length  0.3 s on 1 rank with --size 6
 
 ddpquiz demo NAME            runs it
 ddpquiz demo NAME -- --help  says what it shows, and which knobs it has
@@ -433,7 +438,7 @@ SHIPPED = load()
 
 
 def test_shipped_demos_stand_where_they_are_explained():
-    page = drawn(demos(SHIPPED, all_demos(SHIPPED.demos)))
+    page = drawn(demos(SHIPPED, all_demos(SHIPPED.demos), {}))
     under = {}
     for line in page.splitlines():
         if line and not line.startswith(" "):

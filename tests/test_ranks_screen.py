@@ -278,6 +278,10 @@ def test_a_label_whose_numbers_repeat_becomes_a_curve():
     assert drawn(counter).splitlines()[2:] == ["        rank 0  rank 1", "step    8       -"]
 
 
+def test_numbers_that_are_no_longer_finite_are_drawn_too():
+    assert "inf     -\n        ▁█!" in drawn(seen(*(said(0, "loss", value) for value in ("1", "2", "inf"))))
+
+
 def test_a_long_series_gets_a_chart_with_the_ranks_at_the_ends_of_their_lines():
     events = [said(rank, "loss", str(9 - at + rank * at * at / 9)) for at in range(10) for rank in (0, 1)]
     assert drawn(seen(*events, began=QUIET), 44).splitlines()[2:] == [

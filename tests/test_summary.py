@@ -318,3 +318,9 @@ def test_a_saved_run_is_summed_up_too():
     assert "Time of each rank" in said
     assert "Where communication went" in said
     assert "ranks 0 1 2 3" in said
+
+
+def test_the_server_of_a_demo_that_receives_from_anybody_gets_what_was_sent():
+    said = json.loads(ddpquiz("demo", "parameter_server", "--nproc", "4", "--json", "--summary").splitlines()[-1])
+    assert said["mismatches"] == []
+    assert {each["op"] for each in said["lines"]} == {"send", "recv"}

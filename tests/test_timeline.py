@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddpquiz.ranks import recording
 from ddpquiz.ranks.collective import What, bus_factor, sent
-from ddpquiz.ranks.events import Began, End, Ended, Exited, Hung, Issued, Joining, Standing, Started, Waited
+from ddpquiz.ranks.events import Began, End, Ended, Exited, Hung, Issued, Joining, Output, Standing, Started, Waited
 from ddpquiz.ranks.timeline import Timeline
+from ddpquiz.shipped import recordings_dir
 
 
 class Rank:
@@ -194,6 +196,22 @@ def test_a_receive_from_anybody_meets_its_send_once_the_source_is_told(told_firs
     assert (timeline.current(), timeline.mismatches, timeline.count) == ([], [], 1)
 
 
+@pytest.mark.parametrize("told_first", [0, 1])
+def test_a_receive_from_anybody_waits_for_whoever_sends(told_first):
+    one, other = Rank(0).sync("send", 4, 5, peer=1), Rank(1)
+    other.issue("recv", 2)
+    other.end(5, source=0).sync("recv", 6, 7, peer=0)
+    one.sync("send", 6, 7, peer=1)
+    timeline = Timeline()
+    for rank in (one, other) if told_first == 0 else (other, one):
+        for event in rank.events:
+            timeline.add(event)
+    assert spans(timeline, 1, 7) == [
+        ("compute", 0, 2), ("waiting", 2, 4), ("communication", 4, 5), ("compute", 5, 6), ("communication", 6, 7),
+    ]  # fmt: skip
+    assert timeline.costs["train.py", 1, "recv"].waiting == 2
+
+
 def test_groups_that_are_made_anew_begin_to_count_anew():
     one, other = Rank(0), Rank(1)
     one.issue("all_reduce", 1, asynchronous=True)  # nobody meets it
@@ -228,6 +246,21 @@ def test_a_rank_sends_what_the_algorithm_says(case):
     op, size, rank, root = case
     what = What(op, "", root, (), "float32", size, "train.py", 1, False, None)
     assert sent(what, rank, (0, 1, 2, 3)) == SENT[case]
+
+
+def test_the_formula_of_a_ring_gives_what_the_demo_that_sends_round_a_ring_counts():
+    timeline, printed = Timeline(kept=None), {}
+    for event in recording.read(recordings_dir() / "allreduce.json"):
+        timeline.add(event)
+        if isinstance(event, Output) and event.label == "bytes sent by the ring":
+            printed[event.rank] = int(event.value)
+    whole = next(each for each in timeline.collectives if each.op == "all_reduce")
+    assert {rank: sent(whole.sample, rank, whole.members) for rank in whole.members} == printed
+    sends = [each for each in timeline.collectives if each.op == "send"]
+    line = sends[0].calls[sends[0].members[0]].line  # the ring comes first
+    ring = [each for each in sends if each.calls[each.members[0]].line == line]
+    by_rank = {rank: sum(each.bytes for each in ring if each.members[0] == rank) for rank in printed}
+    assert by_rank == printed
 
 
 def test_bandwidth_is_counted_as_nccl_tests_count_it():

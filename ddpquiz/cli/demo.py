@@ -81,18 +81,32 @@ def demo(
         options = Options(
             ranks, device, timeout, plain, json, save, together, strict=strict, summary=summary, step=step
         )
-        end_as(follow(script, given, options, prediction.link.look if prediction else ""), prediction)
+        seen = follow(script, given, options, prediction.link.look if prediction else "")
+        if nnodes == 1 and not step:  # otherwise other machines, or the learner, were waited for
+            keep_time(script, given, seen)
+        end_as(seen, prediction)
 
 
 def list_demos() -> None:
-    """Print the demos, by track."""
+    """Print the demos, by track, and how long each took here."""
     from ddpquiz.curriculum import catalog
     from ddpquiz.curriculum.demos import demos
+    from ddpquiz.learning.database import folder
+    from ddpquiz.learning.timings import timings
     from ddpquiz.shipped import demos_dir
     from ddpquiz.terminal import demos as drawing
     from ddpquiz.terminal import layout, style
 
-    layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir())))
+    layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir()), timings(folder())))
+
+
+def keep_time(script: Path, args: tuple[str, ...], seen: Seen) -> None:
+    """Note how long a demo took, if it ended well."""
+    from ddpquiz.learning.database import folder
+    from ddpquiz.learning.timings import Timing, keep
+
+    if seen.end and seen.end.ok:
+        keep(folder(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
 
 
 def explain(script: Path) -> NoReturn:
@@ -182,5 +196,8 @@ def play(link: DemoLink, console: Console) -> Seen:
 
     request = Request(script_of(link.run), link.args, link.ranks, timeout=PATIENCE)
     if not console.is_terminal or console.is_dumb_terminal:
-        return watch.lines(Run(request), console)
-    return watch.live(lambda: Run(request), console, look=link.look, stay=True)
+        seen = watch.lines(Run(request), console)
+    else:
+        seen = watch.live(lambda: Run(request), console, look=link.look, stay=True)
+    keep_time(request.script, link.args, seen)
+    return seen

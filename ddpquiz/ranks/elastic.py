@@ -56,8 +56,8 @@ class ElasticRun(Run):
             elif isinstance(event, Exited):
                 self._processes.went(event.rank)
         super()._note(events)
-        if self._cluster.restarts:
-            self._failed_at = None  # the agent starts the ranks again, or ends
+        if self._cluster.restarts and self._failed_at is not None:
+            self._failed_at = self._watchdog.asked_at = None  # the agent starts the ranks again, or ends
 
     def _cause(self, unlike: Sequence[Mismatch]) -> cause.Cause:
         found = super()._cause(unlike)

@@ -35,7 +35,8 @@ from ddpquiz.ranks.server import main
 main()"""
 # What a name in a script costs to import, once in the server instead of once in every rank.
 PRELOADS = {
-    r"\boptim\b|DistributedDataParallel": "torch._dynamo",  # the first optimizer imports it
+    # Imported by the first optimizer, and by the first tensor that is laid out on a mesh.
+    r"\boptim\b|DistributedDataParallel|\bdistribute_(tensor|module)\b|parallelize_module": "torch._dynamo",
     r"\bDTensor\b|distributed\.tensor\b|parallelize_module|device_mesh": "torch.distributed.tensor.parallel",
     r"fully_shard|\bfsdp\b": "torch.distributed.fsdp",
     r"\bpipelining\b": "torch.distributed.pipelining",

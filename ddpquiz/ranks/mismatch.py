@@ -87,7 +87,7 @@ class Mismatches:
         """Compare the calls of a collective; it has at least one, and a new one."""
         calls = iter(collective.calls.values())
         what = next(calls).what
-        if all(call.what is what for call in calls):
+        if all(call.what == what for call in calls):
             if collective.complete:
                 self._agreed.add((collective.group, collective.members, what.file, what.line))
             return
@@ -118,7 +118,7 @@ class Mismatches:
 
     def _is_same(self, one: What, other: What) -> bool:
         """Whether two calls ask for the same in the same line, or in lines that read the same."""
-        if one is other:
+        if one == other:
             return True
         if one._replace(file=other.file, line=other.line) != other:
             return False

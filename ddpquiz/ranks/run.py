@@ -103,7 +103,7 @@ class Run:
             ours += [*(Note(end.time, each.sides[0].ranks[0], str(each)) for each in misfits), end]
             self.over = True
         for event in ours:
-            self.seen.add(event)
+            self._take(event)
         return events + ours
 
     def events(self) -> Iterator[Event]:
@@ -159,7 +159,7 @@ class Run:
     def _note(self, events: list[Event]) -> None:
         now = self._processes.now()
         for event in events:
-            self.seen.add(event)
+            self._take(event)
             failed = isinstance(event, Raised) or (isinstance(event, Exited) and event.status and not self._stopped)
             if failed and self._failed_at is None:
                 self._failed_at = now
@@ -169,7 +169,6 @@ class Run:
 
     def _take(self, event: Event) -> None:
         self.seen.add(event)
-        self.timeline.add(event)
         if self.gates:
             self.gates.hear(event, self.now())
 

@@ -150,6 +150,8 @@ class Timeline:
 
     def _issue(self, event: Issued) -> None:
         what = What.of(event)
+        if len(self._whats) > KEPT:
+            self._whats.clear()
         call = Call(self._whats.setdefault(what, what), event.number, event.time)
         collective, is_new = self._matching.place(event, call)
         if is_new:
@@ -180,8 +182,8 @@ class Timeline:
         cost.dtypes.add(event.dtype)
         cost.is_ddp |= event.bucket is not None
         cost.first = cost.first or what
-        cost.rounds += what is cost.first
-        cost.in_a_row += before is not None and before is not what and before.place == what.place
+        cost.rounds += what == cost.first
+        cost.in_a_row += before is not None and before != what and before.place == what.place
         self._before[event.rank] = what
         key = (event.group, event.members)
         self.traffic[key] = self.traffic.get(key, 0) + sent(what, event.rank, event.members)

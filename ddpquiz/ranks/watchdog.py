@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ANSWER = 0.3  # seconds in which a rank says where it stands; one that does not, cannot
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.recorder\.py$")  # files whose code waits for other ranks
+CRASH = "Fatal Python error"  # how the stack of a crash begins
 FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
 
@@ -34,7 +35,7 @@ class Watchdog:
     def ask(self, now: float) -> None:
         """Have every rank say where it stands."""
         self.asked_at = now
-        self.stacks.clear()
+        self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # it cannot say it again
         self.processes.signal(STACK_SIGNAL)
 
     def hear(self, rank: int, text: str) -> None:
@@ -43,7 +44,7 @@ class Watchdog:
 
     def last_words(self, rank: int) -> str:
         """Return the stack that a rank told when it crashed, if it did."""
-        told = self.stacks.get(rank, "").partition("Fatal Python error")[2]
+        told = self.stacks.get(rank, "").partition(CRASH)[2]
         return "".join(line + "\n" for line in told.splitlines() if line.startswith("  File "))
 
     def standing_still(self, now: float, seen: Seen) -> tuple[Standing, ...]:

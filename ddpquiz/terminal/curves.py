@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ddpquiz.terminal.grid import Piece
 
@@ -18,19 +18,25 @@ QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the uppe
 COLOURS = ("accent", "warn", "good", "code", "quiet")  # none of them says that something is wrong
 HEIGHT = 6  # lines of a chart, without its title and its axis
 NARROWEST = 44  # columns of a chart
+MOST = 144  # numbers of a curve: two for each column of the widest chart
 FEWEST = 8  # numbers that make a chart; three make a line of bars
 
 
-def numbers_in(values: Iterable[str]) -> list[float]:
-    """Return the numbers that these texts are, or nothing if one of them is none."""
+_Item = TypeVar("_Item")
+
+
+def numbers_in(values: Sequence[str]) -> list[float]:
+    """Return the numbers that these texts are, thinned out, or nothing if one of them is none."""
     try:
-        return [float(value) for value in values]
+        return [float(value) for value in thinned(values, MOST)]
     except ValueError:
         return []
 
 
 def bends(numbers: Sequence[float]) -> bool:
     """Whether a curve of these numbers says more than its ends do; one of a counter does not."""
+    if not all(map(math.isfinite, numbers)):
+        return True
     steps = [after - before for before, after in pairwise(numbers)]
     return len(steps) > 1 and max(steps) - min(steps) > 1e-9 * max(map(abs, numbers))
 
@@ -45,15 +51,15 @@ def sparkline(numbers: Sequence[float], width: int) -> str:
     return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
 
 
-def thinned(numbers: Sequence[float], most: int) -> Sequence[float]:
+def thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
     """Return at most so many of these numbers, the first and the last among them."""
     if len(numbers) <= most:
         return numbers
     return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
 
 
-def chart(title: str, series: dict[int, list[float]], width: int, height: int = HEIGHT) -> list[list[Piece]]:
-    """Draw the numbers of several ranks over the count of times they were said; each line ends at its rank's number."""
+def chart(title: str, series: dict[int, list[float]], span: str, width: int, height: int = HEIGHT) -> list[list[Piece]]:
+    """Draw the numbers of several ranks, each line up to its rank's number; `span` says how many there were."""
     finite = [number for numbers in series.values() for number in numbers if math.isfinite(number)]
     if not finite:
         return []
@@ -73,8 +79,7 @@ def chart(title: str, series: dict[int, list[float]], width: int, height: int = 
         tick = "┤" if value else "│"
         line = [(f"{value:>{left}} {tick}", "quiet"), *canvas.row(row)]
         lines.append([*line, (f" {', '.join(map(str, last[row]))}" if row in last else "", "quiet")])
-    count = max(map(len, series.values()))
-    lines.append([(f"{' ' * left} └{f' said {count} times'.rjust(columns, '─')}", "quiet")])
+    lines.append([(f"{' ' * left} └{f' {span}'.rjust(columns, '─')}", "quiet")])
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The demos as a list: by the track of the concept that each one is about."""
+"""The demos as a list: by the track of the concept that each one is about, and how long each took here."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ddpquiz.terminal.layout import columns, section
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
-    from rich.table import Table
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.demos import Demo
+    from ddpquiz.learning.timings import Timing
 
 _NEXT = (
     ("ddpquiz demo NAME", "runs it"),
@@ -27,8 +27,9 @@ _NEXT = (
 )
 
 
-def demos(catalog: Catalog, known: Sequence[Demo]) -> Group:
+def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]) -> Group:
     """Draw each demo once, under the track of the last concept that has it; those before only touch on it."""
+    width = max((len(demo.name) for demo in known), default=0)
     parts: list[RenderableType] = []
     about = {link.run: concept for concept in catalog.concepts for link in concept.demos}
     tracks = {demo.name: about[demo.name].track if demo.name in about else "" for demo in known}
@@ -38,9 +39,15 @@ def demos(catalog: Catalog, known: Sequence[Demo]) -> Group:
         if track:
             here.sort(key=lambda demo: order[about[demo.name].id])
         if here:
-            parts += section(plain(title), _table(here, max(len(demo.name) for demo in known)))
+            rows = ((Text(demo.name.ljust(width), style="code"), _said(demo, timings.get(demo.name))) for demo in here)
+            parts += section(plain(title), columns(rows))
     return Group(*parts[1:], Text(), columns((Text(command, style="code"), Text(what)) for command, what in _NEXT))
 
 
-def _table(demos: Sequence[Demo], width: int) -> Table:
-    return columns((Text(demo.name.ljust(width), style="code"), prose(demo.summary)) for demo in demos)
+def _said(demo: Demo, timing: Timing | None) -> Text:
+    said = prose(demo.summary)
+    if timing:
+        ranks = f"{timing.ranks} rank{'s' * (timing.ranks > 1)}"
+        given = f" with {plain(' '.join(timing.args))}" if timing.args else ""
+        said.append(f"  {timing.seconds:.1f} s on {ranks}{given}", style="quiet")
+    return said

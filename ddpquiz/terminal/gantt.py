@@ -84,9 +84,14 @@ def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Pie
     for span in reversed(spans):
         if span.end <= start:
             break
-        left, right = max(0.0, (span.start - start) / column), min(columns, (span.end - start) / column)
-        for at in range(int(left), min(columns, math.ceil(right))):
-            share = min(right, at + 1) - max(left, at)
+        left, right = (span.start - start) / column, (span.end - start) / column
+        at = int(left)
+        if left >= 0 and right <= at + 1 and at < columns:  # most are that short, where there are many
+            shares = [(at, right - left)]
+        else:
+            cut, last = max(left, 0.0), min(columns, math.ceil(right))
+            shares = [(at, min(right, at + 1) - max(cut, at)) for at in range(int(cut), last)]
+        for at, share in shares:
             if share > 1e-6:  # less is an error of rounding
                 cells[at][span.kind] = cells[at].get(span.kind, 0.0) + share
     glyphs = [_glyph(cell) for cell in cells]

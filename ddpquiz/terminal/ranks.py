@@ -130,7 +130,7 @@ def _values(
     plotted = to_plot(seen, width) if plot else {}
     drawn = tables(seen, width, live=live, tensors=tensors, since=since, rows=rows, plotted=plotted)
     if plotted:
-        drawn.append(charts(plotted, width))
+        drawn.append(charts(seen, plotted, width))
     return [part for table in drawn for part in (Text(), table)]
 
 

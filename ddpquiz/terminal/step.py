@@ -150,4 +150,4 @@ def _next(calls: Sequence[Issued]) -> Text:
     what = " ".join(call.before) or (f"{call.bytes:,} bytes" if call.dtype else "")
     where = f"{shown_path(call.file)}:{call.line}" if call.line else ""
     line = Text(f"next  {who} ", style="head", no_wrap=True, overflow="ellipsis")
-    return line.append(" · ".join(part for part in (call.op, peer, call.reduce, bucket, where, what) if part), "accent")
+    return line.append(" · ".join(part for part in (call.op, peer, call.reduce, bucket, what, where) if part), "accent")

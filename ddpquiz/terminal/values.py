@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from ddpquiz.ranks.seen import KEPT
 from ddpquiz.terminal.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, sparkline
 from ddpquiz.terminal.grid import GAP, MARK, Cell, Grid, Lines
 
@@ -70,14 +71,23 @@ def to_plot(seen: Seen, width: int, most: int = 3) -> dict[str, dict[int, list[f
         numbers = {rank: numbers_in(values) for rank, values in sorted(said.items())}
         if max(map(len, numbers.values())) >= FEWEST and any(map(bends, numbers.values())):
             series[label] = {rank: each for rank, each in numbers.items() if each}
-    longest = sorted(series, key=lambda label: -max(map(len, series[label].values())))
+    longest = sorted(series, key=lambda label: -_count(seen, label))
     return {label: series[label] for label in longest[: max(1, min(most, width // NARROWEST))]}
 
 
-def charts(series: dict[str, dict[int, list[float]]], width: int) -> Lines:
+def charts(seen: Seen, series: dict[str, dict[int, list[float]]], width: int) -> Lines:
     """Draw them beside each other."""
     each = min(width // max(1, len(series)), CHART)
-    return Lines(beside([drawn for label in series if (drawn := chart(label, series[label], each - GAP))], each))
+    drawn = [chart(label, series[label], _span(_count(seen, label)), each - GAP) for label in series]
+    return Lines(beside([one for one in drawn if one], each))
+
+
+def _count(seen: Seen, label: str) -> int:
+    return max(map(len, seen.rows[label].values()))
+
+
+def _span(count: int) -> str:
+    return f"said {count} times" if count < KEPT else f"the last {count} times"
 
 
 def _newest(seen: Seen, rows: int) -> list[str]:

@@ -1,0 +1,146 @@
+"""Gradient compression: send a fraction of the bytes, and keep what was not sent for the next step.
+
+    torchrun --nproc-per-node 4 demos/compression.py
+
+The same model is trained four ways, side by side: with whole gradients, in half precision, and compressed by PowerSGD
+with and without error feedback. PowerSGD sends two thin matrices whose product is close to the gradient. The rest is an
+error: with feedback each rank adds it to its next gradient, so that it arrives late; without, it is gone.
+Look at the bytes first, and then at which of the four losses stays behind.
+
+Try    --method topk    send the largest numbers and their places, in as many bytes
+       --rank 1         half of the bytes again
+       --rank 4         twice the bytes
+"""
+
+import argparse
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+ROWS, COLS, SAMPLES, LR, STEPS = 16, 16, 64, 0.1, 40
+WAYS = ("whole", "fp16", "feedback", "no feedback")
+
+
+def mean_of(x: torch.Tensor) -> torch.Tensor:
+    """The mean of all ranks' `x`, made in the precision of `x`."""
+    x = x / dist.get_world_size()  # before the sum, which might overflow in fp16
+    dist.all_reduce(x)
+    return x
+
+
+class Compressor:
+    """What a rank keeps for one way of sending gradients: errors, and the bytes that it sent in the last step."""
+
+    def __init__(self, way: str, method: str, rank: int, device: torch.device) -> None:
+        self.way, self.rank, self.bytes = way, rank, 0
+        self.compress = self.low_rank if method == "powersgd" else self.largest
+        self.error = torch.zeros(ROWS, COLS, device=device)
+        self.q = torch.randn(COLS, rank, generator=torch.Generator().manual_seed(1)).to(device)  # the same on all ranks
+
+    def mean(self, x: torch.Tensor) -> torch.Tensor:
+        """The mean of all ranks' `x`, and count its bytes."""
+        self.bytes += x.nbytes
+        return mean_of(x)
+
+    def send(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Return what all ranks take for the mean gradient."""
+        self.bytes = 0
+        if self.way == "whole":
+            return self.mean(gradient)
+        if self.way == "fp16":  # as torch's fp16_compress_hook does for DDP
+            return self.mean(gradient.half()).float()
+        wanted = gradient + self.error
+        arrived, sent = self.compress(wanted)
+        if self.way == "feedback":
+            self.error = wanted - sent
+        return arrived
+
+    def low_rank(self, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """PowerSGD (Vogels et al. 2019): a step of power iteration with averaged factors; torch: powerSGD_hook."""
+        p = torch.linalg.qr(self.mean(wanted @ self.q)).Q
+        self.q = self.mean(wanted.T @ p)
+        return p @ self.q.T, p @ self.q.T
+
+    def largest(self, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Top-k: each rank's largest numbers, at other places on each rank, so they are gathered and then added."""
+        places = wanted.abs().flatten().topk(self.rank * (ROWS + COLS) // 2).indices.int()
+        numbers = wanted.flatten()[places]
+        self.bytes = places.nbytes + numbers.nbytes
+        world, sent, arrived = dist.get_world_size(), torch.zeros_like(wanted), torch.zeros_like(wanted)
+        sent.view(-1)[places] = numbers
+        everyone = [[torch.empty_like(each) for _ in range(world)] for each in (places, numbers)]
+        dist.all_gather(everyone[0], places)
+        dist.all_gather(everyone[1], numbers)
+        for their_places, their_numbers in zip(*everyone, strict=True):
+            arrived.view(-1)[their_places] += their_numbers / world
+        return arrived, sent
+
+
+def main() -> None:
+    """Train four ways at once and compare bytes and losses."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--method", choices=["powersgd", "topk"], default="powersgd", help="how gradients are compressed"
+    )
+    parser.add_argument("--rank", type=int, default=2, choices=[1, 2, 3, 4], help="columns of PowerSGD's thin matrices")
+    args = parser.parse_args()
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # 1. All samples are known to all, so that one process can check the result; a rank trains with its own.
+    data = torch.Generator().manual_seed(2)
+    x, noise = (torch.randn(world, SAMPLES, width, generator=data).to(device) for width in (ROWS, COLS))
+    y = x @ torch.randn(ROWS, COLS, generator=data).to(device) + 0.5 * noise
+
+    def gradient(weights: torch.Tensor, part: slice) -> torch.Tensor:
+        return (x[part].mT @ (x[part] @ weights - y[part])).mean(dim=0) / SAMPLES
+
+    # 2. Training, one step of each way after the other.
+    ways = [Compressor(way, args.method, args.rank, device) for way in WAYS]
+    weights, losses = torch.zeros(len(ways), ROWS, COLS, device=device), []
+    for step in range(STEPS):
+        for number, way in enumerate(ways):
+            mine, carried = gradient(weights[number], slice(rank, rank + 1)), way.error
+            arrived = way.send(mine)
+            weights[number] -= LR * arrived
+            if step == STEPS - 1 and way.way == "feedback":
+                wanted, left = mean_of(mine + carried), mean_of(way.error)
+                assert torch.allclose(arrived + left, wanted, atol=1e-5), "nothing is lost: what is not sent is kept"
+        losses = [(x @ each - y).square().mean().item() for each in weights]
+        if step % 2:
+            for way, loss in zip(WAYS, losses, strict=True):
+                print(f"loss ({way}): {loss:.3f}")
+            print(f"error kept (mean): {mean_of(ways[2].error).norm():.2f}")
+    sent = [way.bytes for way in ways]
+    print(f"bytes (whole/fp16/rest): {'/'.join(map(str, sent[:3]))}")
+
+    # 3. Compare with one process on all samples, with the formulas, and the ways with each other.
+    alone = torch.zeros(ROWS, COLS, device=device)
+    for _ in range(STEPS):
+        alone -= LR * gradient(alone, slice(None))
+    whole, fp16, feedback, without = losses
+    assert torch.allclose(weights[0], alone, atol=1e-4), "whole gradients train like one process on all samples"
+    replicas = [torch.empty_like(weights) for _ in range(world)]
+    dist.all_gather(replicas, weights)
+    assert all(torch.equal(weights, replica) for replica in replicas), "however they were sent, all ranks hold the same"
+    assert sent[1] * 2 == sent[0], "half precision sends half of the bytes"
+    assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1 %"
+    if args.method == "powersgd":
+        assert sent[2] == 4 * args.rank * (ROWS + COLS), (
+            "PowerSGD sends (rows + columns) * rank for rows * columns numbers"
+        )
+    else:
+        assert sent[2] == 4 * args.rank * (ROWS + COLS), "top-k sends k numbers and their k places"
+    assert without > 1.5 * whole, "without error feedback the loss stays behind"
+    assert feedback - whole < 0.1 * (without - whole), "with error feedback, and as many bytes, it does not"
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

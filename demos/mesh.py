@@ -1,0 +1,101 @@
+"""Device mesh: the ranks stand in a grid, and every rank is in one process group along each axis.
+
+    torchrun --nproc-per-node 4 demos/mesh.py
+
+A large model is trained with several kinds of parallelism at once: dp replicas, each of pp stages, each split over tp
+ranks, and N = dp * pp * tp. Rank numbers are given out along the last axis first, so tensor parallelism, which sends
+most, is between neighbours on the same machine. A collective takes a group: look at `tp group` and `dp group`, and at
+what an all-reduce of everybody's rank makes in each. A DTensor says for each axis how it is laid out.
+
+Try    --tp 4           one axis of 4: all ranks split the same layers, and there is nobody to share data with
+       --tp 1 --pp 2    two stages of two replicas: neighbours are replicas no more
+       --hsdp           shard over tp, replicate over dp: what a hybrid-sharded model does with its weights
+"""
+
+import argparse
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+AXES = ("dp", "pp", "tp")
+
+
+def main() -> None:
+    """Make a mesh, look at its groups, and lay out a tensor on it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tp", type=int, help="ranks that split each layer; default: 2 if the ranks are even")
+    parser.add_argument("--pp", type=int, default=1, help="stages of the pipeline")
+    parser.add_argument("--hsdp", action="store_true", help="lay out the matrix as hybrid-sharded weights")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    pp, tp = args.pp, args.tp or (2 if world % 2 == 0 else 1)
+    if min(pp, tp) < 1 or world % (pp * tp):
+        raise SystemExit(f"{world} ranks are not a multiple of pp * tp = {pp} * {tp}: change --pp, --tp or --nproc.")
+    dp = world // (pp * tp)
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. The grid. In numbers: rank = (place on dp * pp + place on pp) * tp + place on tp.
+    mesh = init_device_mesh(device.type, (dp, pp, tp), mesh_dim_names=AXES)
+    places = {"dp": rank // (pp * tp), "pp": rank // tp % pp, "tp": rank % tp}
+    strides = {"dp": pp * tp, "pp": tp, "tp": 1}
+    if rank == 0:
+        print(f"The grid of dp={dp} x pp={pp} x tp={tp}: {mesh.mesh.tolist()}")
+    print(f"place (dp pp tp): {' '.join(map(str, mesh.get_coordinate()))}")
+    assert mesh.get_coordinate() == list(places.values()), "ranks are numbered along tp first, then pp, then dp"
+
+    # 2. One group along each axis: the ranks whose places differ on this axis only.
+    groups = {axis: dist.get_process_group_ranks(mesh.get_group(axis)) for axis in AXES}
+    for axis, members in groups.items():
+        print(f"{axis} group: {' '.join(map(str, members))}")
+    line = {axis: list(range(rank - places[axis] * strides[axis], world, strides[axis])) for axis in AXES}
+    for axis in AXES:
+        assert groups[axis] == line[axis][: mesh[axis].size()], "along an axis ranks are a fixed stride apart, 1 for tp"
+        assert dist.get_rank(mesh.get_group(axis)) == places[axis], "in a group a rank's number is its place on the axis"
+    everybody = [None] * world
+    dist.all_gather_object(everybody, groups)
+    for axis in AXES:
+        distinct = {tuple(theirs[axis]) for theirs in everybody}
+        assert sorted(member for group in distinct for member in group) == list(range(world)), (
+            "the groups of an axis share out all ranks: each rank is in exactly one of them"
+        )
+        if axis != "tp":
+            assert set(groups[axis]) & set(groups["tp"]) == {rank}, "groups of two axes have one rank in common"
+
+    # 3. A collective over one axis stays in its group; the other groups of the axis do the same at the same time.
+    for axis in AXES:
+        total = torch.tensor(float(rank), device=device)
+        dist.all_reduce(total, group=mesh.get_group(axis))
+        print(f"sum over {axis}: {total.item():g}")
+        n = mesh[axis].size()
+        first = rank - places[axis] * strides[axis]
+        right = n * first + strides[axis] * n * (n - 1) // 2
+        assert total == right, "an all-reduce over an axis adds up its own group, and no other"
+
+    # 4. The same groups without a mesh. All ranks make all groups, in the same order, also those they are not in.
+    for start in range(0, world, tp):
+        group = dist.new_group(range(start, start + tp))
+        if rank in range(start, start + tp):
+            assert dist.get_process_group_ranks(group) == groups["tp"], "new_group by hand makes the tp groups of the mesh"
+
+    # 5. A DTensor on the mesh: for each axis sharded along a dimension, or replicated.
+    layout = {"dp": Shard(0), "pp": Replicate(), "tp": Shard(1)}
+    if args.hsdp:
+        layout = {"dp": Replicate(), "pp": Replicate(), "tp": Shard(0)}
+    whole = torch.arange(float(8 * dp * 8 * tp), device=device).view(8 * dp, 8 * tp)
+    sharded = distribute_tensor(whole, mesh, list(layout.values()))
+    rows, columns = sharded.to_local().shape
+    print(f"part of the matrix: {rows}x{columns} of {8 * dp}x{8 * tp}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

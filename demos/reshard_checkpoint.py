@@ -1,0 +1,114 @@
+"""Resharding a checkpoint: N ranks save their shards, and ranks in another layout load them, the same to the last bit.
+
+    torchrun --nproc-per-node 4 demos/reshard_checkpoint.py
+
+A matrix is sharded over all ranks by rows. Each rank writes its own shard to its own .distcp file, and nobody ever
+holds the whole; .metadata says which part is in which file. Then another mesh loads it: by columns, so that each rank
+needs a piece of every file. torch.distributed.checkpoint reads those pieces straight into the new shards. Look at
+`saved` and `loaded`, what this rank has of the matrix, and at `pieces read`.
+
+Try    --load mesh          over 2 x N/2 ranks: rows along one axis, columns along the other
+       --load fewer          half of the ranks go on alone, as after a loss of machines
+       --load replicate     every rank reads all pieces; with --load rows each reads one
+"""
+
+import argparse
+import os
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, zeros
+
+SIZE = 96  # rows and columns, to be shared evenly by 1, 2, 3, 4, 6, 8 and more ranks
+
+
+class Reader(dcp.FileSystemReader):
+    """Reads a checkpoint from files, and counts the pieces."""
+
+    pieces = 0
+
+    def read_data(self, plan: dcp.LoadPlan, planner: dcp.LoadPlanner) -> torch.futures.Future:
+        """Read what the plan says: for each piece, from which file, and where in the new shard it goes."""
+        self.pieces += len(plan.items)
+        return super().read_data(plan, planner)
+
+
+def part(tensor: DTensor) -> str:
+    """What this rank has of a matrix whose numbers count up row by row: its rows and columns."""
+    own = tensor.to_local()
+    first, last = divmod(int(own[0, 0]), SIZE), divmod(int(own[-1, -1]), SIZE)
+    return f"r{first[0]}-{last[0]} c{first[1]}-{last[1]}"
+
+
+def main() -> None:
+    """Save in one layout, load in another; compare every number, and count files and pieces."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    loads = ("rows", "columns", "mesh", "fewer", "replicate")
+    parser.add_argument("--load", choices=loads, default="columns", help="the layout that loads the checkpoint")
+    args = parser.parse_args()
+    rank, world, half = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["WORLD_SIZE"]) // 2
+    if SIZE % world:
+        raise SystemExit(f"{world} ranks cannot evenly share {SIZE} rows: start 1, 2, 3, 4, 6 or 8.")
+    if args.load in ("mesh", "fewer") and world % 2:
+        raise SystemExit(f"--load {args.load} halves the ranks: it needs an even number of them, not {world}.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    # 1. A folder that all ranks can write to: on several machines it must be a shared one.
+    own_folder = tempfile.TemporaryDirectory() if rank == 0 else None
+    names = [own_folder.name if own_folder else None]
+    dist.broadcast_object_list(names, src=0)
+    folder = Path(names[0])
+
+    # 2. Save by rows. Saving is a collective: all ranks call it, and each writes what it has.
+    whole = torch.arange(float(SIZE * SIZE), device=device).view(SIZE, SIZE)  # to compare with
+    saved = distribute_tensor(whole, DeviceMesh(device.type, torch.arange(world)), [Shard(0)])
+    dcp.save({"matrix": saved, "step": torch.tensor(7)}, checkpoint_id=folder)
+    files = sorted(folder.glob("*.distcp"))
+    print(f"saved: {part(saved)}")
+    print(f"own file: {files[rank].stat().st_size} bytes")
+    if rank == 0:
+        print(
+            f"Written: {' '.join(path.name for path in sorted(folder.iterdir()))}; the matrix has {whole.nbytes} bytes."
+        )
+    assert len(files) == world, "each rank has written a file of its own"
+    if world > 1:
+        assert max(path.stat().st_size for path in files) < whole.nbytes, "no file holds the whole matrix"
+
+    # 3. Load on another mesh, into a matrix of zeros that is already sharded as it should be: loading is in place.
+    shapes = {"mesh": (2, half), "fewer": (half,)}
+    places = {"rows": [Shard(0)], "mesh": [Shard(0), Shard(1)], "replicate": [Replicate()]}
+    shape = shapes.get(args.load, (world,))
+    mesh = DeviceMesh(
+        device.type, torch.arange(torch.Size(shape).numel()).view(shape)
+    )  # made by all ranks, members or not
+    if rank < mesh.size():
+        loaded = zeros(SIZE, SIZE, device_mesh=mesh, placements=places.get(args.load, [Shard(1)]))
+        state, reader = {"matrix": loaded, "step": torch.tensor(0)}, Reader(folder)
+        dcp.load(state, storage_reader=reader, process_group=mesh.get_group() if args.load == "fewer" else None)
+        print(f"loaded: {part(loaded)}")
+        print(f"pieces read: {reader.pieces - 1}")  # and one for the step
+        print(f"step loaded: {state['step'].item()}")
+        assert torch.equal(loaded.full_tensor(), whole), "the matrix is the same to the last bit, in whatever layout"
+        assert state["step"] == 7, "a number that all ranks had in common has come back too"
+        covered = len(loaded.to_local()) // (SIZE // world)  # saved shards whose rows are among those of the new one
+        assert reader.pieces - 1 == covered, "a rank reads one piece of each saved shard that its new shard overlaps"
+    else:
+        print("loaded: nothing")
+    dist.barrier()  # nobody may still be reading when the folder goes
+    if own_folder:
+        own_folder.cleanup()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
