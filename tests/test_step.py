@@ -192,8 +192,8 @@ NEXT = {
         "next  rank 0 calls send · to 1 · 8 bytes · demo.py:7",
         "next  rank 1 calls recv · from 0 · 8 bytes · demo.py:7",
     ],
-    tuple(call(rank, line=rank) for rank in range(6)): [
-        *(f"next  rank {rank} calls all_reduce · sum · 8 bytes · demo.py:{rank}" for rank in (0, 1, 2)), "and 3 more"
+    tuple(call(rank, line=rank + 1) for rank in range(6)): [
+        *(f"next  rank {rank} calls all_reduce · sum · 8 bytes · demo.py:{rank + 1}" for rank in (0, 1, 2)), "and 3 more"
     ],
 }  # fmt: skip
 

@@ -99,12 +99,9 @@ def outlast_looks() -> None:
     c10d: Any = dist.distributed_c10d
     original = c10d._new_process_group_helper  # noqa: SLF001  # what all ways to make a group have in common
 
-    def new_process_group(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        limit = kwargs.get("timeout")
-        if isinstance(made[0], dist.ProcessGroup) and (limit is None or limit.total_seconds() > LESSON):
-            c10d._set_pg_timeout(timedelta(days=1), made[0])  # noqa: SLF001
-        return made
+    def new_process_group(*args: Any, timeout: timedelta | None = None, **kwargs: Any) -> Any:
+        short = timeout is not None and timeout.total_seconds() < LESSON
+        return original(*args, timeout=timeout if short else timedelta(days=1), **kwargs)
 
     c10d._new_process_group_helper = new_process_group  # noqa: SLF001
 
