@@ -5,11 +5,12 @@
 A large model is trained with several kinds of parallelism at once: dp replicas, each of pp stages, each split over tp
 ranks, and N = dp * pp * tp. Rank numbers are given out along the last axis first, so tensor parallelism, which sends
 most, is between neighbours on the same machine. A collective takes a group: look at `tp group` and `dp group`, and at
-what an all-reduce of everybody's rank makes in each. A DTensor says for each axis how it is laid out.
+what an all-reduce of everybody's rank makes in each. A DTensor says for each axis how it is laid out: `matrix` is
+sharded by rows over dp and by columns over tp.
 
 Try    --tp 4           one axis of 4: all ranks split the same layers, and there is nobody to share data with
        --tp 1 --pp 2    two stages of two replicas: neighbours are replicas no more
-       --hsdp           shard over tp, replicate over dp: what a hybrid-sharded model does with its weights
+       --hsdp           rows over tp, copies over dp: as hybrid-sharded weights lie, split inside a machine only
 """
 
 import argparse
@@ -50,7 +51,7 @@ def main() -> None:
     if rank == 0:
         print(f"The grid of dp={dp} x pp={pp} x tp={tp}: {mesh.mesh.tolist()}")
     print(f"place (dp pp tp): {' '.join(map(str, mesh.get_coordinate()))}")
-    assert mesh.get_coordinate() == list(places.values()), "ranks are numbered along tp first, then pp, then dp"
+    assert list(mesh.get_coordinate()) == list(places.values()), "ranks are numbered along tp first, then pp, then dp"
 
     # 2. One group along each axis: the ranks whose places differ on this axis only.
     groups = {axis: dist.get_process_group_ranks(mesh.get_group(axis)) for axis in AXES}
@@ -59,7 +60,9 @@ def main() -> None:
     line = {axis: list(range(rank - places[axis] * strides[axis], world, strides[axis])) for axis in AXES}
     for axis in AXES:
         assert groups[axis] == line[axis][: mesh[axis].size()], "along an axis ranks are a fixed stride apart, 1 for tp"
-        assert dist.get_rank(mesh.get_group(axis)) == places[axis], "in a group a rank's number is its place on the axis"
+        assert dist.get_rank(mesh.get_group(axis)) == places[axis], (
+            "in a group a rank's number is its place on the axis"
+        )
     everybody = [None] * world
     dist.all_gather_object(everybody, groups)
     for axis in AXES:
@@ -84,16 +87,21 @@ def main() -> None:
     for start in range(0, world, tp):
         group = dist.new_group(range(start, start + tp))
         if rank in range(start, start + tp):
-            assert dist.get_process_group_ranks(group) == groups["tp"], "new_group by hand makes the tp groups of the mesh"
+            assert dist.get_process_group_ranks(group) == groups["tp"], (
+                "new_group by hand makes the tp groups of the mesh"
+            )
 
     # 5. A DTensor on the mesh: for each axis sharded along a dimension, or replicated.
     layout = {"dp": Shard(0), "pp": Replicate(), "tp": Shard(1)}
     if args.hsdp:
         layout = {"dp": Replicate(), "pp": Replicate(), "tp": Shard(0)}
-    whole = torch.arange(float(8 * dp * 8 * tp), device=device).view(8 * dp, 8 * tp)
+    whole = torch.arange(float(64 * dp * tp), device=device).view(8 * dp, 8 * tp)
     sharded = distribute_tensor(whole, mesh, list(layout.values()))
-    rows, columns = sharded.to_local().shape
-    print(f"part of the matrix: {rows}x{columns} of {8 * dp}x{8 * tp}")
+    part = whole.chunk(tp)[places["tp"]] if args.hsdp else whole.chunk(dp)[places["dp"]].chunk(tp, dim=1)[places["tp"]]
+    print(f"matrix: {'x'.join(map(str, sharded.to_local().shape))} of {8 * dp}x{8 * tp}")
+    assert torch.equal(sharded.to_local(), part), (
+        "which part of a DTensor a rank has follows from its place in the grid"
+    )
     dist.destroy_process_group()
 
 

@@ -193,6 +193,7 @@ def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack
     for text in shown(events):
         assert "train.py:10 <module> > " in text
         assert "train.py:7 step" in text
+        assert "<" not in text.replace("<module>", "")  # none of our own frames
 
 
 def test_a_stopped_rank_does_not_answer(run):

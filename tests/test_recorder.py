@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from ddpquiz.ranks.events import Ended, Issued, Note, Output, Result, Waited, decode, encode
+from ddpquiz.ranks.gpu import Lookout, Queued
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.telling import Teller
@@ -466,3 +469,30 @@ def test_what_is_put_together_by_hand_is_what_encode_writes():
     for event, line in others.items():
         assert line == encode(event) + "\n"
         assert decode(line) == event
+
+
+def test_work_on_a_gpu_is_told_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
+    clock = iter((1.0, 2.0, 3.0, 4.0))
+    lookout, told, gpu = Lookout(lambda: next(clock)), [], {"begun": False, "ended": False}
+    lookout._thread = threading.current_thread()  # we look ourselves
+    lookout.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: told.append(("long", began))))
+    lookout.look()
+    gpu["begun"] = True
+    lookout.look()  # at 1.0
+    lookout.add(Queued(lambda: False, lambda: True, lambda began: told.append(("short", began))))
+    lookout.look()  # at 2.0
+    assert told == [("short", 2.0)]
+    gpu["ended"] = True
+    lookout.look()
+    lookout.look()
+    assert told == [("short", 2.0), ("long", 1.0)]
+
+
+def test_the_lookout_looks_by_itself_until_nothing_is_left():
+    lookout, done = Lookout(time.monotonic), threading.Event()
+    later = time.monotonic() + 0.05
+    lookout.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
+    assert done.wait(10)
+    again = threading.Event()
+    lookout.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
+    assert again.wait(10)

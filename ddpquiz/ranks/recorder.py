@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch.autograd import graph
 
 from ddpquiz.ranks.events import Note
+from ddpquiz.ranks.gpu import Lookout, Queued
 from ddpquiz.ranks.place import standing
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Open:
     number: int
     work: Any
     outputs: list[torch.Tensor]  # where they are few
+    on_gpu: bool = False  # then it ends when the GPU is done with it, not when the script has waited
     storages: list[int] = field(default_factory=list)  # its keys in Recorder.by_storage
     senders: tuple[int, ...] = ()  # one of whom a receive from anybody gets something
 
@@ -106,6 +108,7 @@ class Recorder:
         self.by_work: dict[int, Open] = {}
         self.by_storage: dict[int, Open] = {}  # what functional collectives issued, by where the output lies
         self.backward = Backward()
+        self.lookout = Lookout(teller.now)
 
     def install(self) -> None:
         """Put a kernel in front of each operator."""
@@ -127,9 +130,10 @@ class Recorder:
         redispatch = operator.redispatch
 
         def kernel(keyset: Any, *args: Any) -> Any:
-            told, caller = None, sys._getframe().f_back
+            told, mark, caller = None, None, sys._getframe().f_back
             try:
                 told = self.issue(operator, args, caller)
+                mark = _mark(args[operator.brings])
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 self.missed(fault)
             if self.gate:
@@ -137,7 +141,7 @@ class Recorder:
             out = redispatch(keyset & below, *args)  # drops the GIL
             try:
                 if told:
-                    self.follow(operator, args, caller, out, *told)
+                    self.follow(operator, args, caller, out, mark, *told)
             except Exception as fault:  # noqa: BLE001  # the same
                 self.missed(fault)
             return out
@@ -176,15 +180,17 @@ class Recorder:
         return number, now, asynchronous, bucket
 
     def follow(
-        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, out: Any, number: int, since: float,
-        asynchronous: bool, bucket: int | None,
+        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, out: Any, mark: Any, number: int,
+        since: float, asynchronous: bool, bucket: int | None,
     ) -> None:  # fmt: skip
         """Find out where an operation that was issued will end."""
         work = _work(out)
         outputs = [] if operator.leaves is None else _tensors(args[operator.leaves])
-        opened = Open(number, work, outputs if _few(outputs) else [])
+        opened = Open(number, work, outputs if _few(outputs) else [], mark is not None)
         if operator.op == "recv" and operator.peer is None:
             opened.senders = _members(dist.ProcessGroup.unbox(args[operator.group]).group_name)
+        if mark is not None:
+            self.look_after(opened, mark)
         if work is None:  # a monitored barrier has ended when the call returns
             self.waited(opened, since)
             return
@@ -195,9 +201,33 @@ class Recorder:
             opened.storages = [tensor.untyped_storage().data_ptr() for tensor in outputs]
             for storage in opened.storages:
                 self.keep(self.by_storage, storage, opened)
-        if asynchronous:
+        if asynchronous and not opened.on_gpu:
             with contextlib.suppress(RuntimeError):  # this work has no future: whoever waits tells its end
                 work.get_future().add_done_callback(lambda _: self.done(opened))
+
+    def look_after(self, opened: Open, mark: Any) -> None:
+        """Find out when the GPU comes to an operation, which is when it passes `mark`, and when it is done with it."""
+
+        def tell(began: float) -> None:
+            if opened.number in self.running:
+                self.running.remove(opened.number)
+                self.teller.write(self.teller.ended(self.teller.now(), opened.number, began))
+            self.forget(opened)
+
+        has_ended = _marked().query if opened.work is None else opened.work.is_completed
+        self.lookout.add(Queued(mark.query, has_ended, tell))
+
+    def copy(self, opened: Open) -> None:
+        """Let the GPU copy what an operation left, now that the script's queue waits for it, and tell it when it has."""
+        copies = [torch.empty_like(each, device="cpu", pin_memory=True) for each in opened.outputs]
+        for copy, each in zip(copies, opened.outputs, strict=True):
+            copy.copy_(each, non_blocking=True)
+        copied = _marked().query
+
+        def tell(_: float) -> None:
+            self.teller.write(self.teller.result(self.teller.now(), opened.number, _values(copies)))
+
+        self.lookout.add(Queued(copied, copied, tell))
 
     def keep(self, where: dict[int, Open], key: int, opened: Open) -> None:
         """Keep an operation until somebody waits for it; of those that nobody waits for, keep no more than some."""
@@ -234,10 +264,12 @@ class Recorder:
     def waited(self, opened: Open, since: float) -> None:
         """Tell that the script has waited for an operation, and what that left."""
         now = self.teller.now()
-        told = self.end(opened, now)
+        told = "" if opened.on_gpu else self.end(opened, now)
         if now - since > LONG:
             told += self.teller.waited(now, opened.number, since)
-        if opened.outputs:
+        if opened.outputs and opened.on_gpu:
+            self.copy(opened)
+        elif opened.outputs:
             told += self.teller.result(now, opened.number, _values(opened.outputs))
         if told:
             self.teller.write(told)
@@ -332,6 +364,21 @@ def install(teller: Teller, script: str, gate: Gate | None = None) -> None:
         teller.tell(Note(teller.now(), teller.rank, text))
 
 
+def _mark(brought: Any) -> Any:
+    """Return an event that the GPU passes when it comes to this call; None where no GPU has to do with it."""
+    while isinstance(brought, list | tuple) and brought:
+        brought = brought[0]
+    on_gpu = isinstance(brought, torch.Tensor) and brought.is_cuda and not torch.cuda.is_current_stream_capturing()
+    return _marked() if on_gpu else None
+
+
+def _marked() -> Any:
+    """Return an event that the GPU passes when all that has been queued so far is done."""
+    event = torch.cuda.Event()
+    event.record()
+    return event
+
+
 @cache
 def _members(group_name: str) -> tuple[int, ...]:
     group = dist.distributed_c10d._resolve_process_group(group_name)
@@ -385,10 +432,11 @@ def _few(tensors: list[torch.Tensor]) -> bool:
     left = FEW
     for tensor in tensors:
         left -= tensor.numel()
-        if left < 0 or not tensor.is_cpu or tensor.layout is not torch.strided:
+        if left < 0 or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
             return False
     return True
 
 
 def _values(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    return tuple([str(tensor.tolist()) for tensor in tensors]) if _few(tensors) else ()
+    here = _few(tensors) and all(tensor.is_cpu for tensor in tensors)  # nothing waits for a GPU
+    return tuple([str(tensor.tolist()) for tensor in tensors]) if here else ()

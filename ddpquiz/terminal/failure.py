@@ -11,7 +11,7 @@ from rich.text import Text
 from ddpquiz.terminal.layout import shown_path
 from ddpquiz.terminal.style import plain
 
-INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|<frozen")
+INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
