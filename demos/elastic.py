@@ -34,25 +34,23 @@ def store() -> dist.Store:
     return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
 
 
-def be_the_agent(restarts: int) -> None:
-    """Start a worker, and a new one whenever any rank's worker died: the loop of torchrun's agent. Workers return."""
-    for attempt in range(restarts + 1):
-        worker = os.fork()
-        if worker == 0:
-            os.environ["TORCHELASTIC_RESTART_COUNT"] = str(attempt)
-            return
-        told, failed, status = store(), f"a worker of attempt {attempt} failed", None
-        while status is None and not told.check([failed]):
-            time.sleep(0.02)
-            gone, how = os.waitpid(worker, os.WNOHANG)
-            status = os.waitstatus_to_exitcode(how) if gone else None
-        if status == 0:
-            sys.exit(0)
-        if status is None:  # another rank's: without it, ours would wait for ever
-            os.kill(worker, signal.SIGKILL)
-            os.waitpid(worker, 0)
-        told.set(failed, "yes")
-    sys.exit(1)
+def be_the_agent() -> None:
+    """Start a worker and watch it, as torchrun's agent does; when any rank's worker has died, take its place."""
+    worker = os.fork()
+    if worker == 0:
+        return
+    told, failed, status = store(), "a worker has failed", None
+    while status is None and not told.check([failed]):
+        time.sleep(0.02)
+        gone, how = os.waitpid(worker, os.WNOHANG)
+        status = os.waitstatus_to_exitcode(how) if gone else None
+    if status == 0:
+        sys.exit(0)
+    told.set(failed, "yes")
+    if status is None:  # it was another rank's: without that one, ours would wait for ever
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
 
 
 def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int) -> None:
@@ -133,21 +131,19 @@ def main() -> None:
     if args.every < 1 or args.kill_at < 1:
         raise SystemExit("--every and --kill-at need 1 or more.")
     sys.stdout.reconfigure(line_buffering=True)  # what a killed process has not written is lost
-    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":  # nobody would start us again: each rank has to itself
-        be_the_agent(restarts=1)
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-
+    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":  # nobody would start us again
+        be_the_agent()
+    names = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
+    rank, world, attempt = (int(os.environ[name]) for name in names)
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
 
     # 1. Form the group, anew in each attempt. The store still holds the keys of the last one (pytorch issue 135712).
-    dist.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=world, timeout=timedelta(seconds=10),
-        store=dist.PrefixStore(f"attempt {attempt}", store()) if HOSTED else None,
-    )  # fmt: skip
+    found = dist.PrefixStore(f"attempt {attempt}", store()) if HOSTED else None
+    backend, patience = "nccl" if device.type == "cuda" else "gloo", timedelta(seconds=10)
+    dist.init_process_group(backend, store=found, rank=rank, world_size=world, timeout=patience)
     print(f"process: {os.getpid()}")
     print(f"restarts: {attempt}")
     try:

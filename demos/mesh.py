@@ -98,7 +98,8 @@ def main() -> None:
     whole = torch.arange(float(64 * dp * tp), device=device).view(8 * dp, 8 * tp)
     sharded = distribute_tensor(whole, mesh, list(layout.values()))
     part = whole.chunk(tp)[places["tp"]] if args.hsdp else whole.chunk(dp)[places["dp"]].chunk(tp, dim=1)[places["tp"]]
-    print(f"matrix: {'x'.join(map(str, sharded.to_local().shape))} of {8 * dp}x{8 * tp}")
+    (top, left), (bottom, right) = (divmod(int(part.flatten()[end]), 8 * tp) for end in (0, -1))
+    print(f"matrix: r{top}-{bottom} c{left}-{right}")
     assert torch.equal(sharded.to_local(), part), (
         "which part of a DTensor a rank has follows from its place in the grid"
     )

@@ -99,7 +99,6 @@ def main() -> None:
         xs = torch.randn(BASE + args.surplus * peer, 4, 2, generator=data)
         batches.append([(x, x @ torch.tensor([[2.0], [-1.0]]) + 0.5 * peer) for x in xs])
     longest = len(batches[-1])
-    print(f"batches: {len(batches[rank])}")
 
     # 2. Plain DDP, in a group of its own, over Gloo: after a time-out it is of no use.
     ddp = DistributedDataParallel(replica(device))

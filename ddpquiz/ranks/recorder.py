@@ -83,6 +83,7 @@ class Open:
     number: int
     work: Any
     outputs: list[torch.Tensor]  # where they are few
+    since: float = 0.0  # when a call began that returns when it has ended
     on_gpu: bool = False  # then it ends when the GPU is done with it, not when the script has waited
     storages: list[int] = field(default_factory=list)  # its keys in Recorder.by_storage
     senders: tuple[int, ...] = ()  # one of whom a receive from anybody gets something
@@ -186,7 +187,7 @@ class Recorder:
         """Find out where an operation that was issued will end."""
         work = _work(out)
         outputs = [] if operator.leaves is None else _tensors(args[operator.leaves])
-        opened = Open(number, work, outputs if _few(outputs) else [], mark is not None)
+        opened = Open(number, work, outputs if _few(outputs) else [], 0.0 if asynchronous else since, mark is not None)
         if operator.op == "recv" and operator.peer is None:
             opened.senders = _members(dist.ProcessGroup.unbox(args[operator.group]).group_name)
         if mark is not None:
@@ -218,7 +219,7 @@ class Recorder:
         self.lookout.add(Queued(mark.query, has_ended, tell))
 
     def copy(self, opened: Open) -> None:
-        """Let the GPU copy what an operation left, now that the script's queue waits for it, and tell it when it has."""
+        """Let the GPU copy what an operation left, behind what the script has waited for, and tell it when it has."""
         copies = [torch.empty_like(each, device="cpu", pin_memory=True) for each in opened.outputs]
         for copy, each in zip(copies, opened.outputs, strict=True):
             copy.copy_(each, non_blocking=True)
@@ -279,7 +280,8 @@ class Recorder:
         original = dist.Work.wait
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            opened, since = self.by_work.get(id(work)), self.teller.now()
+            opened = self.by_work.get(id(work))
+            since = (opened.since or self.teller.now()) if opened else 0.0
             done = original(work, *args, **kwargs)
             if opened and self.by_work.pop(id(work), None):
                 try:
@@ -438,5 +440,6 @@ def _few(tensors: list[torch.Tensor]) -> bool:
 
 
 def _values(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    here = _few(tensors) and all(tensor.is_cpu for tensor in tensors)  # nothing waits for a GPU
-    return tuple([str(tensor.tolist()) for tensor in tensors]) if here else ()
+    if not _few(tensors) or (tensors and tensors[0].is_cuda):  # nothing waits for a GPU
+        return ()
+    return tuple([str(tensor.tolist()) for tensor in tensors])

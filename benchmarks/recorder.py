@@ -1,0 +1,143 @@
+"""What it costs a script to be watched: per collective, per DDP step, and how many events a second there can be.
+
+    python benchmarks/recorder.py [--rounds 9]
+
+Every round forks the same ranks twice from a process that has imported torch: watched, with a reader at the end of the
+pipe as in a real run, and not. So both meet the same noise; the figures are medians over the rounds, and the
+smallest that was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import torch._dynamo  # the first optimizer would import it
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from ddpquiz.ranks import recorder
+from ddpquiz.ranks.telling import Teller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCHES = 20  # a rank measures so many; its figure is the median
+
+
+def tiny_all_reduces() -> Callable[[], object]:
+    """Return what all-reduces four numbers."""
+    x = torch.ones(4)
+    return lambda: dist.all_reduce(x)
+
+
+def ddp_steps() -> Callable[[], object]:
+    """Return what makes one step of a model whose gradients fill four buckets."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
+    replica = DistributedDataParallel(model, bucket_cap_mb=0.2)
+    optimizer = torch.optim.SGD(replica.parameters(), lr=0.01)
+    x = torch.randn(32, 256)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        replica(x).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int, *, watched: bool) -> tuple[float, int]:
+    """Return the microseconds of a call on rank 0, and how many events all ranks told."""
+    folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
+    out, figure = os.pipe()
+    events, told = os.pipe()
+    pids = []
+    for rank in range(ranks):
+        pid = os.fork()
+        if pid == 0:
+            os.close(events)
+            be_rank(rank, ranks, prepare, count, figure, told if watched else None, f"{folder}/store")
+        pids.append(pid)
+    os.close(figure)
+    os.close(told)
+    lines = 0
+    while data := os.read(events, 1 << 16):  # the launcher's part
+        lines += data.count(b"\n")
+    seconds = float(os.read(out, 100))
+    for pid in pids:
+        os.waitpid(pid, 0)
+    for fd in (out, events):
+        os.close(fd)
+    Path(folder, "store").unlink(missing_ok=True)
+    Path(folder).rmdir()
+    return seconds * 1e6, lines
+
+
+def be_rank(
+    rank: int, ranks: int, prepare: Callable[[], Callable[[], object]], count: int, figure: int, told: int | None,
+    store: str,
+) -> None:  # fmt: skip
+    """Measure, in a process of its own, and end it."""
+    torch.set_num_threads(1)
+    if told is not None:
+        recorder.install(Teller(told, rank, time.monotonic()), __file__)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    call = prepare()
+    each = max(1, count // BATCHES)
+    for _ in range(each):
+        call()
+    seconds = []
+    for _ in range(BATCHES):
+        began = time.perf_counter()
+        for _ in range(each):
+            call()
+        seconds.append((time.perf_counter() - began) / each)
+    dist.barrier()
+    if rank == 0:
+        os.write(figure, str(statistics.median(seconds)).encode())
+    os._exit(0)
+
+
+CASES = {
+    "tiny all_reduce, 1 rank": (tiny_all_reduces, 1, 4000),
+    "tiny all_reduce, 2 ranks": (tiny_all_reduces, 2, 1000),
+    "DDP step, 2 ranks": (ddp_steps, 2, 100),
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--rounds", type=int, default=9)
+    rounds = options.parse_args().rounds
+    gc.freeze()
+    print(f"{'':26}{'unwatched':>20}{'watched':>20}{'more':>20}{'events/s':>11}")
+    print(f"{'':26}{'median (least) us':>20}{'median (least) us':>20}{'median (least) us':>20}")
+    for name, (prepare, ranks, count) in CASES.items():
+        plain, watched, rates = [], [], []
+        for _ in range(rounds):
+            plain.append(measure(prepare, ranks, count, watched=False)[0])
+            took, events = measure(prepare, ranks, count, watched=True)
+            watched.append(took)
+            rates.append(events / (took * 1e-6 * count))
+        more = [after - before for before, after in zip(plain, watched, strict=True)]
+        least = min(watched) - min(plain)
+        print(
+            f"{name:26}{_pair(plain, min(plain))}{_pair(watched, min(watched))}{_pair(more, least)}"
+            f"{statistics.median(rates):>11,.0f}"
+        )
+
+
+def _pair(figures: list[float], least: float) -> str:
+    return f"{statistics.median(figures):>10.0f} ({least:.0f})".rjust(20)
+
+
+if __name__ == "__main__":
+    main()
