@@ -723,6 +723,16 @@ def test_a_path_that_is_too_long_is_one_line():
     assert complaints(Path("a" * 300)) == [f"{'a' * 300}:1:1: cannot be read: file name too long"]
 
 
+def test_a_label_may_be_filled_in_by_the_demo(place):
+    demo = Path("demos/ring.py")
+    demo.write_text(demo.read_text() + 'for way in ("ring", "root"):\n    print(f"bytes ({way}): {size}")\n')
+    text = place.read_text().replace("label: bytes sent}\n  - id: sum", "label: bytes (ring)}\n  - id: sum")
+    place.write_text(text)
+    assert complaints() == []
+    place.write_text(text.replace("label: bytes (ring)", "label: steps (ring)"))
+    assert complaints() == ["62:66: `label`: the demo `ring` prints no `steps (ring)`"]
+
+
 def test_a_folder_in_the_place_of_a_file_is_one_line(place):
     place.unlink()
     place.mkdir()
