@@ -104,6 +104,9 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         learn(weights, momentum, step, world, rank)
         if (step + 1) % args.every == 0:
             save(step + 1)
+    dist.barrier()
+    if rank == 0:
+        path.unlink()
 
     # 4. One process, all samples, no interruption.
     alone, its_momentum = torch.zeros_like(weights), torch.zeros_like(momentum)
@@ -116,9 +119,6 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         assert off > 1e-3, "without the optimizer's momentum a restart changes the result"
     else:
         assert off < 1e-5, "the weights at the end are those of a run that nothing interrupted"
-    dist.barrier()
-    if rank == 0:
-        path.unlink()
 
 
 def main() -> None:

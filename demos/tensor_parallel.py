@@ -110,8 +110,8 @@ def main() -> None:
         print(f"{label}: {each[0, 0].item():.2f} {each[0, 1].item():.2f}")
     forward = calls.copy()
     output.backward(own_tokens(slope))
-    for way, seen in (("forward", forward), ("backward", calls - forward)):
-        print(f"sent {way}: {' '.join(f'{n} {name}' for name, n in seen.items())}")
+    for label, seen in (("sent forward", forward), ("sent backward", calls - forward)):
+        print(f"{label}: {' '.join(f'{n} {name}' for name, n in seen.items())}")
     print(f"bytes sent: {sent.total()}")
     assert torch.allclose(output, own_tokens(right), atol=1e-4), "columns, GeLU, rows and one sum give the whole output"
     own_grads = own_tokens(right_grads[0]), right_grads[1].chunk(world, 1)[rank], right_grads[2].chunk(world, 0)[rank]
