@@ -3,8 +3,8 @@
     python benchmarks/recorder.py [--rounds 9]
 
 Every round forks the same ranks twice from a process that has imported torch: watched, with a reader at the end of the
-pipe as in a real run, and not. So both meet the same noise; the figures are medians over the rounds, and the
-smallest that was seen.
+pipe as in a real run, and not, so that both meet the same noise. The figures are medians, and in brackets the least
+that a short batch of calls took, in a moment when nothing else ran on the machine.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,6 @@ from ddpquiz.ranks.telling import Teller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-BATCHES = 20  # a rank measures so many; its figure is the median
 
 
 def tiny_all_reduces() -> Callable[[], object]:
@@ -53,8 +52,17 @@ def ddp_steps() -> Callable[[], object]:
     return step
 
 
-def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int, *, watched: bool) -> tuple[float, int]:
-    """Return the microseconds of a call on rank 0, and how many events all ranks told."""
+@dataclass(frozen=True)
+class Measured:
+    """Microseconds of a call, and the events of all ranks."""
+
+    median: float
+    least: float
+    events: int
+
+
+def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int, *, watched: bool) -> Measured:
+    """Measure calls on rank 0, and how many events all ranks told."""
     folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
     out, figure = os.pipe()
     events, told = os.pipe()
@@ -70,14 +78,14 @@ def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int,
     lines = 0
     while data := os.read(events, 1 << 16):  # the launcher's part
         lines += data.count(b"\n")
-    seconds = float(os.read(out, 100))
+    median, least = map(float, os.read(out, 100).split())
     for pid in pids:
         os.waitpid(pid, 0)
     for fd in (out, events):
         os.close(fd)
     Path(folder, "store").unlink(missing_ok=True)
     Path(folder).rmdir()
-    return seconds * 1e6, lines
+    return Measured(median * 1e6, least * 1e6, lines)
 
 
 def be_rank(
@@ -90,18 +98,18 @@ def be_rank(
         recorder.install(Teller(told, rank, time.monotonic()), __file__)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     call = prepare()
-    each = max(1, count // BATCHES)
-    for _ in range(each):
+    batch = max(1, count // 400)
+    for _ in range(batch * 20):
         call()
     seconds = []
-    for _ in range(BATCHES):
+    for _ in range(count // batch):
         began = time.perf_counter()
-        for _ in range(each):
+        for _ in range(batch):
             call()
-        seconds.append((time.perf_counter() - began) / each)
+        seconds.append((time.perf_counter() - began) / batch)
     dist.barrier()
     if rank == 0:
-        os.write(figure, str(statistics.median(seconds)).encode())
+        os.write(figure, f"{statistics.median(seconds)} {min(seconds)}".encode())
     os._exit(0)
 
 
@@ -118,25 +126,19 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=9)
     rounds = options.parse_args().rounds
     gc.freeze()
-    print(f"{'':26}{'unwatched':>20}{'watched':>20}{'more':>20}{'events/s':>11}")
-    print(f"{'':26}{'median (least) us':>20}{'median (least) us':>20}{'median (least) us':>20}")
+    print(f"{'microseconds':26}{'unwatched':>18}{'watched':>18}{'more':>18}{'events/s':>10}")
     for name, (prepare, ranks, count) in CASES.items():
-        plain, watched, rates = [], [], []
+        plain, watched = [], []
         for _ in range(rounds):
-            plain.append(measure(prepare, ranks, count, watched=False)[0])
-            took, events = measure(prepare, ranks, count, watched=True)
-            watched.append(took)
-            rates.append(events / (took * 1e-6 * count))
-        more = [after - before for before, after in zip(plain, watched, strict=True)]
-        least = min(watched) - min(plain)
-        print(
-            f"{name:26}{_pair(plain, min(plain))}{_pair(watched, min(watched))}{_pair(more, least)}"
-            f"{statistics.median(rates):>11,.0f}"
-        )
-
-
-def _pair(figures: list[float], least: float) -> str:
-    return f"{statistics.median(figures):>10.0f} ({least:.0f})".rjust(20)
+            plain.append(measure(prepare, ranks, count, watched=False))
+            watched.append(measure(prepare, ranks, count, watched=True))
+        more = statistics.median(after.median - before.median for before, after in zip(plain, watched, strict=True))
+        least = [min(each.least for each in side) for side in (plain, watched)]
+        medians = [statistics.median(each.median for each in side) for side in (plain, watched)]
+        rate = statistics.median(each.events / (each.median * 1e-6 * count) for each in watched)
+        columns = [(medians[0], least[0]), (medians[1], least[1]), (more, least[1] - least[0])]
+        figures = "".join(f"{median:.0f} ({low:.0f})".rjust(18) for median, low in columns)
+        print(f"{name:26}{figures}{rate:>10,.0f}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """The log, and what follows from it."""
 
+import json
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import database
-from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.progress import Point, Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -305,3 +307,82 @@ def test_days_are_days(progress):
     memory = progress.memories()["ring/one"]
     assert isinstance(memory.due, date)
     assert memory.first == memory.last == date(2026, 3, 2)
+
+
+POINTS = (Point("every rank sends", True), Point("to its neighbour", False, True), Point("twice round", True, True))
+
+
+def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_learner_has_the_last_word(progress):
+    progress.explain("ring/why", POINTS, AT, took=TOOK, given="Each rank sends to the next.")
+    (row,) = progress.kept("explanation")
+    assert (row.item, row.given, row.took) == ("ring/why", "Each rank sends to the next.", 3000)
+    assert row.credit == pytest.approx(2 / 3)
+    assert tuple(Point(**point) for point in json.loads(row.points)) == POINTS
+    assert progress.memories() == {}
+
+
+def test_how_sure_the_learner_was_is_kept_with_an_answer_and_only_there(progress):
+    progress.answer("ring/bytes", 1.0, AT, confidence=0.75, **WRONG)
+    progress.answer("ring/bytes", 1.0, AT, **WRONG)
+    assert [row.confidence for row in progress.kept("answer")] == [0.75, None]
+    with pytest.raises(sqlite3.IntegrityError):
+        progress.answer("ring/bytes", 1.0, AT, confidence=75, **WRONG)
+
+
+def test_what_is_suspended_is_hidden_until_restored_and_what_is_buried_until_tomorrow(progress):
+    today = study_day(AT)
+    tomorrow = today + timedelta(days=1)
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    before = states(progress)
+    progress.suspend("ring/one", AT)
+    buried = progress.bury("ring/two", AT)
+    assert (progress.hidden(today), progress.hidden(tomorrow)) == ({"ring/one", "ring/two"}, {"ring/one"})
+    assert states(progress) == before
+    progress.undo(buried, AT)
+    assert progress.restore("ring/one", AT)
+    assert not progress.restore("ring/one", AT)
+    assert progress.hidden(today) == frozenset()
+
+
+OLD = Path(__file__).parent / "data" / "progress-1.sql"  # what the first version of the schema was made of
+
+
+def test_a_database_of_the_first_version_keeps_every_row_when_it_is_brought_up_to_date(tmp_path):
+    with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
+        old.executescript(OLD.read_text("utf-8"))
+        rows, cards = (old.execute(f"SELECT * FROM {table}").fetchall() for table in ("log", "card"))
+    old.close()
+    assert len({row[4] for row in rows}) == 4  # each kind that there was
+    with Progress(tmp_path) as progress:
+        one = progress._database.execute
+        assert one("PRAGMA user_version").fetchone() == (len(database.MIGRATIONS),)
+        kept = one("SELECT * FROM log").fetchall()
+        assert [row[: len(rows[0])] for row in kept] == rows
+        assert {row[len(rows[0]) :] for row in kept} == {(None, None)}
+        assert states(progress) == cards
+        assert one("PRAGMA foreign_key_check").fetchall() == []
+        assert [row[3] for row in one("PRAGMA foreign_key_list(log)")] == ["undone_device", "undone_sequence", "weights"]
+        assert {row[2] for row in one("PRAGMA foreign_key_list(log)")} == {"log", "weights"}
+        receipt = progress.bury("ring/one", AT)
+        assert receipt.sequence == max(row[1] for row in rows) + 1
+        progress.undo(receipt, AT)
+        progress.rebuild()
+        assert states(progress) == cards
+        for change in ("DELETE FROM log", "UPDATE log SET grade = 4"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                one(change)
+
+
+def test_a_migration_that_is_killed_half_way_leaves_the_old_database(tmp_path, monkeypatch):
+    with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
+        old.executescript(OLD.read_text("utf-8"))
+        rows = old.execute("SELECT * FROM log").fetchall()
+    old.close()
+    half = (database.MIGRATIONS[0], (*database.MIGRATIONS[1][:-3], "SELECT no_such_function()"))
+    monkeypatch.setattr(database, "MIGRATIONS", half)
+    with pytest.raises(sqlite3.OperationalError, match="no_such_function"):
+        Progress(tmp_path)
+    with sqlite3.connect(tmp_path / database.FILE) as same:
+        assert same.execute("PRAGMA user_version").fetchone() == (1,)
+        assert same.execute("SELECT * FROM log").fetchall() == rows
+    same.close()

@@ -85,18 +85,14 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
 def _keep(prediction: Prediction, verdict: Verdict) -> None:
     from ddpquiz.cli.sitting import now
     from ddpquiz.learning import database
-    from ddpquiz.learning.judge import chance
+    from ddpquiz.learning.keeping import keep
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.quiz import card_to_call
-    from ddpquiz.learning.schedule import study_day
 
-    question, at = prediction.posed.question, now()
-    concept = prediction.catalog.concept(question.concept)
+    question = prediction.posed.question
+    cards = prediction.catalog.concept(question.concept).cards
+    right = verdict.right
     with Progress(database.folder()) as progress:
-        calls = None
-        if not verdict.right:
-            calls = card_to_call(question, concept.cards, progress.memories(), study_day(at))
-        progress.answer(
-            question.key, float(verdict.right), at,
-            took=prediction.took, given="a prediction", level=question.level, chance=chance(question), calls=calls,
+        keep(
+            progress, question, cards, now(),
+            right=right, credit=float(right), took=prediction.took, given="a prediction",
         )  # fmt: skip

@@ -69,6 +69,48 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT, WITHOUT ROWID""",
         "CREATE INDEX card_due ON card (due)",
     ),
+    # More kinds of rows, and what answers and explanations tell besides their credit. The columns come last, so that
+    # rows can be copied as they are.
+    (
+        "ALTER TABLE log RENAME TO log_1",
+        """CREATE TABLE log (
+            device TEXT NOT NULL,
+            sequence INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            day TEXT NOT NULL,
+            kind TEXT NOT NULL
+                CHECK (kind IN ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'undo')),
+            item TEXT NOT NULL,
+            weights TEXT NOT NULL REFERENCES weights,
+            took INTEGER,
+            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
+            credit REAL CHECK (credit BETWEEN 0 AND 1),
+            chance REAL CHECK (chance BETWEEN 0 AND 1),
+            level TEXT,
+            given TEXT,
+            calls TEXT,
+            retry INTEGER NOT NULL DEFAULT 0,
+            undone_device TEXT,
+            undone_sequence INTEGER,
+            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
+            points TEXT,
+            PRIMARY KEY (device, sequence),
+            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
+            CHECK ((kind = 'review') = (grade IS NOT NULL)),
+            CHECK ((kind IN ('answer', 'explanation')) = (credit IS NOT NULL)),
+            CHECK (kind = 'answer' OR confidence IS NULL),
+            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
+            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
+        ) STRICT, WITHOUT ROWID""",
+        "INSERT INTO log SELECT *, NULL, NULL FROM log_1",
+        "DROP TABLE log_1",
+        "CREATE INDEX log_kind ON log (kind, at)",
+        "CREATE INDEX log_item ON log (item)",
+        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
+        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
+        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+    ),
 )
 
 
@@ -135,9 +177,10 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
         raise UserError(f"{path} is no progress of ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    database.execute("PRAGMA foreign_keys = ON")
     if version < len(MIGRATIONS):
+        database.execute("PRAGMA foreign_keys = OFF")  # else a table that is replaced takes its references along
         _migrate(database)
+    database.execute("PRAGMA foreign_keys = ON")
 
 
 def _migrate(database: sqlite3.Connection) -> None:

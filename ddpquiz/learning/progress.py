@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -12,7 +12,7 @@ from ddpquiz.learning.database import FILE, connect, mendable, transaction
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called, study_day
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import timedelta
     from pathlib import Path
@@ -31,14 +31,29 @@ class Receipt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a rubric, as judged: whether its words were found, and whether the learner objected to that."""
+
+    say: str
+    matched: bool
+    overruled: bool = False
+
+    @property
+    def made(self) -> bool:
+        """Whether the point counts as made: the learner has the last word."""
+        return self.matched != self.overruled
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the log: a review, an answer, a flag, or the undoing of one of these.
+    """One row of the log: something that a learner did, or the undoing of it.
 
     `at` is UTC, `took` milliseconds, `chance` that of a blind guess, `calls` a card that an answer made due;
-    `retry` says that the question had been answered in the same sitting before.
+    `retry` says that the question had been answered in the same sitting before, `confidence` (0 to 1) how sure the
+    learner was before the verdict; `points` are those of an explanation, as JSON (see `Point`).
     """
 
-    kind: str  # review, answer, flag or undo
+    kind: str  # review, answer, explanation, flag, suspend, bury or undo
     item: str
     at: str
     day: str
@@ -55,6 +70,8 @@ class Row:
     retry: bool = False
     undone_device: str | None = None
     undone_sequence: int | None = None
+    confidence: float | None = None
+    points: str | None = None
 
     @property
     def receipt(self) -> Receipt:
@@ -109,14 +126,42 @@ class Progress:
         chance: float,
         calls: str | None = None,
         retry: bool = False,
+        confidence: float | None = None,
     ) -> Receipt:
         """Keep an answer to a question, and make the card that it calls due."""
         row = Row("answer", question, *_when(at), took=_milliseconds(took), credit=credit, chance=chance, level=level)
-        return self._append(replace(row, given=given, calls=calls, retry=retry))
+        return self._append(replace(row, given=given, calls=calls, retry=retry, confidence=confidence))
+
+    def explain(self, prompt: str, points: Sequence[Point], at: datetime, *, took: timedelta, given: str) -> Receipt:
+        """Keep an explanation in the learner's own words; it is worth the share of points that were made."""
+        row = Row("explanation", prompt, *_when(at), took=_milliseconds(took), given=given)
+        credit = sum(point.made for point in points) / len(points)
+        told = json.dumps([asdict(point) for point in points], ensure_ascii=False)
+        return self._append(replace(row, credit=credit, points=told))
 
     def flag(self, item: str, note: str, at: datetime) -> Receipt:
         """Keep a complaint about an item."""
         return self._append(Row("flag", item, *_when(at), given=note))
+
+    def suspend(self, item: str, at: datetime) -> Receipt:
+        """Hide an item until it is restored."""
+        return self._append(Row("suspend", item, *_when(at)))
+
+    def bury(self, item: str, at: datetime) -> Receipt:
+        """Hide an item for the rest of this study day."""
+        return self._append(Row("bury", item, *_when(at)))
+
+    def restore(self, item: str, at: datetime) -> bool:
+        """Bring back what was suspended, on whatever machine; return whether it was."""
+        found = [row for row in self.kept("suspend") if row.item == item]
+        for row in found:
+            self.undo(row.receipt, at)
+        return bool(found)
+
+    def hidden(self, day: date) -> frozenset[str]:
+        """Return the items that are not to be asked on a day: suspended ones, and those buried on that day."""
+        buried = [row.item for row in self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {_KEPT}", str(day))]
+        return frozenset([*buried, *(row.item for row in self.kept("suspend"))])
 
     def undo(self, receipt: Receipt, at: datetime) -> Receipt:
         """Undo a row: it stays in the log and counts no more."""
@@ -134,7 +179,7 @@ class Progress:
         }
 
     def kept(self, kind: str) -> list[Row]:
-        """Return the reviews, answers or flags that were not undone, oldest first."""
+        """Return the rows of one kind that were not undone, oldest first."""
         return self._rows(f"WHERE l.kind = ? AND {_KEPT} {_ORDER}", kind)
 
     def log(self) -> list[Row]:

@@ -36,8 +36,8 @@ class Grade(IntEnum):
     EASY = 4
 
     @property
-    def should_come_back(self) -> bool:
-        """Whether the card is asked once more in the same sitting: only what was forgotten."""
+    def forgot(self) -> bool:
+        """Whether the card was not recalled."""
         return self is Grade.AGAIN
 
 
@@ -92,7 +92,7 @@ class Schedule:
         memory = memory or Memory(due=day)
         day = max(day, memory.last or day)  # a clock set back, or a flight to the west
         card, _ = self._fsrs.review_card(_to_fsrs(memory), Rating(int(grade)), _midnight(day))
-        interval = 0 if grade.should_come_back else _fuzzed((card.due.date() - day).days, f"{key} {day} {memory.reps}")
+        interval = 0 if grade.forgot else _fuzzed((card.due.date() - day).days, f"{key} {day} {memory.reps}")
         learned_before = memory.last is not None and memory.last < day
         return Memory(
             due=day + timedelta(days=interval),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import date, datetime, timedelta
 
     from ddpquiz.curriculum.concept import Card
@@ -24,12 +24,23 @@ class Act(Enum):
 
     SHOW = auto()
     SKIP = auto()
+    SUSPEND = auto()  # hide the card until it is restored
+    BURY = auto()  # hide it until tomorrow
     UNDO = auto()
     BACK = auto()  # the learner returns from a demo; the time away was no thinking about the card
     STOP = auto()
 
 
 Event = Act | Grade
+
+
+class Return(Enum):
+    """Whether a card is asked once more on the same day."""
+
+    NO = auto()
+    SOON = auto()  # after a few others
+    LAST = auto()  # at the end of the sitting
+    ASIDE = auto()  # no: it was forgotten so often that its demo helps more
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Review:
     took: timedelta
     before: Memory | None
     after: Memory
+    again: Return
 
     @property
     def days(self) -> int:
@@ -50,12 +62,24 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
+class Hiding:
+    """A card that is not to be asked for a while: suspended or buried."""
+
+    card: Card
+    act: Act
+
+
+Done = Review | Hiding
+
+
+@dataclass(frozen=True, slots=True)
 class Deal:
-    """The cards of a sitting, and how many more were wanted but held back by a limit."""
+    """The cards of a sitting, and how many more were wanted but held back."""
 
     cards: tuple[Card, ...]
-    due_held: int = 0
-    new_held: int = 0
+    due_held: int = 0  # by the limit
+    new_held: int = 0  # by the limits
+    proven_held: int = 0  # new cards of concepts that were proven strong
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +87,28 @@ class Sitting:
     """Where a sitting stands: the first card of `queue` is on screen, with its back if `shown`."""
 
     schedule: Schedule
-    memories: Mapping[str, Memory]
+    known: Mapping[str, Memory]  # before this sitting
     deal: Deal
     queue: tuple[Card, ...]
     since: datetime  # when this card came on screen
     buttons: tuple[Grade, ...] = tuple(Grade)
+    cram: bool = False  # grades change no memory
+    earlier: Mapping[str, Sequence[Grade]] = field(default_factory=dict)  # grades of this day, before this sitting
     shown: bool = False
     stopped: bool = False
-    reviews: tuple[Review, ...] = ()
+    learned: Mapping[str, Memory] = field(default_factory=dict)  # in this sitting
+    done: tuple[Done, ...] = ()
     previous: Sitting | None = field(default=None, repr=False, compare=False)  # what undo goes back to
+
+    @property
+    def memories(self) -> Mapping[str, Memory]:
+        """What is known of each card now."""
+        return ChainMap(dict(self.learned), dict(self.known))
+
+    @property
+    def reviews(self) -> tuple[Review, ...]:
+        """The grades that were given, oldest first."""
+        return tuple(one for one in self.done if isinstance(one, Review))
 
     @property
     def card(self) -> Card | None:
@@ -85,52 +122,110 @@ class Sitting:
         return len(self.deal.cards) - sum(card.key not in seen for card in self.queue[1:])
 
     @property
+    def share(self) -> float:
+        """The share of the cards dealt that are done with."""
+        return 1 - len(self.queue) / max(1, len(self.deal.cards))
+
+    @property
     def coming_again(self) -> int:
-        """How many of the cards ahead were forgotten in this sitting."""
-        seen = {review.card.key for review in self.reviews}
-        return sum(card.key in seen for card in self.queue[1:])
+        """How many of the cards ahead were asked on this day already."""
+        return sum(bool(self.grades(card)) for card in self.queue[1:])
 
     @property
     def called(self) -> bool:
         """Whether the card on screen was never seen, but made due by a wrong answer."""
-        memory = self.memories.get(self.queue[0].key)
+        memory = self.memory(self.queue[0])
         return memory is not None and memory.stability is None
 
     @property
     def stuck(self) -> Card | None:
         """The card just graded, if it was forgotten too often to be asked once more."""
-        last = self.reviews[-1] if self.reviews else None
-        return last.card if last and _is_stuck(last, self.reviews) else None
+        last = self.done[-1] if self.done else None
+        return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
+
+    def memory(self, card: Card) -> Memory | None:
+        """Return what is known of a card now."""
+        return self.learned.get(card.key) or self.known.get(card.key)
+
+    def grades(self, card: Card) -> tuple[Grade, ...]:
+        """Return the grades of a card on this day, oldest first."""
+        here = (review.grade for review in self.reviews if review.card.key == card.key)
+        return (*self.earlier.get(card.key, ()), *here)
 
     def preview(self, day: date) -> dict[Grade, int]:
         """Return for each button in how many days the card on screen would come back."""
         card = self.queue[0]
-        days = self.schedule.preview(card.key, self.memories.get(card.key), day)
+        days = self.schedule.preview(card.key, self.memory(card), day)
         return {grade: days[grade] for grade in self.buttons}
 
 
 def deal(
-    cards: Sequence[Card], memories: Mapping[str, Memory], day: date, *, limit: int, new: int, cram: bool = False
+    cards: Sequence[Card],
+    memories: Mapping[str, Memory],
+    day: date,
+    *,
+    limit: int,
+    new: int,
+    cram: bool = False,
+    hidden: Collection[str] = (),
+    proven: Collection[str] = (),
+    earlier: Mapping[str, Sequence[Grade]] | None = None,
 ) -> Deal:
-    """Choose the cards of a sitting: those due, the longest overdue first, then new ones in learning order.
+    """Choose the cards of a sitting from those given, which stand in learning order.
 
-    With `cram` all cards that were seen count as due, the next to be forgotten first.
+    Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
+    limit holds back the least overdue. Cards that an `earlier` sitting of the day would have asked again are asked here.
+    `hidden` items are left out, and so are new cards of `proven` concepts. With `cram` all cards that were seen count
+    as due, the next to be forgotten first, and none is new.
     """
-    known = [card for card in cards if card.key in memories]
-    due = [card for card in known if cram or memories[card.key].due <= day]
-    due.sort(key=lambda card: memories[card.key].due)  # stable: cards of one day stay in learning order
-    fresh = [card for card in cards if card.key not in memories]
-    taken = due[:limit]
-    taken_new = fresh[: max(0, min(new, limit - len(taken)))]
-    return Deal((*taken, *taken_new), len(due) - len(taken), len(fresh) - len(taken_new))
+    seen = [card for card in cards if card.key in memories and card.key not in hidden]
+    if cram:
+        seen.sort(key=lambda card: memories[card.key].due)
+        return Deal(tuple(seen[:limit]), max(0, len(seen) - limit))
+    again = {card.key: should_return((earlier or {}).get(card.key, ()), memories[card.key].lapses) for card in seen}
+    soon, last = ([card for card in seen if again[card.key] is when][:limit] for when in (Return.SOON, Return.LAST))
+    due = [card for card in seen if again[card.key] is Return.NO and memories[card.key].due <= day]
+    due.sort(key=lambda card: memories[card.key].due)
+    room = max(0, limit - len(soon) - len(last))
+    place = {concept: number for number, concept in enumerate(dict.fromkeys(card.concept for card in cards))}
+    taken = sorted(due[:room], key=lambda card: (memories[card.key].due == day, place[card.concept]))
+    unseen = [card for card in cards if card.key not in memories and card.key not in hidden]
+    fresh = [card for card in unseen if card.concept not in proven]
+    taken_new = fresh[: max(0, min(new, room - len(taken)))]
+    once = (*taken, *taken_new)
+    return Deal(
+        (*once[:_GAP], *soon, *once[_GAP:], *last),
+        len(due) - len(taken),
+        len(fresh) - len(taken_new),
+        len(unseen) - len(fresh),
+    )
+
+
+def should_return(grades: Sequence[Grade], lapses: int) -> Return:
+    """Say whether a card with these grades of one day, oldest first, is asked once more on that day.
+
+    What was forgotten returns until it is recalled; what was hard returns once.
+    """
+    if not grades or grades[-1] not in (Grade.AGAIN, Grade.HARD):
+        return Return.NO
+    if grades[-1].forgot:
+        return Return.ASIDE if max(grades.count(Grade.AGAIN), lapses) >= _STUCK_AFTER else Return.SOON
+    return Return.LAST if grades.count(Grade.HARD) == 1 else Return.NO
 
 
 def begin(
-    dealt: Deal, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
+    dealt: Deal,
+    memories: Mapping[str, Memory],
+    schedule: Schedule,
+    at: datetime,
+    *,
+    two_buttons: bool = False,
+    cram: bool = False,
+    earlier: Mapping[str, Sequence[Grade]] | None = None,
 ) -> Sitting:
     """Return a sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)
-    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons)
+    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons, cram, {} if cram else earlier or {})
 
 
 def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
@@ -145,7 +240,9 @@ def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
         case Act.SHOW:
             return replace(sitting, shown=True)
         case Act.SKIP:
-            return replace(sitting, queue=sitting.queue[1:], shown=False, since=at, previous=sitting)
+            return _next(sitting, sitting.queue[1:], at)
+        case Act.SUSPEND | Act.BURY:
+            return _next(sitting, sitting.queue[1:], at, Hiding(sitting.card, event))
         case Act.STOP:
             return replace(sitting, stopped=True)
         case Grade() if sitting.shown and event in sitting.buttons:
@@ -153,10 +250,10 @@ def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
     return sitting
 
 
-def news(old: Sitting, new: Sitting) -> tuple[Review | None, Review | None]:
-    """Return the review that a step added and the one that it took back: what the log is to learn."""
-    count, before = len(new.reviews), len(old.reviews)
-    return new.reviews[-1] if count > before else None, old.reviews[-1] if count < before else None
+def news(old: Sitting, new: Sitting) -> tuple[Done | None, Done | None]:
+    """Return what a step added and what it took back: what the log is to learn."""
+    count, before = len(new.done), len(old.done)
+    return new.done[-1] if count > before else None, old.done[-1] if count < before else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +272,13 @@ def sum_up(sitting: Sitting) -> Summary:
     """Return what a sitting came to so far."""
     first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
     known = [review for review in first if review.before and review.before.stability is not None]
-    forgotten = Counter(review.card.concept for review in first if review.grade.should_come_back)
+    forgotten = Counter(review.card.concept for review in first if review.grade.forgot)
     times = sorted(review.took for review in sitting.reviews)
     return Summary(
         cards=len(first),
         new=sum(review.before is None for review in first),
         known=len(known),
-        recalled=sum(not review.grade.should_come_back for review in known),
+        recalled=sum(not review.grade.forgot for review in known),
         pace=times[len(times) // 2] if times else None,
         wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
     )
@@ -199,23 +296,18 @@ def due_now(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:
-    before = sitting.memories.get(card.key)
-    after = sitting.schedule.review(card.key, before, grade, study_day(at))
-    reviews = (*sitting.reviews, Review(card, grade, at, at - sitting.since, before, after))
+    before = sitting.memory(card)
+    after = before if sitting.cram and before else sitting.schedule.review(card.key, before, grade, study_day(at))
+    again = should_return((*sitting.grades(card), grade), after.lapses)
+    review = Review(card, grade, at, at - sitting.since, before, after, again)
     rest = sitting.queue[1:]
-    if grade.should_come_back and not _is_stuck(reviews[-1], reviews):
+    if again is Return.SOON:
         rest = (*rest[:_GAP], card, *rest[_GAP:])
-    return replace(
-        sitting,
-        memories={**sitting.memories, card.key: after},
-        queue=rest,
-        since=at,
-        shown=False,
-        reviews=reviews,
-        previous=sitting,
-    )
+    elif again is Return.LAST:
+        rest = (*rest, card)
+    return replace(_next(sitting, rest, at, review), learned={**sitting.learned, card.key: after})
 
 
-def _is_stuck(review: Review, reviews: Sequence[Review]) -> bool:
-    forgotten = sum(other.card.key == review.card.key and other.grade.should_come_back for other in reviews)
-    return review.grade.should_come_back and max(forgotten, review.after.lapses) >= _STUCK_AFTER
+def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) -> Sitting:
+    """Put the next card on screen; undo comes back to this one."""
+    return replace(sitting, queue=queue, shown=False, since=at, done=(*sitting.done, *done), previous=sitting)

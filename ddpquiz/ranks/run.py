@@ -75,7 +75,7 @@ class Run:
         self._unsaid: list[Event] = [self.began, *(Note(0.0, 0, note) for note in asked.notes)]
         self._lines: dict[tuple[int, str], Lines] = {}
         self._watchdog = Watchdog(self._processes, request.timeout, str(asked.path))
-        self.gates = Gates(self._processes) if request.step else None
+        self.gates = Gates(self._processes, self.seen) if request.step else None
         self._failed_at: float | None = None
         self._notes: set[str] = set()
         self._stopped = ""  # why we ended it
@@ -170,7 +170,7 @@ class Run:
     def _take(self, event: Event) -> None:
         self.seen.add(event)
         if self.gates:
-            self.gates.hear(event, self.now())
+            self.gates.hear(event)
 
     def _watch(self) -> list[Event]:
         """End the run soon after a failure, or when nothing moves; tell of a hang once every rank said where it is."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from time import monotonic  # of this one, since a script's may stand still
 from typing import TYPE_CHECKING
 
 from ddpquiz.ranks.events import Issued, Note, encode
@@ -29,7 +29,7 @@ class Teller:
 
     def now(self) -> float:
         """Return the seconds since the run was asked for; all processes of a machine share this clock."""
-        return round(time.monotonic() - self.epoch, 6)
+        return round(monotonic() - self.epoch, 6)
 
     def tell(self, event: Event) -> None:
         """Send one event."""

@@ -61,8 +61,10 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     keep_models()
     tell_of_spawning(teller.note)
     os.register_at_fork(after_in_child=teller.hush)  # what a script forks is no rank of ours
-    recorder.install(teller, request["script"], Gate(events) if request["step"] else None)
-    if request["step"]:
+    gate = Gate(events) if request["step"] else None
+    recorder.install(teller, request["script"], gate)
+    if gate:
+        gate.stop_clocks()
         outlast_looks()
     marks.watch(teller, request["script"])
     teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning import mastery, quiz
-from ddpquiz.learning.judge import chance
+from ddpquiz.learning.keeping import Kept, keep
 from ddpquiz.learning.quiz import Act, Given
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal import questions, style
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.learning.progress import Receipt
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
 SOLVE = Hotkey("x", "solution", "give up and see the solution; it earns nothing")
@@ -44,7 +43,7 @@ class Quizzing(Seat):
         self.quiz = state
         self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
-        self._kept: list[tuple[Receipt, str | None]] = []  # of the answers, in order, with the cards that they called
+        self._kept: list[Kept] = []  # of the answers, in order, with the cards that they called
         self._before: list[str] = []  # cards called before a retry
         self._dice = dice
         self._final = final  # nobody is there to ask again
@@ -256,19 +255,16 @@ class Quizzing(Seat):
     def _keep(self, answer: quiz.Answer, now: datetime) -> None:
         """Write an answer to the log; a wrong one makes a card of its concept due."""
         question = answer.posed.question
-        calls = None
         concept = self.desk.concepts.get(question.concept)
-        if not answer.right and not self.quiz.retry and concept:
-            calls = quiz.card_to_call(question, concept.cards, self.desk.progress.memories(), study_day(now))
-        receipt = self.desk.progress.answer(
-            question.key,
-            answer.credit,
+        kept = keep(
+            self.desk.progress,
+            question,
+            concept.cards if concept else (),
             now,
+            right=answer.right,
+            credit=answer.credit,
             took=answer.took,
             given=answer.given,
-            level=question.level,
-            chance=chance(question),
-            calls=calls,
             retry=self.quiz.retry,
         )
-        self._kept.append((receipt, calls))
+        self._kept.append(kept)

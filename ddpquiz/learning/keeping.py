@@ -1,0 +1,55 @@
+"""How an answer becomes a row of the log: one rule for a quiz and for the prediction of a demo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.quiz import card_to_call
+from ddpquiz.learning.schedule import study_day
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from ddpquiz.curriculum.concept import Card, Question
+    from ddpquiz.learning.progress import Progress, Receipt
+
+
+class Kept(NamedTuple):
+    """The row of an answer, and the card that it made due, if any."""
+
+    receipt: Receipt
+    called: str | None
+
+
+def keep(
+    progress: Progress,
+    question: Question,
+    cards: Sequence[Card],
+    at: datetime,
+    *,
+    right: bool,
+    credit: float,
+    took: timedelta,
+    given: str,
+    retry: bool = False,
+    confidence: float | None = None,
+) -> Kept:
+    """Write an answer to the log; a wrong one makes one of the concept's cards due, but not when it is asked again."""
+    called = None
+    if not right and not retry:
+        called = card_to_call(question, cards, progress.memories(), study_day(at))
+    receipt = progress.answer(
+        question.key,
+        credit,
+        at,
+        took=took,
+        given=given,
+        level=question.level,
+        chance=chance(question),
+        calls=called,
+        retry=retry,
+        confidence=confidence,
+    )
+    return Kept(receipt, called)

@@ -1,0 +1,155 @@
+"""Activation checkpointing: keep the input of each block only, and run the block again when backward needs the rest.
+
+    torchrun --nproc-per-node 4 demos/recompute.py
+
+Forward leaves tensors behind because backward needs them: the activations. A checkpointed block throws its own away and
+keeps its input; in backward it runs once more to get them back. Look at the two rows `kept ...`, then at what that
+costs: one more forward pass, four thirds of the arithmetic, and not one bit of the gradients.
+It trades memory for arithmetic on each rank by itself: nothing more is sent, and the parameters stay as large.
+
+Try    --segment 4     checkpoint four blocks as one: still less is kept, but four blocks come back at once
+       --batch 128     activations grow with the batch; parameters, gradients and Adam's state do not
+       --blocks 16     twice the depth
+"""
+
+import argparse
+import os
+import weakref
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+WIDTH, HIDDEN = 64, 256  # a block widens its input four times, like the MLP of a transformer
+
+
+class Stack(nn.Module):
+    """Blocks in a row; `segment` of them are checkpointed as one, or none if it is 0."""
+
+    def __init__(self, blocks: int, segment: int) -> None:
+        super().__init__()
+        self.segment, self.ran = segment, 0
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, WIDTH), nn.ReLU())
+            for _ in range(blocks)
+        )
+
+    def run(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:
+        """Run some blocks, and count them."""
+        for block in self.blocks[first:last]:
+            self.ran += 1
+            x = block(x)
+        return x
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Run all blocks, segment by segment."""
+        if not self.segment:
+            return self.run(x, 0, len(self.blocks))
+        for first in range(0, len(self.blocks), self.segment):
+            # use_reentrant=False is the variant that works with DDP (its documentation says so).
+            x = checkpoint(self.run, x, first, first + self.segment, use_reentrant=False)
+        return x
+
+
+class Alive(TorchDispatchMode):
+    """Counts the bytes of the tensors that exist, apart from those in `known`."""
+
+    def __init__(self, known: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.bytes = 0
+        self.seen = weakref.WeakSet(tensor.untyped_storage() for tensor in known)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Run an operation and take note of what it made."""
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage() not in self.seen:
+                storage = tensor.untyped_storage()
+                self.seen.add(storage)
+                self.bytes += storage.nbytes()
+                weakref.finalize(storage, self.freed, storage.nbytes())
+        return out
+
+    def freed(self, size: int) -> None:
+        """A tensor is gone."""
+        self.bytes -= size
+
+
+def measure(model: Stack, x: torch.Tensor) -> tuple[int, int, int, list[torch.Tensor]]:
+    """One forward and backward: bytes kept between them, arithmetic, blocks run, gradients."""
+    model.zero_grad()
+    model.ran = 0
+    with FlopCounterMode(display=False) as flops, Alive([x, *model.parameters()]) as alive:
+        out = model(x)
+        kept = alive.bytes
+        out.backward(torch.ones_like(out))
+    return kept, flops.get_total_flops(), model.ran, [p.grad.clone() for p in model.parameters()]
+
+
+def main() -> None:
+    """Run the same stack with and without recomputation, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--blocks", type=int, default=8, help="blocks of the model")
+    parser.add_argument("--segment", type=int, default=1, help="blocks that are checkpointed as one")
+    parser.add_argument("--batch", type=int, default=32, help="samples of each rank")
+    args = parser.parse_args()
+    if args.segment < 1 or args.blocks % args.segment:
+        raise SystemExit(f"--segment {args.segment}: choose a number that divides the {args.blocks} blocks.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # 1. The same weights twice; each rank has samples of its own.
+    torch.manual_seed(0)
+    plain, saving = Stack(args.blocks, 0).to(device), Stack(args.blocks, args.segment).to(device)
+    saving.load_state_dict(plain.state_dict())
+    torch.manual_seed(1 + rank)
+    x = torch.randn(args.batch, WIDTH, device=device, requires_grad=True)
+
+    # 2. What forward leaves behind for backward.
+    kept, flops, ran, gradients = measure(plain, x)
+    kept_now, flops_now, ran_now, gradients_now = measure(saving, x)
+    print(f"kept without checkpoints (KB): {kept / 1e3:.1f}")
+    print(f"kept with checkpoints (KB): {kept_now / 1e3:.1f}")
+    row = 4 * args.batch  # bytes of one float32 number of every sample
+    # Each block leaves the result of its two ReLUs; Linear needs its input, which is one of them already.
+    assert kept == args.blocks * (HIDDEN + WIDTH) * row, "without checkpoints every block keeps what its layers made"
+    segments = args.blocks // args.segment
+    assert kept_now == segments * WIDTH * row, "with them only what enters or leaves a segment is kept"
+
+    # 3. What it costs: each block runs once more, in backward.
+    print(f"blocks run without: {ran}")
+    print(f"blocks run with: {ran_now}")
+    print(f"arithmetic with / without: {flops_now / flops:.3f}")
+    assert ran_now == 2 * ran, "every checkpointed block runs forward twice"
+    # Forward is 1 part, backward 2, for each matrix is multiplied once there and twice back.
+    assert 3 * flops_now == 4 * flops, "one more forward pass makes four thirds of the arithmetic"
+    assert all(map(torch.equal, gradients, gradients_now)), "the gradients are the same, to the last bit"
+
+    # 4. Under DDP: the hooks fire as before, and the average is that of the plain model.
+    ddp = DistributedDataParallel(saving)
+    saving.zero_grad()
+    out = ddp(x)
+    out.backward(torch.ones_like(out))
+    worst = 0.0
+    for mine, p in zip(gradients, saving.parameters(), strict=True):
+        dist.all_reduce(mine)
+        worst = max(worst, (p.grad - mine / world).abs().max().item())
+    print(f"ddp with checkpoints is off by: {worst:.1e}")
+    assert worst < 1e-4, "DDP averages recomputed gradients like any others"
+    del ddp
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
