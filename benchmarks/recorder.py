@@ -24,8 +24,8 @@ import torch._dynamo  # the first optimizer would import it
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpquiz.ranks import recorder
-from ddpquiz.ranks.telling import Teller
+from ddpquiz.ranks.inside import recorder
+from ddpquiz.ranks.inside.telling import Teller
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.cli.saving import Saving
-from ddpquiz.ranks import recording, trace
 from ddpquiz.ranks.events import Began, End, Ended, Exited, Issued, Started, decode, encode
-from ddpquiz.ranks.seen import Seen
-from ddpquiz.ranks.timeline import Timeline
+from ddpquiz.ranks.history import recording, trace
+from ddpquiz.ranks.history.seen import Seen
+from ddpquiz.ranks.history.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

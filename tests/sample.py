@@ -12,6 +12,8 @@ from ddpquiz.curriculum.concept import (
     Level,
     Line,
     Option,
+    Point,
+    Prompt,
     Question,
     Shows,
     Trap,
@@ -109,7 +111,20 @@ PRINTS = Question(
 )
 
 
-def concept(name, title, cards, questions, demos=()):
+WHY_RING = Prompt(
+    "ring",
+    "why-ring",
+    "Why a ring, and not a root?",
+    "Count the bytes on the busiest link.",
+    (
+        Point("the root's link is the bottleneck", ("bottleneck", "grows")),
+        Point("the other links idle meanwhile", ("idle", "unused")),
+        Point("each rank sends less than two tensors", ("2(N-1)/N", "two tensors")),
+    ),
+)
+
+
+def concept(name, title, cards, questions, demos=(), explain=()):
     return Concept(
         id=name,
         track="collectives",
@@ -124,11 +139,13 @@ def concept(name, title, cards, questions, demos=()):
         demos=demos,
         cards=cards,
         questions=questions,
-        explain=(),
+        explain=explain,
     )
 
 
-RING = concept("ring", "The ring", RING_CARDS, (BYTES, PHASES, STEPS), (DemoLink("allreduce", "the bytes"),))
+RING = concept(
+    "ring", "The ring", RING_CARDS, (BYTES, PHASES, STEPS), (DemoLink("allreduce", "the bytes"),), (WHY_RING,)
+)
 DDP = concept("ddp", "DDP", DDP_CARDS, (HOOKS, PRINTS))
 QUESTIONS = (*RING.questions, *DDP.questions)
 CARDS = (*RING_CARDS, *DDP_CARDS)

@@ -4,12 +4,13 @@ import io
 import random
 
 from rich.console import Group
-from sample import DDP, QUESTIONS, RING, Clock
+from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
 from ddpquiz.curriculum.concept import Source
-from ddpquiz.learning import quiz, study
+from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal import style
+from ddpquiz.terminal.explain import Explainer
 from ddpquiz.terminal.quiz import Quizzing
 from ddpquiz.terminal.sitting import Desk
 from ddpquiz.terminal.study import Studying
@@ -39,17 +40,24 @@ def desk(progress, clock=None):
     return Desk(progress, concepts, {"dist": Source("dist", "PyTorch docs")}, Actions(), clock or Clock())
 
 
-def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=False, **options):
+def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=False, cram=False, proven=(), **options):
     memories = progress.memories() if memories is None else memories
     clock = Clock()
-    dealt = study.deal(cards, memories, study_day(clock.at), limit=limit, new=new)
-    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
+    earlier = progress.grades(study_day(clock.at))
+    wanted = {"cram": cram, "earlier": earlier}
+    dealt = study.deal(cards, memories, study_day(clock.at), limit=limit, new=new, proven=proven, **wanted)
+    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons, **wanted)
     return Studying(desk(progress, clock), begun, **options)
 
 
 def quizzing(progress, *questions, seed=1, final=False):
     clock, dice = Clock(), random.Random(seed)
     return Quizzing(desk(progress, clock), quiz.begin(questions or QUESTIONS, dice, clock.at), dice, final=final)
+
+
+def explaining(progress, *prompts, **options):
+    clock = Clock()
+    return Explainer(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):

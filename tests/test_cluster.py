@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.ranks import jobs
-from ddpquiz.ranks.cluster import Cluster, complaint
-from ddpquiz.ranks.elastic import ElasticRun
 from ddpquiz.ranks.events import Claimed, End, Exited, Nodes, Output, Started, decode
-from ddpquiz.ranks.jobs import Job
 from ddpquiz.ranks.launch import Request, server
+from ddpquiz.ranks.machines import jobs
+from ddpquiz.ranks.machines.cluster import Cluster, complaint
+from ddpquiz.ranks.machines.elastic import ElasticRun
+from ddpquiz.ranks.machines.jobs import Job
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 ROOT = Path(__file__).parents[1]

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from ddpquiz.ranks import claims
+from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.ranks.seen import Seen
 from ddpquiz.shipped import demos_dir
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))

@@ -9,12 +9,13 @@ import textwrap
 import pytest
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import cause, script
+from ddpquiz.ranks import script
 from ddpquiz.ranks.device import Machine, choose
 from ddpquiz.ranks.events import Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, Standing
+from ddpquiz.ranks.history import cause
+from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.ranks.seen import Seen
 from ddpquiz.terminal import style
 from ddpquiz.terminal.failure import ending, failure
 from ddpquiz.terminal.ranks import say

@@ -30,13 +30,13 @@ MAY_IMPORT = {
     "__init__": set(),
 }
 MAY_IMPORT_TORCH = {
-    "ranks/agent.py",
-    "ranks/rendezvous.py",
+    "ranks/machines/agent.py",
+    "ranks/machines/rendezvous.py",
     "ranks/server.py",
-    "ranks/worker.py",
-    "ranks/recorder.py",
-    "ranks/marks.py",
-    "ranks/meeting.py",
+    "ranks/inside/worker.py",
+    "ranks/inside/recorder.py",
+    "ranks/inside/marks.py",
+    "ranks/inside/meeting.py",
 }
 
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from ddpquiz.learning.mastery import Label, strength, strengths, weakest
+from ddpquiz.learning.mastery import Belief, Label, strength, strengths, weakest
 
 TODAY = date(2026, 3, 2)
 
@@ -80,7 +80,7 @@ def test_the_weakest_concept_is_one_that_is_known_to_want_work():
 
 def test_a_concept_of_which_all_was_right_is_never_the_weakest():
     right = [Answer(f"c/{name}", 1.0, "easy", 0.25) for name in "abcdef"]
-    assert strength(right, TODAY).label is Label.FAIR
+    assert strength(right, TODAY).label is Label.UNKNOWN  # easy ones alone cannot show that it is strong
     assert weakest(strengths(right, TODAY)) is None
     one_each = [Answer("c/a", 1.0, "hard", 0.0), *(Answer(f"{name}/a", 0.0) for name in "defg")]
     assert weakest(strengths(one_each, TODAY)) is None
@@ -88,5 +88,42 @@ def test_a_concept_of_which_all_was_right_is_never_the_weakest():
 
 def test_a_strength_is_told_with_how_sure_it_is():
     assert str(strength(ten(10), TODAY)) == "strong: by 10 answers you know 76% to 98% of it"
+    assert str(strength(ten(10)[::3], TODAY)) == "not enough evidence: by 4 answers you know 38% to 94% of it"
+    assert strength(ten(10)[::3], TODAY).short == "not clear yet, 38% to 94%"
     assert str(strength([], TODAY)) == "no answers yet"
     assert str(strength([Answer("c/a", 1.0)], TODAY)) == "not enough answers yet"
+
+
+@pytest.mark.parametrize(
+    ("right", "said"),
+    [
+        (10, "2 more wrong answers would take that word away."),
+        (6, "4 more right answers to hard questions would make it strong."),
+        (0, "Even 10 right answers to hard questions would not make it strong yet."),
+    ],
+)
+def test_a_verdict_says_what_would_change_it(right, said):
+    assert strength(ten(right), TODAY).outlook == said
+
+
+def test_what_would_change_a_verdict_does():
+    answers = ten(6)
+    known = strength(answers, TODAY)
+    assert known.label is Label.FAIR
+    count = int(known.outlook.split()[0])
+    more = [Answer(f"c/more{n}", 1.0, "hard") for n in range(count)]
+    assert strength([*answers, *more[1:]], TODAY).label is not Label.STRONG
+    assert strength([*answers, *more], TODAY).label is Label.STRONG
+
+
+def test_a_verdict_takes_three_answers():
+    assert strength(ten(10)[:2], TODAY).outlook == "A verdict takes 3 answers or more."
+
+
+def test_a_question_tells_most_where_the_answer_is_open_and_cannot_be_guessed():
+    flat = Belief()
+    sure = strength(ten(10), TODAY).belief
+    assert flat.information("medium", 0.0) > flat.information("medium", 0.25) > flat.information("medium", 0.5) > 0
+    assert flat.information("medium", 1.0) < 0.01
+    assert sure.information("hard", 0.0) > sure.information("easy", 0.0)
+    assert sure.information("hard", 0.0) < flat.information("hard", 0.0)

@@ -108,7 +108,7 @@ def test_a_rebuilt_state_is_the_same_to_the_byte_here_and_on_another_machine(tmp
         kept = repr(states(progress))
         progress.rebuild()
         assert repr(states(progress)) == kept
-        known = [Weights(), *(Weights(retention=0.8 + grade / 100) for grade in range(1, 5))]
+        known = dict.fromkeys([Weights(), *(Weights(retention=0.8 + grade / 100) for grade in range(1, 5))], "")
         assert other.merge(progress.log(), known) == len(progress.log())
         assert repr(states(other)) == kept
         assert other.merge(progress.log(), known) == 0
@@ -120,8 +120,8 @@ def test_two_machines_can_be_merged_and_agree(tmp_path):
             here.review("c/a", Grade.GOOD, AT + timedelta(days=2 * days), TOOK)
             there.review("c/a", Grade.HARD, AT + timedelta(days=2 * days + 1), TOOK)
         mine, theirs = here.log(), there.log()
-        here.merge(theirs, [there.weights()])
-        there.merge(mine, [here.weights()])
+        here.merge(theirs, there.used())
+        there.merge(mine, here.used())
         assert states(here) == states(there)
         assert here.memories()["c/a"].reps == 8
         here.review("c/a", Grade.GOOD, AT + timedelta(days=30), TOOK)
@@ -361,7 +361,11 @@ def test_a_database_of_the_first_version_keeps_every_row_when_it_is_brought_up_t
         assert {row[len(rows[0]) :] for row in kept} == {(None, None)}
         assert states(progress) == cards
         assert one("PRAGMA foreign_key_check").fetchall() == []
-        assert [row[3] for row in one("PRAGMA foreign_key_list(log)")] == ["undone_device", "undone_sequence", "weights"]
+        assert [row[3] for row in one("PRAGMA foreign_key_list(log)")] == [
+            "undone_device",
+            "undone_sequence",
+            "weights",
+        ]
         assert {row[2] for row in one("PRAGMA foreign_key_list(log)")} == {"log", "weights"}
         receipt = progress.bury("ring/one", AT)
         assert receipt.sequence == max(row[1] for row in rows) + 1

@@ -22,7 +22,7 @@ from ddpquiz.ranks.events import (
     Standing,
     Started,
 )
-from ddpquiz.ranks.seen import Seen
+from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.terminal import style
 from ddpquiz.terminal.curves import sparkline
 from ddpquiz.terminal.gantt import gantt

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.ranks.events import Ended, Issued, Note, Output, Result, Waited, decode, encode
-from ddpquiz.ranks.gpu import Lookout, Queued
+from ddpquiz.ranks.inside.gpu import Lookout, Queued
+from ddpquiz.ranks.inside.telling import Teller
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.ranks.telling import Teller
 
 HEAD = """\
 import os, sys, time, warnings, torch, torch.distributed as dist
@@ -332,7 +332,7 @@ def test_a_wait_is_told_when_it_lasts(watch):
 def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
     body = """
     import gc
-    from ddpquiz.ranks import recorder
+    from ddpquiz.ranks.inside import recorder
     recorder.MOST_OPEN = 10
     large = [dist.all_reduce(torch.ones(100), async_op=True) for _ in range(50)]
     dist.barrier()
@@ -426,7 +426,7 @@ FAULTS = {
 @pytest.mark.parametrize("where", FAULTS)
 def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
     path = tmp_path / "script.py"
-    plant = "from ddpquiz.ranks import recorder\nfrom ddpquiz.ranks.recorder import Recorder\nif rank == 0:\n    {}\n"
+    plant = "from ddpquiz.ranks.inside import recorder\nfrom ddpquiz.ranks.inside.recorder import Recorder\nif rank == 0:\n    {}\n"
     target = where if "." in where else f"recorder.{where}"
     path.write_text(
         HEAD

@@ -11,8 +11,9 @@ import pyte
 import pytest
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import claims, recording
+from ddpquiz.ranks import claims
 from ddpquiz.ranks.events import Began, End, Issued, Output, Result, encode
+from ddpquiz.ranks.history import recording
 from ddpquiz.shipped import demos_dir, recordings_dir
 from ddpquiz.terminal import replay, style
 

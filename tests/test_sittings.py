@@ -8,11 +8,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pexpect
 import pyte
 import pytest
+
+from ddpquiz.learning.progress import Progress
 
 TESTS = Path(__file__).parent
 PROGRAM = str(TESTS / "sample_program.py")
@@ -269,6 +272,102 @@ def test_the_answer_line_stays_in_sight_on_a_small_terminal(home):
     terminal = Terminal(home, "test", "ddp", "--kind", "output", width=40, height=12)
     terminal.wait("esc: ")
     assert terminal.press("[4.", r"> \[4\._").endswith("enter answer · esc: ? help · q quit")
+
+
+def test_who_quits_goes_on_where_the_sitting_ended_with_what_comes_again(home):
+    piped(home, "study", "--limit", "4", lines="\n1\n\n2\n")
+    said = piped(home, "study", "--limit", "4").stdout
+    assert "Card 1/4 · 2 coming again · ring\nFront of three?" in said
+    rest = piped(home, "study", "--limit", "4", lines="\n3\n" * 4).stdout
+    assert re.findall(r"Front of (\w+)", rest) == ["three", "four", "one", "two"]
+    assert "Nothing is due." in piped(home, "study", "--new", "4").stdout  # new cards of this day, not of this sitting
+
+
+def test_new_cards_are_counted_by_the_day(home):
+    piped(home, "study", "--new", "2", lines="\n3\n" * 6)
+    assert len(log(home)) == 2
+    done = piped(home, "study", "--new", "2").stdout
+    assert "Nothing is due." in done
+    assert "ddpquiz study --new 12  take more new cards (4 are left)" in done
+    assert "Card 1/1" in piped(home, "study", "--new", "3").stdout
+
+
+def test_another_retention_is_told_and_kept_until_the_next(home):
+    said = " ".join(piped(home, "study", "--retention", "0.8", lines="\n3\n").stdout.split())
+    assert "From now on you aim at recalling 80% of the cards that come due, until you say otherwise:" in said
+    assert "intervals are 3.1 times as long as at 90%." in said
+    assert "see again in 8 days" in said
+    assert "see again in 8 days" in piped(home, "study", lines="\n3\n").stdout
+    again = piped(home, "study", "--retention", "0.8").stdout
+    assert "You aim at recalling 80% of the cards that come due, as before." in again
+    wrong = piped(home, "study", "--retention", "1.5")
+    assert (wrong.returncode, wrong.stderr) == (1, "Retention must lie between 0.7 and 0.97; 1.5 does not.\n")
+
+
+def test_what_was_suspended_is_named_and_brought_back(home):
+    piped(home, "study", lines="x\nb\nf\n")
+    assert "Front of three?" in piped(home, "study").stdout
+    listed = piped(home, "list", "--hidden").stdout
+    assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", listed) == (
+        """\
+ring/two  buried until tomorrow · DAY
+  Front of two?
+ring/one  suspended · DAY
+  Front of one?
+
+ddpquiz progress restore ITEM
+"""
+    )
+    assert [mark["item"] for mark in json.loads(piped(home, "list", "--flagged", "--json").stdout)] == ["ring/three"]
+    done = piped(home, "progress", "restore", "ring/one", "ring/two")
+    assert (done.returncode, done.stdout) == (0, "ring/one is asked again.\nring/two is asked again.\n")
+    assert "Front of one?" in piped(home, "study").stdout
+    assert piped(home, "list", "--hidden").stdout == "None.\n"
+    wrong = piped(home, "progress", "restore", "ring/one")
+    complaint = "`ring/one` is neither suspended nor buried; `ddpquiz list --hidden` names what is.\n"
+    assert (wrong.returncode, wrong.stderr) == (1, complaint)
+
+
+def test_cramming_leaves_the_log_as_it_is(home):
+    piped(home, "study", lines="\n3\n" * 6)
+    before = log(home)
+    said = piped(home, "study", "--cram", lines="\n1\n" + "\n3\n" * 6).stdout
+    assert "cram: the schedule stays" in said
+    assert "Done: 6 cards." in said
+    assert log(home) == before
+
+
+def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home):
+    with Progress(home) as progress:
+        for number in range(8):
+            took = {"took": timedelta(seconds=3), "given": "1", "level": "hard", "chance": 0.25}
+            progress.answer(f"ring/q{number}", 1.0, datetime.now(UTC).astimezone(), **took)
+    said = piped(home, "study", lines="\n3\n" * 2).stdout
+    assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
+    assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in said
+    assert "Left out: 4 new cards" in piped(home, "study").stdout
+    assert "Card 1/4 · ring" in piped(home, "study", "--all").stdout
+
+
+def test_something_is_looked_up_from_a_card(home):
+    terminal = Terminal(home, "study")
+    terminal.wait("Front of one")
+    terminal.press("/", "Type words")
+    terminal.press("four", r"> ring/four\n    Front of four")
+    terminal.press("\r", "Back of four")
+    terminal.press("\x1b", r"/four_")
+    terminal.press("\x1b", "Front of one")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+
+
+def test_rebuilding_says_what_it_did(home):
+    piped(home, "study", lines="\n3\n\n1\n")
+    assert piped(home, "progress", "rebuild").stdout == "2 cards from 2 rows of the log; nothing changed.\n"
+    with sqlite3.connect(home / "progress.db") as database:
+        database.execute("UPDATE card SET due = '2001-01-01' WHERE item = 'ring/one'")
+    database.close()
+    assert piped(home, "progress", "rebuild").stdout == "2 cards from 2 rows of the log; 1 of them changed.\n"
 
 
 def test_nothing_due_offers_more(home):

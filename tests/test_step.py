@@ -15,7 +15,7 @@ import pyte
 import pytest
 
 from ddpquiz.ranks.events import Hung, Issued
-from ddpquiz.ranks.gate import Gate
+from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.shipped import demos_dir
@@ -108,7 +108,7 @@ def test_a_rank_that_sleeps_does_not_hold_up_the_others_for_ever(script):
 
 
 def test_the_pause_does_not_count_against_the_time_out_of_a_group(script):
-    head = "from ddpquiz.ranks import worker\nworker.LESSON = 0.1\n" + HEAD.replace(
+    head = "from ddpquiz.ranks.inside import worker\nworker.LESSON = 0.1\n" + HEAD.replace(
         '"gloo"', '"gloo", timeout=timedelta(seconds=1)'
     )
     run = started(

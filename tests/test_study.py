@@ -3,10 +3,24 @@
 from datetime import timedelta
 
 import pytest
-from sample import CARDS, RING_CARDS, START, Clock, card
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample import CARDS, DDP_CARDS, RING_CARDS, START, Clock, card
 
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.learning.study import Act, begin, deal, due_now, due_soon, news, step, sum_up
+from ddpquiz.learning.study import (
+    Act,
+    Hiding,
+    Return,
+    begin,
+    deal,
+    due_now,
+    due_soon,
+    news,
+    should_return,
+    step,
+    sum_up,
+)
 
 TODAY = study_day(START)
 SCHEDULE = Schedule(Weights())
@@ -44,7 +58,8 @@ def grade(state, *grades, clock=None):
         (20, 0, False, ["ring/two", "ring/one"], (0, 3)),
         (1, 9, False, ["ring/two"], (1, 3)),
         (3, 9, False, ["ring/two", "ring/one", "ring/four"], (0, 2)),
-        (20, 0, True, ["ring/two", "ring/one", "ring/three"], (0, 3)),
+        (20, 9, True, ["ring/two", "ring/one", "ring/three"], (0, 0)),
+        (2, 9, True, ["ring/two", "ring/one"], (1, 0)),
     ],
 )
 def test_cards_that_are_due_come_first_the_longest_overdue_ahead_then_new_ones(limit, new, cram, dealt, held):
@@ -73,11 +88,99 @@ def test_what_the_buttons_promise_is_what_happens():
 def test_a_forgotten_card_comes_back_in_the_same_sitting_and_others_do_not():
     state = grade(sitting(), Grade.AGAIN)
     assert (state.place, state.coming_again) == (2, 1)
-    state = grade(state, Grade.HARD, Grade.GOOD, Grade.EASY)
+    state = grade(state, Grade.GOOD, Grade.GOOD, Grade.EASY)
     assert state.card.key == "ring/one"
     assert (state.place, state.coming_again) == (4, 0)
     state = grade(state, Grade.GOOD)
     assert state.card is None
+
+
+def test_a_hard_card_comes_back_once_at_the_end_of_the_sitting():
+    state = grade(sitting(tuple(card(f"n{n}") for n in range(9))), Grade.HARD)
+    assert state.coming_again == 1
+    state = grade(state, *[Grade.GOOD] * 8)
+    assert state.card.key == "ring/n0"
+    assert state.share == pytest.approx(8 / 9)
+    assert grade(state, Grade.HARD).card is None
+
+
+@pytest.mark.parametrize(
+    ("grades", "lapses", "then"),
+    [
+        ((), 0, Return.NO),
+        ((1,), 0, Return.SOON),
+        ((1, 1, 1), 0, Return.SOON),
+        ((1, 1, 1, 1), 0, Return.ASIDE),
+        ((1,), 4, Return.ASIDE),
+        ((1, 3), 4, Return.NO),
+        ((2,), 0, Return.LAST),
+        ((1, 2), 0, Return.LAST),
+        ((2, 1, 2), 0, Return.NO),
+        ((2, 1), 0, Return.SOON),
+        ((3, 4), 0, Return.NO),
+    ],
+)
+def test_whether_a_card_returns_follows_from_its_grades_of_the_day(grades, lapses, then):
+    assert should_return(tuple(map(Grade, grades)), lapses) is then
+
+
+def test_among_due_cards_a_concept_comes_after_what_it_needs_and_overdue_ones_before_those_of_today():
+    cards = (*RING_CARDS, *DDP_CARDS)  # learning order: ddp needs ring
+    memories = {"ddp/one": ago(9, due=-9), "ring/one": ago(9, due=-1), "ddp/two": ago(9), "ring/two": ago(9)}
+    dealt = deal(cards, memories, TODAY, limit=20, new=1).cards
+    assert [one.key for one in dealt] == ["ring/one", "ddp/one", "ring/two", "ddp/two", "ring/three"]
+    (kept,) = deal(cards, memories, TODAY, limit=1, new=9).cards
+    assert kept.key == "ddp/one"  # a limit keeps what is longest overdue
+
+
+def test_hidden_items_and_new_cards_of_what_was_proven_strong_are_left_out():
+    memories = {"ring/one": ago(9), "ring/two": ago(9)}
+    found = deal(CARDS, memories, TODAY, limit=20, new=20, hidden={"ring/one", "ddp/one"}, proven={"ring"})
+    assert [one.key for one in found.cards] == ["ring/two", "ddp/two"]
+    assert (found.new_held, found.proven_held) == (0, 2)
+
+
+def test_a_suspended_or_buried_card_is_gone_and_undo_brings_it_back():
+    for act in (Act.SUSPEND, Act.BURY):
+        start = grade(sitting(), Grade.GOOD)
+        state = play(start, act)
+        assert state.card.key == "ring/three"
+        assert news(start, state) == (Hiding(RING_CARDS[1], act), None)
+        back = play(state, Act.UNDO)
+        assert news(state, back) == (None, Hiding(RING_CARDS[1], act))
+        assert back.card.key == "ring/two"
+        assert play(back, Act.UNDO).card.key == "ring/one"
+
+
+def test_cramming_changes_no_memory_and_still_brings_back_what_was_forgotten():
+    memories = {card.key: ago(9, due=3) for card in RING_CARDS}
+    state = begin(deal(RING_CARDS, memories, TODAY, limit=20, new=0, cram=True), memories, SCHEDULE, START, cram=True)
+    state = grade(state, Grade.AGAIN, *[Grade.EASY] * 3)
+    assert state.card.key == "ring/one"
+    state = grade(state, Grade.GOOD)
+    assert state.card is None
+    assert state.memories == memories
+    assert (sum_up(state).cards, sum_up(state).recalled) == (4, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([Grade.AGAIN, Grade.HARD, Grade.GOOD, Grade.EASY]), max_size=14))
+def test_who_quits_anywhere_and_starts_again_is_asked_the_same_cards_in_the_end(grades):
+    """What is left of a sitting, and what the next one of the day deals, are the same cards."""
+    cards = tuple(card(f"n{n}") for n in range(8))
+    state = sitting(cards)
+    for one in grades:
+        if state.card:
+            state = grade(state, one)
+    earlier = {card.key: state.grades(card) for card in cards}
+    left = deal(cards, state.memories, TODAY, limit=20, new=20, earlier=earlier)
+    assert sorted(one.key for one in left.cards) == sorted(one.key for one in state.queue)
+    resumed = begin(left, state.memories, SCHEDULE, START, earlier=earlier)
+    again = {one.key for one in state.queue if state.grades(one)}
+    assert {one.key for one in resumed.queue if resumed.grades(one)} == again
+    while resumed.card:
+        resumed = grade(resumed, Grade.GOOD)
+    assert all(resumed.memory(one).due > TODAY or resumed.grades(one)[-1] is Grade.AGAIN for one in cards)
 
 
 def test_some_cards_lie_between_a_forgotten_card_and_its_return():

@@ -30,19 +30,19 @@ what it is about on real ranks. Every grade is kept at once, so you can quit
 whenever you like. New cards come in learning order; `ddpquiz study CONCEPT`
 takes those of one concept, which `ddpquiz list` names.
 
-Card 1/6 · ring
+────────── Card 1/6 · ring
 
 
 Front of one?
 
-space show the back · s skip · d demo · f flag · ? help · q quit"""
+space show the back · s skip · d demo · f flag · / look up · ? help · q quit"""
     )
 
 
 def test_the_back_comes_with_the_next_interval_on_each_button(progress):
     assert screen(press(studying(progress, CARDS), "space")) == (
         """\
-Card 1/6 · ring
+────────── Card 1/6 · ring
 
 
 Front of one?
@@ -50,7 +50,7 @@ Front of one?
 │ Back of one.
 
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
-space good · s skip · d demo · v source · f flag · ? help · q quit"""
+space good · s skip · d demo · v source · f flag · / look up · ? help · q quit"""
     )
 
 
@@ -58,7 +58,7 @@ def test_after_a_grade_the_next_card_says_when_the_last_one_comes_back(progress)
     seat = press(studying(progress, CARDS), "space", "1", "enter", "enter")
     assert screen(seat) == (
         """\
-Card 3/6 · 1 coming again · ring
+━━──────── Card 3/6 · 1 coming again · ring
 see again in 2 days · u undo
 
 Front of three?
@@ -79,7 +79,7 @@ def test_help_says_what_the_keys_do_that_work_now(progress):
 Keys that work here
 
 1      you did not know it; it comes again in this sitting
-2      you knew it, with trouble
+2      you knew it, with trouble; it comes once more at the end of this sitting
 3      you knew it
 4      you knew it without thinking; the days vary a little, so that cards do
        not all come back together
@@ -88,6 +88,9 @@ s      not in this sitting
 d      run this concept's demo on real ranks, and come back here
 v      where this was read
 f      note that something is wrong with this item; again takes it back
+/      find a concept or an item by its words, read it, and come back here
+b      not before tomorrow
+x      never again, until `ddpquiz progress restore` brings it back
 ?      the keys that work now
 q      end the sitting; every answer is kept already
 any key goes back"""
@@ -105,7 +108,7 @@ Held back by a limit: 3 new.
 Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
 Weakest: The ring. ddpquiz learn ring
 
-enter leave · u undo · d demo · ? help"""
+enter leave · u undo · d demo · / look up · ? help"""
     )
     assert "Card 3/3 · ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
@@ -167,7 +170,7 @@ def test_a_card_forgotten_often_offers_its_demo(progress):
             press(seat, "space", "3")
         press(seat, "space", "1")
     assert screen(seat).startswith("Done")
-    seat = studying(progress, (RING_CARDS[0], CARDS[4]), memories={"ring/one": Memory(study_day(START), lapses=4)})
+    seat = studying(progress, (RING_CARDS[1], CARDS[4]), memories={"ring/two": Memory(study_day(START), lapses=4)})
     assert "forgotten often: set aside for today · d shows it running · u undo" in screen(press(seat, "space", "1"))
     press(seat, "d")
     assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
@@ -245,30 +248,115 @@ def test_intervals_are_short(days, words):
     assert cards.interval(days) == words
 
 
+def test_a_hard_card_says_that_it_comes_once_more(progress):
+    seat = press(studying(progress, CARDS), "space", "2")
+    assert "comes once more in this sitting, then in 1 day · u undo" in screen(seat)
+
+
+def test_a_card_is_suspended_or_buried_with_one_key_and_undo_takes_that_back(progress):
+    seat = press(studying(progress, CARDS), "x")
+    assert "suspended; `ddpquiz progress restore ring/one` brings it back · u undo\n\nFront of two?" in screen(seat)
+    assert progress.hidden(study_day(START)) == {"ring/one"}
+    assert "buried until tomorrow · u undo\n\nFront of three?" in screen(press(seat, "b"))
+    assert progress.hidden(study_day(START)) == {"ring/one", "ring/two"}
+    press(seat, "u", "u")
+    assert seat.sitting.card.key == "ring/one"
+    assert progress.hidden(study_day(START)) == frozenset()
+
+
+def test_cramming_writes_no_grade_and_says_so(progress):
+    memories = {card.key: Memory(study_day(START), 10.0, 5.0, study_day(START), study_day(START), 2) for card in CARDS}
+    seat = press(studying(progress, CARDS, memories=memories, cram=True), "space")
+    assert "Card 1/6 · cram: the schedule stays · ring" in screen(seat)
+    assert "1 forgot   2 hard but right   3 good   4 easy\n" in screen(seat)
+    press(seat, "1", "space", "4", "x", "u", "u", "space", "4", "f")
+    assert [row.kind for row in progress.log()] == ["suspend", "undo", "flag"]
+
+
+def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
+    seat = press(studying(progress, CARDS), "/", *"chunk", "backspace", "backspace", *"bytes")
+    assert "Nothing holds these words." in screen(seat)
+    press(seat, "ctrl+u", *"front our")
+    assert screen(seat) == (
+        """\
+> ring/four
+    Front of four?
+/front our_
+enter read · ↑↓ choose · esc back to the card"""
+    )
+    press(seat, "enter")
+    assert "Back of four." in screen(seat)
+    assert screen(seat).endswith("esc back to the list")
+    press(seat, "3", "q", "escape")
+    assert not seat.left
+    assert "/front our_" in screen(seat)
+    assert "Front of one?" in screen(press(seat, "escape"))
+    assert not seat.sitting.shown
+
+
+def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(progress):
+    seat = press(studying(progress, CARDS), "/", *"front", "up", *["down"] * 9)
+    keys = [hit.key for hit in seat.finding.hits]
+    assert keys == [card.key for card in CARDS]
+    assert f"> {keys[-1]}\n" in screen(seat)
+    assert "Back of two." in screen(press(seat, "enter"))
+
+
+def test_lines_of_a_pipe_look_something_up_and_come_back(progress):
+    said = spoken(studying(progress, CARDS[:1]), "/front one", "", "/ring/four", "")
+    assert "> ring/one\n    Front of one?\n  ddp/one" in said
+    assert "Back of four." in said
+    assert said.count("Card 1/1 · ring\nFront of one?") == 3
+
+
+def test_what_was_set_is_said_before_the_first_card(progress):
+    seat = studying(progress, CARDS, opening="From now on you aim at recalling 85%.")
+    assert screen(seat).startswith("From now on you aim at recalling 85%.\n\n────────── Card 1/6")
+    assert "From now on" not in screen(press(seat, "space", "3"))
+    said = spoken(studying(progress, CARDS[2:3], opening="From now on."), "", "3")
+    assert said.startswith("From now on.\n")
+    assert said.count("From now on.") == 1
+
+
+def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
+    seat = press(studying(progress, CARDS, proven={"ring"}), "space", "3", "space", "3")
+    assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in screen(seat)
+
+
+def test_a_sitting_that_goes_on_knows_what_comes_again(progress):
+    press(studying(progress, CARDS[:3]), "space", "1", "space", "2", "q")
+    seat = studying(progress, CARDS[:3])
+    assert "Card 1/3 · 2 coming again · ring" in screen(seat)
+    assert "Front of three?" in screen(seat)
+    for _ in range(3):
+        press(seat, "space", "3")
+    assert "Done: 3 cards, 1 of them new." in screen(seat)
+
+
 def test_lines_of_a_pipe_do_what_keys_do(progress):
     seat = studying(progress, CARDS[:3])
     assert spoken(seat, "", "3", "space", "1", "u", "4") == (
         """\
 
-Card 1/3 · ring
+────────── Card 1/3 · ring
 Front of one?
 │ Back of one.
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
 see again in 2 days · u undo
 
-Card 2/3 · ring
+━━━─────── Card 2/3 · ring
 Front of two?
 │ Back of two.
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
 comes again in this sitting · u undo
 
-Card 3/3 · 1 coming again · ring
+━━━─────── Card 3/3 · 1 coming again · ring
 Front of three?
 │ Back of two.
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
 see again in 9 days · u undo
 
-Card 3/3 · ring
+━━━━━━━─── Card 3/3 · ring
 Front of three?
 """
     )

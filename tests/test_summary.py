@@ -8,10 +8,10 @@ import sys
 import pytest
 from test_timeline import Rank, folded
 
-from ddpquiz.ranks import findings
-from ddpquiz.ranks.amounts import count, size, time
 from ddpquiz.ranks.events import Marked
-from ddpquiz.ranks.summary import summarize
+from ddpquiz.ranks.history import findings
+from ddpquiz.ranks.history.amounts import count, size, time
+from ddpquiz.ranks.history.summary import summarize
 from ddpquiz.terminal import layout, style, summary
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddpquiz.ranks import recording
-from ddpquiz.ranks.collective import What, bus_factor, sent
 from ddpquiz.ranks.events import Began, End, Ended, Exited, Hung, Issued, Joining, Output, Standing, Started, Waited
-from ddpquiz.ranks.timeline import Timeline
+from ddpquiz.ranks.history import recording
+from ddpquiz.ranks.history.collective import What, bus_factor, sent
+from ddpquiz.ranks.history.timeline import Timeline
 from ddpquiz.shipped import recordings_dir
 
 

@@ -13,8 +13,8 @@ import pytest
 from test_timeline import Rank
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import recording, trace
 from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Output, Result
+from ddpquiz.ranks.history import recording, trace
 from ddpquiz.shipped import recordings_dir
 
 RECORDED = sorted(recordings_dir().glob("*.json"))

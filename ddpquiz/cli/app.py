@@ -12,7 +12,25 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
-from ddpquiz.cli import check, demo, doctor, home, learn, listing, prove, run, search, show, study, test
+from ddpquiz.cli import (
+    check,
+    demo,
+    doctor,
+    explain,
+    export,
+    home,
+    import_,
+    learn,
+    listing,
+    optimize,
+    progress,
+    prove,
+    run,
+    search,
+    show,
+    study,
+    test,
+)
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,6 +43,10 @@ _MEANT = {  # what other programs call it
     "questions": "test",
     "review": "study",
     "cards": "study",
+    "tell": "explain",
+    "backup": "export",
+    "restore": "import",
+    "statistics": "stats",
     "lesson": "learn",
     "read": "learn",
     "demos": "demo",
@@ -122,18 +144,25 @@ _COMMANDS: dict[Callable[..., None], str] = {
     study.study: "Recall cards: those that are due, then new ones.",
     test.test: "Answer questions, and see why each wrong answer is wrong.",
     learn.learn: "Read the lesson of a concept.",
+    explain.explain: "Explain a concept in your own words, and see which points you made.",
     demo.demo: "Run a demo on real ranks, live, or list the demos.",
     run.run: "Watch a script of your own on ranks of this machine.",
     prove.prove: "Run the proof behind an answer on real ranks.",
     listing.list_: "List the curriculum, or what one concept holds.",
     search.search: "Find concepts, cards and questions by their words.",
     show.show: "Show an item with its answer, steps, source and proof.",
+    optimize.optimize: "Fit the scheduler to your own reviews.",
+    export.export: "Take your progress, or the cards for Anki, with you.",
+    import_.import_: "Take in progress that was exported elsewhere.",
     check.check: "Validate content: every complaint at once.",
     doctor.doctor: "Look at what this machine can do.",
 }
 for _command, _does in _COMMANDS.items():
     _kind = _Scripted if _command in (demo.demo, run.run) else TyperCommand
     app.command(_command.__name__.rstrip("_"), cls=_kind, short_help=_does)(_command)
+app.add_typer(
+    progress.progress, name="progress", short_help="Rebuild what follows from the log; restore what was hidden."
+)
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.cli.prediction import Prediction
     from ddpquiz.curriculum.concept import DemoLink
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 PATIENCE = 10.0  # seconds without any movement that count as a hang
 
@@ -167,8 +167,8 @@ def copy_script(script: Path, folder: Path) -> None:
 def play_again(what: str, options: Options) -> None:
     """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
     from ddpquiz.cli.saving import save
-    from ddpquiz.ranks import recording
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history import recording
+    from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.shipped import recordings_dir
     from ddpquiz.terminal import replay, screen, style
 

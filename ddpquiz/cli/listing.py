@@ -25,6 +25,10 @@ def list_(
         bool, typer.Option("--path", help="List what to learn first to understand CONCEPT; without one, all, in order.")
     ] = False,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="List what you suspended, or buried until tomorrow.")
+    ] = False,
+    flagged: Annotated[bool, typer.Option("--flagged", help="List what you flagged as wrong or unclear.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """List the curriculum, or what one concept holds."""
@@ -37,6 +41,9 @@ def list_(
     known = catalog.load()
     chosen = known.concept(concept) if concept else None
     concepts = tuple(sitting.chosen(known, None, track))
+    if hidden or flagged:
+        _list_marked(known, ("suspend", "bury") * hidden + ("flag",) * flagged, as_json=as_json)
+        return
     if chosen:
         concepts = known.path(chosen.id) if path else (chosen,)
     if as_json:
@@ -51,6 +58,30 @@ def list_(
     else:
         page = listing.curriculum(dataclasses.replace(known, concepts=concepts))
     layout.show(style.console(), page)
+
+
+def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None:
+    """List the items that the learner marked, the last first; what is gone from the content has only its name."""
+    from ddpquiz.learning import database
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.schedule import study_day
+    from ddpquiz.terminal import layout, listing, style
+
+    today = str(study_day(sitting.now()))
+    with Progress(database.folder()) as progress:
+        rows = [row for kind in kinds for row in progress.kept(kind) if kind != "bury" or row.day == today]
+    marks = [
+        (row.kind, row.item, row.day, row.given or "") for row in sorted(rows, key=lambda row: row.at, reverse=True)
+    ]
+    if as_json:
+        print(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))
+        return
+    asks = {
+        item.key: getattr(item, "front", "") or getattr(item, "ask", "")
+        for one in known.concepts
+        for item in one.items()
+    }
+    layout.show(style.console(), listing.marked([(*mark, asks.get(mark[1], "")) for mark in marks]))
 
 
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ddpquiz.ranks.cluster import Cluster
+    from ddpquiz.ranks.machines.cluster import Cluster
 
 Nnodes = Annotated[int, typer.Option(help="Machines that run it together; start the same command on each.")]
 NodeRank = Annotated[int | None, typer.Option(help="Which of them this machine is, from 0.")]
@@ -32,7 +32,7 @@ class Machines:
         """Return what torchrun's agent shall do, or None for a run that needs none."""
         if self == Machines():
             return None
-        from ddpquiz.ranks.cluster import Cluster
+        from ddpquiz.ranks.machines.cluster import Cluster
 
         node = -1 if self.node_rank is None and self.nnodes > 1 else self.node_rank or 0
         return _checked(Cluster(self.nnodes, node, self.rdzv_endpoint, self.max_restarts))
@@ -41,9 +41,9 @@ class Machines:
         self, kind: str, script: Path, args: tuple[str, ...], nproc: int | None, device: str, module: str = ""
     ) -> None:
         """Print what runs a script elsewhere: a command line or a job file."""
-        from ddpquiz.ranks import jobs
         from ddpquiz.ranks import script as reading
-        from ddpquiz.ranks.cluster import Cluster
+        from ddpquiz.ranks.machines import jobs
+        from ddpquiz.ranks.machines.cluster import Cluster
 
         if kind not in jobs.KINDS:
             raise typer.BadParameter(f"{kind!r} is none of {', '.join(jobs.KINDS)}.", param_hint="--emit")
@@ -56,7 +56,7 @@ class Machines:
 
 
 def _checked(cluster: Cluster) -> Cluster:
-    from ddpquiz.ranks.cluster import complaint
+    from ddpquiz.ranks.machines.cluster import complaint
 
     if wrong := complaint(cluster):
         option, sentence = wrong

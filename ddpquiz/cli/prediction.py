@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import DemoLink, Question
     from ddpquiz.curriculum.pose import Posed
     from ddpquiz.learning.judge import Verdict
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 
 @dataclass(frozen=True)

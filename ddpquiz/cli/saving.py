@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 FORMATS = (".trace.json", ".json", ".svg", ".html")
 PICTURES = (".svg", ".html")
@@ -56,8 +56,8 @@ class Saving:
 
     def finish(self, seen: Seen) -> None:
         """Make the file of a run that is over."""
-        from ddpquiz.ranks import recording
         from ddpquiz.ranks.events import decode
+        from ddpquiz.ranks.history import recording
 
         events = self._events
         if events is None:
@@ -78,7 +78,7 @@ class Saving:
 
 def save(events: Iterable[Event], seen: Seen, path: Path) -> None:
     """Write a run that is over to a file; a picture needs only what was `seen` of it."""
-    from ddpquiz.ranks import recording, trace
+    from ddpquiz.ranks.history import recording, trace
     from ddpquiz.terminal import picture
 
     match format_of(path):

@@ -9,8 +9,13 @@ import typer
 from ddpquiz.cli import names, sitting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date, datetime
+
     from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.study import Deal
 
 Level = Literal["beginner", "intermediate", "advanced"]
 
@@ -22,11 +27,24 @@ def study(
     level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
     limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = 20,
-    new: Annotated[int | None, typer.Option(min=0, help="New cards in this sitting. [default: 10 a day]")] = None,
-    cram: Annotated[bool, typer.Option("--cram", help="Go over cards that are not due yet, too.")] = False,
+    new: Annotated[int, typer.Option(min=0, help="New cards a day, with those begun today already.")] = 10,
+    retention: Annotated[
+        float | None,
+        typer.Option(help="The share of cards to be recalled when they are due, from now on. [at first: 0.9]"),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="New cards of concepts that you have proven strong, too.")
+    ] = False,
+    cram: Annotated[
+        bool, typer.Option("--cram", help="Go over all cards seen, due or not; grades leave the schedule as it is.")
+    ] = False,
     two_button: Annotated[bool, typer.Option("--two-button", help="Grade with forgot and good only.")] = False,
 ) -> None:
-    """Recall cards: those that are due, then new ones."""
+    """Recall cards: those that are due, then new ones.
+
+    A card that you forgot comes again after a few others, a hard one once at the end. Quit when you like: the next
+    sitting goes on where this one ended.
+    """
     from ddpquiz.curriculum import catalog
     from ddpquiz.learning import advice, database, study
     from ddpquiz.learning.progress import Progress
@@ -40,21 +58,83 @@ def study(
     with Progress(database.folder()) as progress:
         at = sitting.now()
         day = study_day(at)
+        opening = _aim(progress, retention, at) if retention is not None else ""
         here = {card.key for card in known.cards()}
         memories = {key: memory for key, memory in progress.memories().items() if key in here}
-        fresh = advice.new_left(memories, day) if new is None else new
-        dealt = study.deal(cards, memories, day, limit=limit, new=fresh, cram=cram)
+        hidden, earlier = progress.hidden(day), progress.grades(day)
+        dealt = study.deal(
+            cards,
+            memories,
+            day,
+            limit=limit,
+            new=advice.new_left(memories, day, new),
+            cram=cram,
+            hidden=hidden,
+            proven=() if every else _proven(progress, day),
+            earlier=earlier,
+        )
+        asked = {key: memory for key, memory in memories.items() if key not in hidden}
         if not dealt.cards:
-            from ddpquiz.terminal import home, layout
+            from ddpquiz.terminal import cards as page
+            from ddpquiz.terminal import layout
 
-            standing = advice.standing(concepts, memories, {}, day)
-            layout.show(style.console(), home.nothing_due(standing, "".join(f"{one} " for one in concept or ())))
+            mine = {card.key for one in concepts for card in one.cards}
+            of_mine = {key: memory for key, memory in asked.items() if key in mine}
+            soon = page.forecast(study.due_soon(of_mine, day), day)
+            met = sum(memory.first == day for memory in memories.values())
+            more = _more("".join(f"{one} " for one in concept or ()), dealt, met, concepts)
+            gone = sum(card.key in hidden for card in cards)
+            layout.show(style.console(), page.nothing_due(soon, more, dealt, gone, opening))
             return
-        begun = study.begin(dealt, memories, Schedule(progress.weights()), at, two_buttons=two_button)
+        begun = study.begin(
+            dealt, asked, Schedule(progress.weights()), at, two_buttons=two_button, cram=cram, earlier=earlier
+        )
         seat = Studying(
-            sitting.desk(known, progress), begun, weakest=lambda: _weakest(known, progress), welcome=not memories
+            sitting.desk(known, progress),
+            begun,
+            weakest=lambda: _weakest(known, progress),
+            welcome=not memories,
+            opening=opening,
         )
         sitting.sit_down(seat, style.console())
+
+
+def _aim(progress: Progress, retention: float, at: datetime) -> str:
+    """Aim at another retention from now on, and say what that means."""
+    from dataclasses import replace
+
+    before = progress.weights()
+    weights = replace(before, retention=retention)
+    if weights == before:
+        return f"You aim at recalling {retention:.0%} of the cards that come due, as before."
+    progress.use(weights, at)
+    return (
+        f"From now on you aim at recalling {retention:.0%} of the cards that come due, until you say otherwise: "
+        f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "
+        "What is scheduled already stays."
+    )
+
+
+def _proven(progress: Progress, day: date) -> set[str]:
+    """Return the concepts that answers to questions have proven strong."""
+    from ddpquiz.learning.mastery import Label, strengths
+
+    return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}
+
+
+def _more(chosen: str, dealt: Deal, met: int, concepts: Sequence[Concept]) -> list[tuple[str, str]]:
+    """Return commands for when nothing is to be dealt, and what they do; `met` counts the new cards of today."""
+    demo = next((one.demos[0].run for one in concepts if one.demos), None)
+    return [
+        (f"ddpquiz study {chosen}--cram", "go over cards that are not due"),
+        *(
+            [(f"ddpquiz study {chosen}--new {met + 10}", f"take more new cards ({dealt.new_held} are left)")]
+            if dealt.new_held
+            else []
+        ),
+        (f"ddpquiz test {chosen}".rstrip(), "find out how strong you are"),
+        *([(f"ddpquiz demo {demo}", "see it run on real ranks")] if demo else []),
+    ]
 
 
 def _weakest(catalog: Catalog, progress: Progress) -> str | None:
@@ -63,5 +143,5 @@ def _weakest(catalog: Catalog, progress: Progress) -> str | None:
     from ddpquiz.learning.schedule import study_day
 
     here = {concept.id for concept in catalog.concepts}
-    answers = (row for row in progress.kept("answer") if not row.retry and row.item.split("/")[0] in here)
+    answers = (row for row in progress.last_answers() if row.item.split("/")[0] in here)
     return mastery.weakest(mastery.strengths(answers, study_day(sitting.now())))

@@ -13,9 +13,9 @@ from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
     from ddpquiz.cli.prediction import Prediction
-    from ddpquiz.ranks.cluster import Cluster
+    from ddpquiz.ranks.history.seen import Seen
+    from ddpquiz.ranks.machines.cluster import Cluster
     from ddpquiz.ranks.run import Run
-    from ddpquiz.ranks.seen import Seen
 
 Args = Annotated[list[str] | None, typer.Argument(help="After --: what the script is given.")]
 Nproc = Annotated[int | None, typer.Option("--nproc", "-n", help="Ranks to start. [default: one per GPU, or 4]")]
@@ -61,7 +61,7 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
 
     launch.server()
     from ddpquiz.ranks import script as reading
-    from ddpquiz.ranks.elastic import ElasticRun
+    from ddpquiz.ranks.machines.elastic import ElasticRun
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal import screen, style, watch
 
@@ -106,7 +106,7 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
 
 def tell_summary(seen: Seen, *, json: bool) -> None:
     """Print what a run has cost, and what could be better; as JSON in one line."""
-    from ddpquiz.ranks.summary import summarize
+    from ddpquiz.ranks.history.summary import summarize
 
     account = summarize(seen.timeline, seen.time)
     if json:

@@ -4,26 +4,30 @@ The model: with strength s, a learner knows the answer to an easy question with 
 to a hard one with s squared; who does not know guesses, and is right with the chance of a blind guess. The belief about
 s starts flat, as a Beta(1, 1), and is updated by the last answer to each question; an answer loses half its weight in
 sixty days. A hint halves the credit of an answer; it then counts half as right and half as wrong.
+
+A label is a claim that is believed at 80 %: strong says that s is over 0.7, weak that it is under 0.5, fair that it is
+from 0.35 to 0.85. When no claim is believed that much, the evidence is not enough for any.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _GRID = tuple((step + 0.5) / 100 for step in range(100))  # where the belief is held; the ends are left out
-_EXPONENT = {"easy": 0.5, "medium": 1.0, "hard": 2.0}
+_KNOWN = {level: tuple(s**power for s in _GRID) for level, power in (("easy", 0.5), ("medium", 1.0), ("hard", 2.0))}
 _HALF_LIFE = 60.0  # days
 _SURE = 0.8  # the belief that a label needs
-_STRONG_FROM, _WEAK_TO = 0.7, 0.5
-_WIDEST = 0.5  # an 80 % interval wider than this says nothing
+_MOST = 0.99  # a blind guess that is right more often than this says nothing
+_LOOK_AHEAD = 10  # answers, in search of what would change a label
+_GUESS = 0.25  # the chance of a guess at a question that is not chosen yet: that of four options
 _ENOUGH = 3  # answers; fewer say nothing, however they turned out
 MEANING = (
     "The percentages say how much of a concept you are likely to know, judged by your last answer to each question."
@@ -37,6 +41,10 @@ class Label(StrEnum):
     FAIR = "fair"
     WEAK = "weak"
     UNKNOWN = "unknown"
+
+
+# What each label claims about s, the first that holds first
+_CLAIMS = {Label.STRONG: (0.7, 1.0), Label.WEAK: (0.0, 0.5), Label.FAIR: (0.35, 0.85)}
 
 
 class Answered(Protocol):
@@ -55,6 +63,50 @@ class Answered(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Belief:
+    """How likely each strength is; the masses belong to a grid from 0 to 1 and sum to 1."""
+
+    masses: tuple[float, ...] = (1 / len(_GRID),) * len(_GRID)
+
+    def after(self, level: str, chance: float, credit: float, weight: float = 1.0) -> Belief:
+        """Return the belief after an answer that earned some credit."""
+        wrong = weight * (1 - credit)
+        likely = [p ** (weight * credit) * (1 - p) ** wrong for p in _right(level, chance)]
+        masses = [mass * each for mass, each in zip(self.masses, likely, strict=True)]
+        total = sum(masses)
+        return Belief(tuple(mass / total for mass in masses))
+
+    def information(self, level: str, chance: float) -> float:
+        """Return how many bits an answer to such a question is expected to tell about the strength."""
+        told = _right(level, chance)
+        right = sum(mass * p for mass, p in zip(self.masses, told, strict=True))
+        return _entropy(right) - sum(mass * _entropy(p) for mass, p in zip(self.masses, told, strict=True))
+
+    def between(self, low: float, high: float) -> float:
+        """Return how likely the strength lies between two values."""
+        return sum(mass for s, mass in zip(_GRID, self.masses, strict=True) if low < s < high)
+
+    @property
+    def mean(self) -> float:
+        """The mean strength."""
+        return sum(s * mass for s, mass in zip(_GRID, self.masses, strict=True))
+
+    def quantile(self, share: float) -> float:
+        """Return the strength below which a share of the belief lies."""
+        reached = 0.0
+        for s, mass in zip(_GRID, self.masses, strict=True):
+            reached += mass
+            if reached >= share:
+                return s
+        return 1.0
+
+    def label(self, answers: int) -> Label:
+        """Return the claim that holds after so many answers."""
+        claims = (label for label, claim in _CLAIMS.items() if self.between(*claim) >= _SURE)
+        return next(claims, Label.UNKNOWN) if answers >= _ENOUGH else Label.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
 class Strength:
     """The belief about one concept: its mean, the interval that holds 80 % of it, and what it comes from."""
 
@@ -64,38 +116,57 @@ class Strength:
     label: Label
     answers: int
     lost: float = 0.0  # the credit that these answers did not earn
+    belief: Belief = field(default=Belief(), repr=False)
 
     def __str__(self) -> str:
         """Say it as screens do: the word first, then how sure that is."""
-        if self.label is Label.UNKNOWN:
+        if self.answers < _ENOUGH:
             return self.short
-        return f"{self.label}: by {self.answers} answers you know {self.low:.0%} to {self.high:.0%} of it"
+        word = "not enough evidence" if self.label is Label.UNKNOWN else self.label
+        return f"{word}: by {self.answers} answers you know {self.low:.0%} to {self.high:.0%} of it"
 
     @property
     def short(self) -> str:
         """Say it where there is little room; MEANING belongs below."""
-        if self.label is Label.UNKNOWN:
+        if self.answers < _ENOUGH:
             return "not enough answers yet" if self.answers else "no answers yet"
-        return f"{self.label}, {self.low:.0%} to {self.high:.0%}"
+        return f"{'not clear yet' if self.label is Label.UNKNOWN else self.label}, {self.low:.0%} to {self.high:.0%}"
+
+    @property
+    def outlook(self) -> str:
+        """Say what would change the label."""
+        if self.answers < _ENOUGH:
+            return f"A verdict takes {_ENOUGH} answers or more."
+        if self.label is Label.STRONG:
+            count = self._until("medium", 0.0, lambda label: label is not Label.STRONG)
+            return f"{_answers(count, 'wrong')} would take that word away." if count else ""
+        count = self._until("hard", 1.0, lambda label: label is Label.STRONG)
+        return (
+            f"{_answers(count, 'right')} to hard questions would make it strong."
+            if count
+            else (f"Even {_LOOK_AHEAD} right answers to hard questions would not make it strong yet.")
+        )
+
+    def _until(self, level: str, credit: float, reached: Callable[[Label], bool]) -> int:
+        """Return how many more such answers it takes; 0 when that is too far off."""
+        belief = self.belief
+        for count in range(1, _LOOK_AHEAD + 1):
+            belief = belief.after(level, _GUESS, credit)
+            if reached(belief.label(self.answers + count)):
+                return count
+        return 0
 
 
 def strength(answers: Iterable[Answered], today: date) -> Strength:
     """Return the belief about the strength of what these answers, oldest first, are about."""
     last = {answer.item: answer for answer in answers if answer.credit is not None}
-    logs = [0.0] * len(_GRID)
+    belief = Belief()
     for answer in last.values():
         age = max(0, (today - date.fromisoformat(answer.day)).days)
-        weight = 0.5 ** (age / _HALF_LIFE)
-        credit, chance = answer.credit or 0.0, min(answer.chance or 0.0, 0.99)
-        exponent = _EXPONENT.get(answer.level or "", 1.0)
-        for place, s in enumerate(_GRID):
-            right = chance + (1 - chance) * s**exponent
-            logs[place] += weight * (credit * math.log(right) + (1 - credit) * math.log(1 - right))
-    top = max(logs)
-    masses = [math.exp(log - top) for log in logs]
-    total = sum(masses)
+        belief = belief.after(answer.level or "", answer.chance or 0.0, answer.credit or 0.0, 0.5 ** (age / _HALF_LIFE))
     lost = sum(1 - (answer.credit or 0.0) for answer in last.values())
-    return _told([mass / total for mass in masses], len(last), lost)
+    low, high = belief.quantile(0.1), belief.quantile(0.9)
+    return Strength(belief.mean, low, high, belief.label(len(last)), len(last), lost, belief)
 
 
 def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
@@ -112,26 +183,15 @@ def weakest(known: dict[str, Strength]) -> str | None:
     return min(wanting, key=lambda concept: (known[concept].mean, concept), default=None)
 
 
-def _told(masses: list[float], answers: int, lost: float) -> Strength:
-    mean = sum(s * mass for s, mass in zip(_GRID, masses, strict=True))
-    low, high = _quantile(masses, 0.1), _quantile(masses, 0.9)
-    above = sum(mass for s, mass in zip(_GRID, masses, strict=True) if s > _STRONG_FROM)
-    below = sum(mass for s, mass in zip(_GRID, masses, strict=True) if s < _WEAK_TO)
-    if answers < _ENOUGH:
-        label = Label.UNKNOWN
-    elif above >= _SURE:
-        label = Label.STRONG
-    elif below >= _SURE:
-        label = Label.WEAK
-    else:
-        label = Label.FAIR if high - low <= _WIDEST else Label.UNKNOWN
-    return Strength(mean, low, high, label, answers, lost)
+def _right(level: str, chance: float) -> list[float]:
+    """Return the chance of a right answer at each strength."""
+    chance = min(chance, _MOST)
+    return [chance + (1 - chance) * known for known in _KNOWN.get(level, _GRID)]
 
 
-def _quantile(masses: list[float], share: float) -> float:
-    reached = 0.0
-    for s, mass in zip(_GRID, masses, strict=True):
-        reached += mass
-        if reached >= share:
-            return s
-    return 1.0
+def _entropy(p: float) -> float:
+    return -(p * math.log2(p) + (1 - p) * math.log2(1 - p)) if 0 < p < 1 else 0.0
+
+
+def _answers(count: int, sort: str) -> str:
+    return f"{count} more {sort} answer{'s' * (count != 1)}"

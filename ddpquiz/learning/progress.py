@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from dataclasses import asdict, astuple, dataclass, replace
-from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, NamedTuple, Self
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from ddpquiz.errors import UserError
 from ddpquiz.learning.database import FILE, connect, mendable, transaction
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called, study_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from datetime import timedelta
     from pathlib import Path
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _KEPT = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
 _ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
+_CLASH = (
+    "Row {row.sequence} of machine {row.device} is another one here, so none was taken in: one of the two data "
+    "folders is a copy of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
+)
 _STATE = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # what the state of a card follows from
 
 
@@ -80,7 +85,9 @@ class Row:
 
 
 _FIELDS = tuple(Row.__dataclass_fields__)
-_FROM_LOG = f"SELECT {', '.join('l.' + name for name in _FIELDS)} FROM log AS l "  # noqa: S608  names of our own
+_RETRY = _FIELDS.index("retry")  # the only one that SQLite keeps in another form
+_COLUMNS = ", ".join("l." + name for name in _FIELDS)
+_FROM_LOG = f"SELECT {_COLUMNS} FROM log AS l "  # noqa: S608  names of our own
 _INTO_LOG = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
 _FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
 _INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -152,16 +159,19 @@ class Progress:
         return self._append(Row("bury", item, *_when(at)))
 
     def restore(self, item: str, at: datetime) -> bool:
-        """Bring back what was suspended, on whatever machine; return whether it was."""
-        found = [row for row in self.kept("suspend") if row.item == item]
+        """Bring back what was suspended or buried, on whatever machine; return whether it was."""
+        found = [row for row in self._hiding(study_day(at)) if row.item == item]
         for row in found:
             self.undo(row.receipt, at)
         return bool(found)
 
     def hidden(self, day: date) -> frozenset[str]:
         """Return the items that are not to be asked on a day: suspended ones, and those buried on that day."""
-        buried = [row.item for row in self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {_KEPT}", str(day))]
-        return frozenset([*buried, *(row.item for row in self.kept("suspend"))])
+        return frozenset(row.item for row in self._hiding(day))
+
+    def _hiding(self, day: date) -> list[Row]:
+        buried = self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {_KEPT}", str(day))
+        return [*self.kept("suspend"), *buried]
 
     def undo(self, receipt: Receipt, at: datetime) -> Receipt:
         """Undo a row: it stays in the log and counts no more."""
@@ -178,9 +188,32 @@ class Progress:
             for item, due, stability, difficulty, first, last, reps, lapses in rows
         }
 
-    def kept(self, kind: str) -> list[Row]:
-        """Return the rows of one kind that were not undone, oldest first."""
-        return self._rows(f"WHERE l.kind = ? AND {_KEPT} {_ORDER}", kind)
+    def grades(self, day: date) -> dict[str, tuple[Grade, ...]]:
+        """Return the grades of each card that was reviewed on a study day, oldest first."""
+        found: dict[str, tuple[Grade, ...]] = {}
+        since = str(day - timedelta(days=2))  # by UTC, a study day may begin more than a day early
+        for row in self._rows(
+            f"WHERE l.kind = 'review' AND l.at >= ? AND l.day = ? AND {_KEPT} {_ORDER}", since, str(day)
+        ):
+            found[row.item] = (*found.get(row.item, ()), Grade(row.grade or 0))
+        return found
+
+    def last_answers(self) -> list[Row]:
+        """Return the last answer to each question, which is all that strength depends on; retries do not count."""
+        last = "l.at || l.device || printf('%012d', l.sequence)"
+        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_KEPT} GROUP BY l.item"
+        query = f"SELECT {_COLUMNS}, max({last}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
+        with self._mendable():
+            return [_row(found[:-1]) for found in self._database.execute(query)]
+
+    def kept(self, *kinds: str) -> list[Row]:
+        """Return the rows of some kinds that were not undone, oldest first."""
+        return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {_KEPT} {_ORDER}", *kinds)
+
+    def rows(self) -> int:
+        """Return how many rows the log has."""
+        with self._mendable():
+            return int(self._database.execute("SELECT count(*) FROM log").fetchone()[0])
 
     def log(self) -> list[Row]:
         """Return every row, as it is kept."""
@@ -196,18 +229,43 @@ class Progress:
     def use(self, weights: Weights, at: datetime) -> None:
         """Schedule by these weights from now on; what was scheduled before stays."""
         with self._mendable(), transaction(self._database):
-            self._add_weights(weights, _utc(at))
-            self._database.execute("UPDATE weights SET since = ? WHERE version = ?", (_utc(at), weights.version))
+            newest = self._database.execute("SELECT max(since) FROM weights WHERE since != ''").fetchone()[0]
+            since = max(_utc(at), _just_after(newest)) if newest else _utc(at)  # the clock may have been set back
+            self._add_weights(weights, since)
+            self._database.execute("UPDATE weights SET since = ? WHERE version = ?", (since, weights.version))
 
-    def merge(self, rows: Iterable[Row], weights: Iterable[Weights]) -> int:
-        """Take in the log of another machine and return how many rows were new; the weights in use stay in use."""
-        with self._mendable(), transaction(self._database):
-            for known in (*weights, self.weights()):
-                self._add_weights(known, "")
-            before = self._database.total_changes
-            self._database.executemany(f"INSERT OR IGNORE {_INTO_LOG}", (_values(row) for row in rows))
-            added = self._database.total_changes - before
-            self._rebuild()
+    def used(self) -> dict[Weights, str]:
+        """Return every set of weights that the log names, and since when each is in use."""
+        with self._mendable():
+            rows = self._database.execute("SELECT parameters, retention, since FROM weights ORDER BY since, version")
+            return {_weights(parameters, retention): since for parameters, retention, since in rows.fetchall()}
+
+    def merge(self, rows: Iterable[Row], weights: Mapping[Weights, str]) -> int:
+        """Take in the log of another machine, whole or not at all, and return how many rows were new.
+
+        The weights that were put to use last, on whatever machine, are in use afterwards. Raises UserError when the
+        rows contradict those that are here or each other.
+        """
+        added = 0
+        known = f"{_FROM_LOG} WHERE l.device = ? AND l.sequence = ?"
+        since = "UPDATE weights SET since = max(since, ?) WHERE version = ?"
+        try:
+            with self._mendable(), transaction(self._database):
+                for each, used in weights.items():
+                    self._add_weights(each, used)
+                    self._database.execute(since, (used, each.version))
+                for row in rows:
+                    values = _values(row)
+                    here = self._database.execute(known, row.receipt).fetchone()
+                    if here is None:
+                        self._database.execute(f"INSERT {_INTO_LOG}", values)
+                        added += 1
+                    elif here != values:
+                        raise UserError(_CLASH.format(row=row))
+                if added:
+                    self._rebuild()
+        except sqlite3.IntegrityError as error:
+            raise UserError(f"These rows do not hold together ({error}), so none was taken in.") from None
         return added
 
     def rebuild(self) -> None:
@@ -279,12 +337,16 @@ class Progress:
             return list(self._each(where, *values))
 
     def _each(self, where: str, *values: object) -> Iterator[Row]:
-        for found in self._database.execute(_FROM_LOG + where, values):
-            row = Row(*found)
-            yield replace(row, retry=bool(row.retry))
+        return map(_row, self._database.execute(_FROM_LOG + where, values))
 
     def _mendable(self) -> AbstractContextManager[None]:
         return mendable(self.path)
+
+
+def _row(found: tuple[Any, ...]) -> Row:
+    values = list(found)
+    values[_RETRY] = bool(values[_RETRY])
+    return Row(*values)
 
 
 def _values(row: Row) -> tuple[object, ...]:
@@ -298,6 +360,10 @@ def _when(at: datetime) -> tuple[str, str]:
 
 def _utc(at: datetime) -> str:
     return at.astimezone(UTC).strftime(_TIME)
+
+
+def _just_after(at: str) -> str:
+    return (datetime.strptime(at, _TIME).replace(tzinfo=UTC) + timedelta(microseconds=1)).strftime(_TIME)
 
 
 def _day(text: str | None) -> date | None:

@@ -75,6 +75,12 @@ class Weights:
         """The name of these weights in the log."""
         return f"{zlib.crc32(repr((self.parameters, self.retention)).encode()):08x}"
 
+    @property
+    def stretch(self) -> float:
+        """How long an interval is, compared with one at a retention of 90 %."""
+        decay = -self.parameters[20]
+        return float((self.retention ** (1 / decay) - 1) / (0.9 ** (1 / decay) - 1))
+
 
 class Schedule:
     """FSRS with one set of weights. A day is a study day; two reviews on one day are short-term learning."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -103,7 +103,7 @@ class Sitting:
     @property
     def memories(self) -> Mapping[str, Memory]:
         """What is known of each card now."""
-        return ChainMap(dict(self.learned), dict(self.known))
+        return {**self.known, **self.learned}
 
     @property
     def reviews(self) -> tuple[Review, ...]:
@@ -174,7 +174,7 @@ def deal(
     """Choose the cards of a sitting from those given, which stand in learning order.
 
     Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
-    limit holds back the least overdue. Cards that an `earlier` sitting of the day would have asked again are asked here.
+    limit holds back the least overdue. What an `earlier` sitting of the day would have asked again is asked here.
     `hidden` items are left out, and so are new cards of `proven` concepts. With `cram` all cards that were seen count
     as due, the next to be forgotten first, and none is new.
     """

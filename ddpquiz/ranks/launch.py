@@ -24,7 +24,7 @@ from ddpquiz.ranks.events import Lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ddpquiz.ranks.cluster import Cluster
+    from ddpquiz.ranks.machines.cluster import Cluster
 
 # Not with -m, which looks in the working directory first: a `types.py` there would take the place of Python's own.
 # What stands first instead is where a rank puts the folder of its script.

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpquiz.ranks.cluster import AGENT
 from ddpquiz.ranks.launch import preloads
+from ddpquiz.ranks.machines.cluster import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import cause, device, script
+from ddpquiz.ranks import device, script
 from ddpquiz.ranks.events import (
     Began,
     End,
@@ -20,17 +20,18 @@ from ddpquiz.ranks.events import (
     decode,
     labelled,
 )
-from ddpquiz.ranks.gate import Gates
+from ddpquiz.ranks.history import cause
+from ddpquiz.ranks.history.seen import Seen
+from ddpquiz.ranks.inside.gate import Gates
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.processes import Processes
-from ddpquiz.ranks.seen import Seen
 from ddpquiz.ranks.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ddpquiz.ranks.history.mismatch import Mismatch
     from ddpquiz.ranks.launch import Request
-    from ddpquiz.ranks.mismatch import Mismatch
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
 MOST_RANKS = 64

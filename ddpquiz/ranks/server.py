@@ -23,9 +23,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ddpquiz.ranks.cluster import AGENT
 from ddpquiz.ranks.events import Lines
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, children, fork, kill_group
+from ddpquiz.ranks.machines.cluster import AGENT
 
 OLDEST_TORCH = 2, 6
 PIPES = 4  # a rank: standard output, standard error, events, stack
@@ -129,7 +129,7 @@ class Server:
 
     def run_agent(self, job: Job, pipes: list[list[int]], request: dict[str, Any]) -> None:
         """Fork torchrun's agent, which starts the ranks."""
-        from ddpquiz.ranks import agent
+        from ddpquiz.ranks.machines import agent
 
         job.lives, held = os.pipe()
         ours = [job.lives, self.channel.fileno(), self.wake]
@@ -203,7 +203,7 @@ def host_store(listener: socket.socket, port: int) -> NoReturn:
 
 def run_rank(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoReturn:
     """Become rank `rank`."""
-    from ddpquiz.ranks import meeting, worker
+    from ddpquiz.ranks.inside import meeting, worker
 
     worker.run(rank, fds, request, meeting.environment(rank, request["ranks"], port))
 
@@ -288,7 +288,7 @@ def main() -> None:
         channel.sendall(json.dumps({"say": "refused", "why": why}).encode() + b"\n")
         os._exit(1)
 
-    from ddpquiz.ranks import worker  # noqa: F401  # so that ranks need not
+    from ddpquiz.ranks.inside import worker  # noqa: F401  # so that ranks need not
 
     gc.freeze()
     gc.enable()

@@ -9,11 +9,12 @@ from ddpquiz.ranks.events import Standing
 from ddpquiz.ranks.forks import STACK_SIGNAL
 
 if TYPE_CHECKING:
+    from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.ranks.processes import Processes
-    from ddpquiz.ranks.seen import Seen
 
 ANSWER = 0.3  # seconds in which a rank says where it stands; one that does not, cannot
-COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.recorder\.py$")  # files whose code waits for other ranks
+# Files whose code waits for other ranks
+COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.recorder\.py$")
 CRASH = "Fatal Python error"  # how the stack of a crash begins
 FRAME = re.compile(r'File "(.+?)", line (\d+)')
 

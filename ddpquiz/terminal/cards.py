@@ -8,20 +8,22 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning.schedule import Grade
-from ddpquiz.terminal.layout import Barred
+from ddpquiz.learning.study import Act, Hiding, Return
+from ddpquiz.terminal.layout import Barred, columns, section
 from ddpquiz.terminal.sitting import header
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date, timedelta
 
     from rich.console import RenderableType
 
-    from ddpquiz.learning.study import Deal, Review, Sitting, Summary
+    from ddpquiz.learning.study import Deal, Done, Sitting, Summary
 
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 
+_BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 WELCOME = (
@@ -36,7 +38,14 @@ def where(sitting: Sitting) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due by a wrong answer" if sitting.called else ""
-    return header(f"Card {sitting.place}/{len(sitting.deal.cards)}", again, called, sitting.queue[0].concept)
+    place = f"{bar(sitting.share)} Card {sitting.place}/{len(sitting.deal.cards)}"
+    return header(place, "cram: the schedule stays" if sitting.cram else "", again, called, sitting.queue[0].concept)
+
+
+def bar(share: float) -> str:
+    """Draw how much is done."""
+    done = round(share * _BAR)
+    return "━" * done + "─" * (_BAR - done)
 
 
 def front(sitting: Sitting) -> Text:
@@ -49,20 +58,28 @@ def back(sitting: Sitting) -> RenderableType:
     return Barred(prose(sitting.queue[0].back))
 
 
-def buttons(days: Mapping[Grade, int]) -> Text:
-    """Draw the grades, each with when the card would come back."""
+def buttons(days: Mapping[Grade, int | None]) -> Text:
+    """Draw the grades, each with the days until the card would come back, if the grade decides that."""
     line = Text()
     for number, (grade, until) in enumerate(days.items(), 1):
-        line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]} ")
-        line.append(interval(until), style="quiet")
+        line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
+        line.append("" if until is None else f" {interval(until)}", style="quiet")
     return line
 
 
-def graded(review: Review) -> str:
-    """Say when the card just graded comes back."""
-    if review.grade.should_come_back:
-        return "comes again in this sitting · u undo"
-    return f"see again in {interval(review.days)} · u undo"
+def told(done: Done, *, cram: bool = False) -> str:
+    """Say what became of the last card, and when it comes back."""
+    if isinstance(done, Hiding):
+        key = plain(done.card.key)
+        restore = f"suspended; `ddpquiz progress restore {key}` brings it back"
+        return f"{restore if done.act is Act.SUSPEND else 'buried until tomorrow'} · u undo"
+    match done.again:
+        case Return.SOON:
+            return "comes again in this sitting · u undo"
+        case Return.LAST:
+            return f"comes once more in this sitting{'' if cram else f', then in {interval(done.days)}'} · u undo"
+        case _:
+            return "u undo" if cram else f"see again in {interval(done.days)} · u undo"
 
 
 def interval(days: int) -> str:
@@ -86,11 +103,33 @@ def summary(came_to: Summary, held: Deal | None, due: str, weakest: tuple[str, s
     if held and (held.due_held or held.new_held):
         counts = ((held.due_held, "due"), (held.new_held, "new"))
         lines.append(Text(f"Held back by a limit: {', '.join(f'{count} {what}' for count, what in counts if count)}."))
+    if held and held.proven_held:
+        lines.append(Text(proven(held.proven_held)))
     lines.append(Text(due))
     if weakest:
         name, title = weakest
         lines.append(Text.assemble(f"Weakest: {plain(title)}. ", (f"ddpquiz learn {plain(name)}", "code")))
     return Group(*lines)
+
+
+def proven(count: int) -> str:
+    """Say how many new cards are not offered because the learner is strong there already."""
+    what = "1 new card" if count == 1 else f"{count} new cards"
+    return f"Left out: {what} of concepts proven strong; --all deals them too."
+
+
+def nothing_due(soon: str, more: Iterable[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
+    """Draw what there is to do instead when no card is to be dealt; `hidden` counts cards suspended or buried."""
+    lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
+    if held.proven_held:
+        lines.append(Text(proven(held.proven_held)))
+    if hidden:
+        what = "1 card is" if hidden == 1 else f"{hidden} cards are"
+        lines.append(Text(f"{what} suspended or buried; ddpquiz list --hidden names them."))
+    if opening:
+        lines = [Text(opening), Text(), *lines]
+    rows = ((Text(plain(command), style="code"), Text(what)) for command, what in more)
+    return Group(*lines, *section("Instead", columns(rows)))
 
 
 def forecast(soon: Sequence[int], day: date) -> str:

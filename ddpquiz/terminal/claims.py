@@ -12,7 +12,7 @@ from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
     from ddpquiz.ranks.events import ClaimText
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.terminal.grid import Piece
 
 MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ddpquiz.ranks.events import Output, Standing
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 
 def failure(seen: Seen) -> list[RenderableType]:

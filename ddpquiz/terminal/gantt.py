@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ddpquiz.terminal.grid import Lines
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.seen import Seen
-    from ddpquiz.ranks.track import Span
+    from ddpquiz.ranks.history.seen import Seen
+    from ddpquiz.ranks.history.track import Span
     from ddpquiz.terminal.grid import Piece
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}

@@ -30,6 +30,7 @@ COMMANDS = (
     ("test", "questions at three levels, each with the reason why"),
     ("demo", "run a demo on real ranks, live"),
     ("learn", "read the lesson of a concept"),
+    ("explain", "say it in your own words"),
     ("list, search, show", "what there is to learn"),
     ("prove", "run the proof behind an answer"),
     ("run", "run a torchrun script of your own, watched"),
@@ -45,23 +46,6 @@ def home(now: Standing) -> Group:
     rows = ((Text(f"ddpquiz {command}", style="code"), Text(what)) for command, what in COMMANDS)
     parts += section("Commands", columns(rows))
     return Group(*parts)
-
-
-def nothing_due(now: Standing, chosen: str = "") -> Group:
-    """Draw what there is to do instead when no card is due; `chosen` names the concepts that were asked for."""
-    demo = now.next_concept or now.weakest
-    more = [
-        (f"ddpquiz study {chosen}--cram", "go over cards that are not due"),
-        (f"ddpquiz study {chosen}--new 10", f"take more new cards ({now.new} are left)") if now.new else None,
-        (f"ddpquiz test {chosen}".rstrip(), "find out how strong you are"),
-        (f"ddpquiz demo {demo.demos[0].run}", "see it run on real ranks") if demo and demo.demos else None,
-    ]
-    rows = ((Text(plain(command), style="code"), Text(what)) for command, what in filter(None, more))
-    return Group(
-        Text("Nothing is due.", style="head"),
-        Text(f"Due in the next seven days: {forecast(now.soon, now.day)}."),
-        *section("Instead", columns(rows)),
-    )
 
 
 def advice(found: Sequence[Advice]) -> RenderableType:

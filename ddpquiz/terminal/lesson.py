@@ -95,6 +95,7 @@ def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept])
     rows = [
         (f"ddpquiz study {concept.id}", f"{len(concept.cards)} card{'' if len(concept.cards) == 1 else 's'} to recall"),
         (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}"),
+        *([(f"ddpquiz explain {concept.id}", "say it in your own words")] if concept.explain else []),
         *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),
         *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),
     ]

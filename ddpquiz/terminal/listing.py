@@ -78,6 +78,22 @@ def found(hits: Sequence[Hit], words: str) -> Group:
     return Group(*parts)
 
 
+_MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}
+
+
+def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
+    """Draw the items that a learner marked: for each the kind of mark, the item, the day, a note, and what it asks."""
+    if not marks:
+        return Group(Text("None."))
+    parts: list[RenderableType] = []
+    for kind, item, day, note, ask in marks:
+        parts += [Text.assemble((plain(item), "code"), "  ", (f"{_MARKS[kind]} · {day}", "quiet"))]
+        parts += [indented(one_line(text)) for text in (ask, note) if text]
+    if any(kind == "suspend" for kind, *_ in marks):
+        parts += [Text(), Text("ddpquiz progress restore ITEM", style="code")]
+    return Group(*parts)
+
+
 def one_line(text: str, style: str = "") -> Text:
     """Show as much of a text as fits in a line; `{n}` and `{=2 * n}`, which stand for a value, become n and 2 * n."""
     shown = prose(_DRAWN.sub(r"\1\2", " ".join(text.split())), style)

@@ -8,7 +8,7 @@ from ddpquiz.terminal.grid import Lines, folded
 
 if TYPE_CHECKING:
     from ddpquiz.ranks.events import Output
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.terminal.grid import Piece
 
 ERR = ("err ", "warn")  # stands before a line of standard error where any was written

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.terminal.screen import Screen
 
 LEAVE = ("escape", "q", "backspace")

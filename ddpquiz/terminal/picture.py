@@ -13,7 +13,7 @@ from ddpquiz.terminal.ranks import frame
 from ddpquiz.terminal.style import THEME
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 WIDTH = 100  # columns
 FONTS = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"

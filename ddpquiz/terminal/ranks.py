@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.ranks.events import Began, Claimed, End, Hung, Nodes, Note, Output, Started
-from ddpquiz.ranks.jobs import Job
+from ddpquiz.ranks.machines.jobs import Job
 from ddpquiz.terminal.claims import claims, folded_claims
 from ddpquiz.terminal.failure import ending, failure, matters
 from ddpquiz.terminal.gantt import AROUND, gantt
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleDimensions, RenderableType
 
     from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows, however low the screen is

@@ -9,7 +9,7 @@ from rich.console import ConsoleDimensions
 from rich.text import Text
 
 from ddpquiz.ranks.events import Began, Issued
-from ddpquiz.ranks.seen import Seen
+from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.layout import shown_path
 from ddpquiz.terminal.looking import Looking

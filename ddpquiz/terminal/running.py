@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ddpquiz.ranks.collective import PAIRED
-from ddpquiz.ranks.matching import ANYBODY
+from ddpquiz.ranks.history.collective import PAIRED
+from ddpquiz.ranks.history.matching import ANYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ddpquiz.ranks.collective import Collective
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.collective import Collective
+    from ddpquiz.ranks.history.seen import Seen
 
 LONG = 0.001  # seconds; that somebody came last by less is no news
 

@@ -75,6 +75,11 @@ class Seat(ABC):
         return ("ctrl+c", "ctrl+z", QUIT.key, "eof")
 
     @property
+    def leaving(self) -> tuple[str, ...]:
+        """The keys that leave besides q."""
+        return LEAVING
+
+    @property
     @abstractmethod
     def over(self) -> bool:
         """Whether nothing is left to ask."""
@@ -185,7 +190,7 @@ class Seat(ABC):
                 key = keys.get() or ""
                 if key == "ctrl+c":
                     raise KeyboardInterrupt
-                if key in LEAVING:
+                if key in self.leaving:
                     self.press(QUIT.key)
                 elif not screen.scroll(key) and key != "resize":
                     self.take(key)

@@ -13,7 +13,7 @@ from ddpquiz.terminal.running import few
 from ddpquiz.terminal.style import console
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.terminal.grid import Piece
 
 INSIDE, LAST, GONE = "▶", "▷", "■"

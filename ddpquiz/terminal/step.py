@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.gate import Gates
+    from ddpquiz.ranks.inside.gate import Gates
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal.looking import Looking
     from ddpquiz.terminal.screen import Screen

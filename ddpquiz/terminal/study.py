@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.pose import pose
 from ddpquiz.learning import study
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import Act
+from ddpquiz.learning.study import Act, Hiding, Review
 from ddpquiz.terminal import cards
+from ddpquiz.terminal.finding import LOOK, Finding
 from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.sitting import Desk, Seat, told
 from ddpquiz.terminal.style import prose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from datetime import datetime
 
     from rich.console import RenderableType
 
@@ -28,11 +31,13 @@ if TYPE_CHECKING:
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
-UNDO = Hotkey("u", "undo", "take the last grade or skip back, more than once if you like")
+UNDO = Hotkey("u", "undo", "take back the last grade or skip, back to the start of the sitting if you like")
 SKIP = Hotkey("s", "skip", "not in this sitting")
+BURY = Hotkey("b", "bury", "not before tomorrow")
+SUSPEND = Hotkey("x", "suspend", "never again, until `ddpquiz progress restore` brings it back")
 GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
-    Grade.HARD: "you knew it, with trouble",
+    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
     Grade.GOOD: "you knew it",
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
@@ -48,17 +53,25 @@ class Studying(Seat):
         *,
         weakest: Callable[[], str | None] = lambda: None,
         welcome: bool = False,
+        opening: str = "",
     ) -> None:
         super().__init__(desk)
         self.sitting = sitting
-        self._receipts: list[Receipt] = []  # of the reviews, in order
+        self.finding: Finding | None = None
+        self._receipts: list[Receipt | None] = []  # of what was done, in order; none where nothing was to be kept
         self._weakest = cache(weakest)  # known before this sitting; found out when it is told
-        self._welcome = welcome
+        self._opening = [cards.WELCOME] * welcome + [opening] * bool(opening)
 
     @property
     def scene(self) -> Hashable:
         """The card and its side."""
-        return len(self.sitting.reviews), self.sitting.queue, self.sitting.shown, self.sitting.stopped
+        found = self.finding and (self.finding.open, self.finding.hits if self.finding.open else ())
+        return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in super().early if len(key) > 1 or not self.finding)
 
     @property
     def over(self) -> bool:
@@ -66,12 +79,14 @@ class Studying(Seat):
         return self.sitting.card is None
 
     def body(self) -> RenderableType:
-        """Draw the card, or what the sitting came to."""
+        """Draw the card, or what the sitting came to, or what is looked up."""
+        if self.finding:
+            return self.finding.body()
         if self.sitting.card is None:
             return Group(self.summary(), Text(), *told(self.note))
         parts: list[RenderableType] = []
-        if self._welcome and not self.sitting.reviews and not self.sitting.shown:
-            parts += [prose(cards.WELCOME, "quiet"), Text()]
+        if not self.sitting.previous and not self.sitting.shown:
+            parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
         parts += [cards.where(self.sitting), Text(self._about_last(), style="quiet"), Text()]
         parts += [cards.front(self.sitting), Text()]
         if self.sitting.shown:
@@ -80,30 +95,47 @@ class Studying(Seat):
 
     def above_keys(self) -> list[RenderableType]:
         """Draw the buttons once the back is seen."""
+        if self.finding:
+            return self.finding.field()
         if self.sitting.card is None or not self.sitting.shown:
             return []
+        if self.sitting.cram:
+            return [cards.buttons(dict.fromkeys(self.sitting.buttons))]
         return [cards.buttons(self.sitting.preview(study_day(self.desk.clock())))]
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
+        if self.finding:
+            return self.finding.keys()
         undo = [UNDO] if self.sitting.previous else []
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
-            return [Hotkey("enter", "leave"), *undo, *demo, HELP]
+            return [Hotkey("enter", "leave"), *undo, *demo, LOOK, HELP]
         turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
-        return [turn, *undo, SKIP, *demo, *proof, *source, FLAG, HELP, QUIT]
+        return [turn, *undo, SKIP, *demo, *proof, *source, FLAG, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
         """Return the keys that work now, with the grades."""
-        grades = enumerate(self.sitting.buttons, 1) if self.sitting.card and self.sitting.shown else ()
+        asked = self.sitting.card and self.sitting.shown and not self.finding
+        grades = enumerate(self.sitting.buttons, 1) if asked else ()
         return [*(Hotkey(str(number), cards.NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
+
+    def take(self, key: str) -> None:
+        """Take a key; words that are looked up take all characters, also those that are keys elsewhere."""
+        if self.finding:
+            self.note = ""
+            self.finding = self.finding.key(key)
+        else:
+            super().take(key)
 
     def press(self, key: str) -> None:
         """Take a key."""
         card = self.sitting.card
         match key:
+            case "/":
+                self.finding = Finding(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
             case "u":
                 self._do(Act.UNDO)
             case "d":
@@ -119,6 +151,10 @@ class Studying(Seat):
                 self._do(self.sitting.buttons[int(key) - 1])
             case "s":
                 self._do(Act.SKIP)
+            case "x":
+                self._do(Act.SUSPEND)
+            case "b":
+                self._do(Act.BURY)
             case "p":
                 self._prove()
             case "v" if self.sitting.shown:
@@ -138,14 +174,22 @@ class Studying(Seat):
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
+        if self.finding:
+            return self.finding.body()
         if self.sitting.shown:
             return Group(cards.back(self.sitting), *self.above_keys())
-        last = self._about_last()
-        return Group(*([Text(last)] if last else []), Text(), cards.where(self.sitting), cards.front(self.sitting))
+        last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
+        return Group(*filter(None, last), Text(), cards.where(self.sitting), cards.front(self.sitting))
 
     def heard(self, line: str) -> None:
-        """Take a line: the name of a key; an empty one turns the card."""
-        self.take(line.lower() or "space")
+        """Take a line: the name of a key; an empty one turns the card. `/words` looks something up."""
+        looking = self.finding is not None
+        self.finding = None
+        if line.startswith("/"):
+            self.press("/")
+            self.finding = self.finding and self.finding.spoken(line[1:])
+        elif line or not looking:
+            self.take(line.lower() or "space")
 
     def _do(self, event: study.Event) -> None:
         """Do a step, and keep what it changed before anything else is shown."""
@@ -153,18 +197,29 @@ class Studying(Seat):
         after = study.step(self.sitting, event, now)
         added, taken = study.news(self.sitting, after)
         if added:
-            self._receipts.append(self.desk.progress.review(added.card.key, added.grade, now, added.took))
-        if taken:
-            self.desk.progress.undo(self._receipts.pop(), now)
+            self._receipts.append(self._keep(added, now))
+        if taken and (receipt := self._receipts.pop()):
+            self.desk.progress.undo(receipt, now)
         self.sitting = after
 
+    def _keep(self, done: study.Done, now: datetime) -> Receipt | None:
+        """Write what was done to the log; a grade given while cramming leaves the schedule as it is."""
+        progress, card = self.desk.progress, done.card.key
+        match done:
+            case Review():
+                return None if self.sitting.cram else progress.review(card, done.grade, now, done.took)
+            case Hiding(act=Act.SUSPEND):
+                return progress.suspend(card, now)
+            case _:
+                return progress.bury(card, now)
+
     def _about_last(self) -> str:
-        if not self.sitting.reviews or self.sitting.shown:
+        if not self.sitting.done or self.sitting.shown:
             return ""
         if stuck := self.sitting.stuck:
             shows = " · d shows it running" if self.demo_of(stuck.concept) else ""
             return f"forgotten often: set aside for today{shows} · u undo"
-        return cards.graded(self.sitting.reviews[-1])
+        return cards.told(self.sitting.done[-1], cram=self.sitting.cram)
 
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
@@ -175,7 +230,11 @@ class Studying(Seat):
 
     def _due(self) -> str:
         """Say which cards are due now and soon, in the words and numbers of the home page."""
-        day, memories = study_day(self.desk.clock()), self.sitting.memories
+        day, hidden = (
+            study_day(self.desk.clock()),
+            {one.card.key for one in self.sitting.done if isinstance(one, Hiding)},
+        )
+        memories = {key: memory for key, memory in self.sitting.memories.items() if key not in hidden}
         soon = cards.forecast(study.due_soon(memories, day), day)
         return f"Due now: {study.due_now(memories, day)}. In the next seven days: {soon}."
 

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.ranks.amounts import size, time
+from ddpquiz.ranks.history.amounts import size, time
 from ddpquiz.terminal.gantt import GLYPHS
 from ddpquiz.terminal.layout import bullets, section
 from ddpquiz.terminal.style import plain, prose
@@ -17,7 +17,7 @@ from ddpquiz.terminal.style import plain, prose
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ddpquiz.ranks.summary import GroupTraffic, LineCost, RankTime, Summary
+    from ddpquiz.ranks.history.summary import GroupTraffic, LineCost, RankTime, Summary
 
 BAR = 12  # columns of the bar of a rank's time
 

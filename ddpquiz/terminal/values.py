@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from ddpquiz.ranks.seen import KEPT
+from ddpquiz.ranks.history.seen import KEPT
 from ddpquiz.terminal.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, sparkline
 from ddpquiz.terminal.grid import GAP, MARK, Cell, Grid, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ddpquiz.ranks.seen import Seen
+    from ddpquiz.ranks.history.seen import Seen
 
 COLUMN = 10  # a rank's column at the least; with less, the ranks go below each other in groups
 APART = 24  # a rank's column at the most while all its values are short, so that the columns do not run apart

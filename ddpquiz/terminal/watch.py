@@ -9,9 +9,9 @@ import time
 from typing import TYPE_CHECKING
 
 from ddpquiz.ranks.events import encode
+from ddpquiz.ranks.history.recording import Recent
+from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import server
-from ddpquiz.ranks.recording import Recent
-from ddpquiz.ranks.seen import Seen
 from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.looking import Looking
 from ddpquiz.terminal.ranks import frame, on_screen, say, torchrun

@@ -1,0 +1,106 @@
+"""`ddpquiz explain`: say it in your own words, and see which points you made."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpquiz.cli import names, sitting
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Prompt
+    from ddpquiz.learning.explain import Explanation
+    from ddpquiz.terminal.explain import Explainer
+
+
+def explain(
+    concept: Annotated[
+        str, typer.Argument(help="What to explain: a concept, or one prompt of it.", autocompletion=names.items)
+    ],
+    editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, as EDITOR names it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
+) -> None:
+    """Explain a concept in your own words; its points are looked for in what you write, and you have the last word.
+
+    In a pipe, all of standard input is one explanation: of the prompt that is named, or of the concept's prompt that
+    you explained least often.
+    """
+    from collections import Counter
+
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.learning import database, explain
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.terminal import layout, style
+    from ddpquiz.terminal.explain import Explainer
+
+    known = catalog.load()
+    prompts = _prompts(known, concept)
+    with Progress(database.folder()) as progress:
+        explained = Counter(row.item for row in progress.kept("explanation"))
+        prompts = explain.order(prompts, explained)
+        piped = not sys.stdin.isatty()
+        if piped and editor:
+            raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
+        begun = explain.begin(prompts[:1] if piped else prompts, sitting.now())
+        seat = Explainer(sitting.desk(known, progress), begun, editor=editor)
+        console = style.complaints() if as_json else style.console()
+        if piped:
+            _read(seat, prompts[0].key)
+            console.quiet = as_json
+            layout.show(console, seat.spoken())
+        else:
+            if editor:
+                seat.edit()
+            sitting.sit_down(seat, console, lines=as_json)
+        if as_json:
+            _print(seat.state.done)
+
+
+def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
+    from ddpquiz.curriculum.concept import Prompt
+
+    if "/" not in name:
+        return known.concept(name).explain
+    item = known.item(name)
+    if not isinstance(item, Prompt):
+        meant = ", ".join(prompt.key for prompt in known.concept(item.concept).explain)
+        raise UserError(f"`{name}` is a card or a question; what can be explained is {meant}.")
+    return (item,)
+
+
+def _read(seat: Explainer, key: str) -> None:
+    """Take all of standard input as one explanation."""
+    seat.text = sys.stdin.read()
+    seat.finish()
+    if not seat.state.done:
+        raise UserError(f"There is no text on standard input; write your explanation of {key} there.")
+
+
+def _print(done: tuple[Explanation, ...]) -> None:
+    import json
+
+    print(json.dumps({"explanations": [_told(each) for each in done]}, indent=2, ensure_ascii=False))
+
+
+def _told(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "item": explanation.prompt.key,
+        "ask": explanation.prompt.ask,
+        "text": explanation.text,
+        "made": explanation.made,
+        "points": [
+            {
+                "say": each.point.say,
+                "made": each.made,
+                "words": [*each.words],
+                "overruled": each.overruled,
+            }
+            for each in explanation.points
+        ],
+        "hint": explanation.hinted,
+        "took_ms": round(explanation.took.total_seconds() * 1000),
+    }

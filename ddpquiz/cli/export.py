@@ -1,0 +1,67 @@
+"""`ddpquiz export`: take progress and cards elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ddpquiz.cli import sitting
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DECK = Path("ddpquiz.apkg")
+
+
+def export(
+    form: Annotated[
+        Literal["json", "csv", "anki"],
+        typer.Argument(help="json (all progress), csv (a table) or anki (the cards).", metavar="FORM"),
+    ],
+    to: Annotated[
+        Path | None, typer.Option(help="The file to write; else standard output, or ddpquiz.apkg here.")
+    ] = None,
+) -> None:
+    """Write your progress, as json for `ddpquiz import` or as a csv table, or the cards as a package for anki."""
+    if form == "anki":
+        from ddpquiz.curriculum import catalog
+        from ddpquiz.learning import anki
+
+        with _whole(to or DECK) as path:
+            anki.write(catalog.load(), path, sitting.now())
+        typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
+    elif to is None:
+        _write(form, sys.stdout)
+    else:
+        with _whole(to) as path, path.open("w", encoding="utf-8", newline="") as file:
+            _write(form, file)
+
+
+def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
+    from ddpquiz.learning import database, exchange
+    from ddpquiz.learning.progress import Progress
+
+    with Progress(database.folder()) as progress:
+        if form == "json":
+            exchange.write_json(progress.log(), progress.used(), file)
+        else:
+            exchange.write_csv(progress.kept("review", "answer", "explanation"), file)
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Give a path to write to, and put what was written in the place of `path`, whole or not at all."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield fresh
+        fresh.replace(path)
+    except OSError as wrong:
+        raise UserError(f"{path} cannot be written: {wrong.strerror}.") from None
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,34 @@
+"""`ddpquiz optimize`: fit the scheduler to your own reviews."""
+
+from __future__ import annotations
+
+from ddpquiz.cli import sitting
+
+
+def optimize() -> None:
+    """Fit the scheduler's weights to your own reviews; they are used from then on if they foresee better.
+
+    What is scheduled already stays. The same reviews give the same weights. Needs pip install 'ddpquiz[optimize]'.
+    """
+    from dataclasses import replace
+
+    from ddpquiz.learning import database, fit
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.schedule import FSRS_6
+
+    with Progress(database.folder()) as progress:
+        known = fit.histories(progress.kept("review"))
+        before = progress.weights()
+        fitted = fit.fit(known, before.retention)
+        old, new = fit.look(known, before), fit.look(known, fitted)
+        start = fit.look(known, replace(before, parameters=FSRS_6))
+        print(f"{fit.recalls(known):,} reviews tell what you forget and when. Expected loss (less is better):")
+        if before.parameters != FSRS_6:
+            print(f"  FSRS-6 as it starts  {start.says}")
+        print(f"  in use until now     {old.says}")
+        print(f"  fitted to you        {new.says}")
+        if new.loss < old.loss:
+            progress.use(fitted, sitting.now())
+            print(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
+        else:
+            print("They foresee no better, so nothing was changed.")

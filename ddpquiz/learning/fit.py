@@ -1,0 +1,113 @@
+"""Fit the scheduler's weights to a learner's own reviews, with the optimizer that fsrs brings as an extra.
+
+The optimizer needs torch, so it runs in a process of its own: `python -m ddpquiz.learning.fit` reads reviews as JSON
+and writes weights.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ddpquiz.errors import UserError
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ddpquiz.learning.progress import Row
+
+ENOUGH = 512  # recalls on a later day; with fewer, fsrs gives back the weights that it starts from
+_NEEDED = ("pandas", "tqdm", "torch")  # what fsrs's optimizer imports
+
+Histories = dict[str, list[tuple[date, Grade]]]  # the grades of each card, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Weights, and how well they foresee what was recalled."""
+
+    weights: Weights
+    loss: float  # in nats a recall; what knows nothing has 0.69
+    a_day: float  # reviews a day of the cards known so far
+
+    @property
+    def says(self) -> str:
+        """Both numbers, as they are told."""
+        return f"{self.loss:.4f}, about {self.a_day:.1f} reviews a day"
+
+
+def histories(rows: Iterable[Row]) -> Histories:
+    """Return the grades of each card from reviews, oldest first; a clock set back turns no days around."""
+    found: Histories = defaultdict(list)
+    for row in rows:
+        of_card, day = found[row.item], date.fromisoformat(row.day)
+        of_card.append((max(day, of_card[-1][0]) if of_card else day, Grade(row.grade or 0)))
+    return dict(found)
+
+
+def recalls(known: Histories) -> int:
+    """Return how many grades tell something about forgetting: those on a later day than the one before."""
+    return sum(day > before for grades in known.values() for (before, _), (day, _) in pairwise(grades))
+
+
+def look(known: Histories, weights: Weights) -> Fit:
+    """Return how well weights foresee these grades, and how many reviews a day they would ask for."""
+    schedule, loss = Schedule(weights), 0.0
+    stability = []
+    for card, grades in known.items():
+        memory: Memory | None = None
+        for day, grade in grades:
+            if memory and memory.last and day > memory.last:
+                chance = min(max(schedule.recall(memory, day), 1e-6), 1 - 1e-6)
+                loss -= math.log(1 - chance if grade.forgot else chance)
+            memory = schedule.review(card, memory, grade, day)
+        stability.append(memory.stability if memory and memory.stability else 1.0)
+    a_day = sum(1 / max(1.0, days * weights.stretch) for days in stability)
+    return Fit(weights, loss / max(1, recalls(known)), a_day)
+
+
+def fit(known: Histories, retention: float) -> Weights:
+    """Return the weights that foresee these grades best; UserError when there are too few, or no optimizer."""
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise UserError(
+            f"The optimizer of fsrs is not installed ({', '.join(missing)} is missing): "
+            "pip install 'ddpquiz[optimize]' brings it."
+        )
+    if (count := recalls(known)) < ENOUGH:
+        raise UserError(
+            f"Fitting needs {ENOUGH} reviews that came on a later day than the one before; there are {count:,}. "
+            "Until then the weights of FSRS-6 serve you best."
+        )
+    told = json.dumps([[(str(day), int(grade)) for day, grade in grades] for _, grades in sorted(known.items())])
+    command = [sys.executable, "-m", __name__]
+    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"The optimizer ended with status {done.returncode}; nothing was changed.")
+    return Weights(tuple(json.loads(done.stdout)), retention)
+
+
+def _main() -> None:
+    """Read grades from standard input and write weights to standard output."""
+    from fsrs import Optimizer, Rating, ReviewLog
+
+    grades: Sequence[Sequence[tuple[str, int]]] = json.load(sys.stdin)
+    logs = [
+        ReviewLog(number, Rating(grade), datetime.combine(date.fromisoformat(day), time(), UTC), None)
+        for number, of_card in enumerate(grades)
+        for day, grade in of_card
+    ]
+    fitted = Optimizer(logs).compute_optimal_parameters(verbose=sys.stderr.isatty())
+    print(json.dumps([round(float(weight), 6) for weight in fitted]))
+
+
+if __name__ == "__main__":
+    _main()

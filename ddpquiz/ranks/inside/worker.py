@@ -1,0 +1,211 @@
+"""Inside a rank: run the script as torchrun would, and say what happens."""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import faulthandler
+import gc
+import importlib.util
+import os
+import sys
+import threading
+import traceback
+import types
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from ddpquiz.ranks import claims
+from ddpquiz.ranks.events import Claimed, ClaimText, Joining, Raised, Started
+from ddpquiz.ranks.forks import STACK_SIGNAL
+from ddpquiz.ranks.inside import marks, recorder
+from ddpquiz.ranks.inside.gate import Gate
+from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning
+from ddpquiz.ranks.inside.place import standing
+from ddpquiz.ranks.inside.telling import Teller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LESSON = 5.0  # seconds; a group with a shorter time-out is made to see it run out
+_KEEP: list[object] = []  # what must outlive the script
+
+
+def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str, str], life: str = "") -> NoReturn:
+    """Run the script of `request` as rank `rank` and leave the process.
+
+    `variables` are those of the environment that torchrun would set; `life` is another one when ranks start again.
+    """
+    out, err, events, stack = fds
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for ours, standard in ((nothing, 0), (out, 1), (err, 2)):
+        os.dup2(ours, standard)
+        os.close(ours)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
+    faulthandler.enable(file=stack, all_threads=False)  # a crash tells where it was
+    teller = Teller(events, rank, request["epoch"])
+    os.environ.clear()
+    os.environ.update(request["env"], **variables)
+    os.chdir(request["cwd"])
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+    torch.seed()  # forked ranks would all share one random state
+    dist.set_debug_level_from_env()
+    meet(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life)
+    watch_groups(teller, request)
+    keep_models()
+    tell_of_spawning(teller.note)
+    os.register_at_fork(after_in_child=teller.hush)  # what a script forks is no rank of ours
+    gate = Gate(events) if request["step"] else None
+    recorder.install(teller, request["script"], gate)
+    if gate:
+        gate.stop_clocks()
+        outlast_looks()
+    marks.watch(teller, request["script"])
+    teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
+    leave(run_script(request, teller))
+
+
+def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
+    """Say when this rank waits for the others to form a group; on CPU, give Gloo to a script that asks for NCCL."""
+    original = dist.init_process_group
+
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        dist.set_debug_level_from_env()  # the script may have set it before it imported torch
+        asked = args[0] if args else kwargs.get("backend")
+        if request["backend"] == "gloo" and asked and "nccl" in str(asked).lower():
+            if request["strict"]:
+                sys.exit(f"The script asks for {asked}: {request['lack']}, and --strict lets Gloo not take its place.")
+            args, kwargs = args[1:], kwargs | {"backend": "gloo"}
+            kwargs.pop("device_id", None)
+            teller.note(f"The script asks for {asked}; Gloo takes its place on CPU.")
+        recorder.forget_groups()
+        line = standing(request["script"])[1]
+        teller.tell(Joining(teller.now(), teller.rank, done=False, line=line))
+        original(*args, **kwargs)
+        teller.tell(Joining(teller.now(), teller.rank, done=True, line=line))
+
+    dist.init_process_group = init_process_group
+
+
+def outlast_looks() -> None:
+    """Let no group give up while the learner looks at a step: what an operation may take counts from its call.
+
+    A time-out of a few seconds is what a script is about, and stays.
+    """
+    c10d: Any = dist.distributed_c10d
+    original = c10d._new_process_group_helper  # noqa: SLF001  # what all ways to make a group have in common
+
+    def new_process_group(*args: Any, timeout: timedelta | None = None, **kwargs: Any) -> Any:
+        short = timeout is not None and timeout.total_seconds() < LESSON
+        return original(*args, timeout=timeout if short else timedelta(days=1), **kwargs)
+
+    c10d._new_process_group_helper = new_process_group  # noqa: SLF001
+
+
+def keep_models() -> None:
+    """Keep every DDP model alive: one that outlives destroy_process_group() deadlocks its rank (pytorch 190489)."""
+    original = DistributedDataParallel.__init__
+
+    def init(self: DistributedDataParallel, *args: Any, **kwargs: Any) -> None:
+        _KEEP.append(self)
+        original(self, *args, **kwargs)
+
+    DistributedDataParallel.__init__ = init
+
+
+def run_script(request: dict[str, Any], teller: Teller) -> int:
+    """Run the script as `__main__` and return the exit status that Python would give."""
+    path = request["script"]
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    main.__dict__[claims.REPORT] = reporter(teller, request["claims"])
+    sys.modules["__main__"] = main
+    sys.argv = [request["named"], *request["args"]]
+    sys.path[0] = request["cwd"] if request["module"] else str(Path(path).parent)
+    try:
+        if request["module"]:
+            become_module(main, request["module"])
+        tree = claims.reporting(ast.parse(Path(path).read_bytes(), path))
+        exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
+    except SystemExit as end:
+        status = status_of(end, teller)
+        if status == 0:
+            notice_groups(teller)
+        return status
+    except BaseException as error:  # noqa: BLE001  # whatever the script did, the launcher shall know
+        tell_error(error, teller)
+        return 1
+    notice_groups(teller)
+    return 0
+
+
+def notice_groups(teller: Teller) -> None:
+    """Say it when the script has left its process group to whoever comes after it."""
+    if dist.is_available() and dist.is_initialized():
+        teller.note("The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks.")
+
+
+def become_module(main: types.ModuleType, name: str) -> None:
+    """Let `main` be what `python -m name` runs, so that its relative imports work."""
+    sys.argv[0] = str(main.__file__)
+    main.__spec__ = importlib.util.find_spec(name)  # imports the packages around it
+    if main.__spec__ and main.__spec__.submodule_search_locations is not None:
+        main.__spec__ = importlib.util.find_spec(f"{name}.__main__")
+    main.__package__ = main.__spec__.parent if main.__spec__ else None
+
+
+def reporter(teller: Teller, texts: list[dict[str, Any]]) -> Callable[[int, object], bool]:
+    """Return what the asserts of the script call with their line and the value that they test."""
+    told: set[tuple[int, bool]] = set()
+    known = {ClaimText(**text).line for text in texts}
+
+    def report(line: int, value: object) -> bool:
+        held = bool(value)
+        if line in known and (line, held) not in told:
+            told.add((line, held))
+            teller.tell(Claimed(teller.now(), teller.rank, line, held))
+        return held
+
+    return report
+
+
+def status_of(end: SystemExit, teller: Teller) -> int:
+    """Return the exit status of `sys.exit(...)`; a text goes to standard error, as Python does it."""
+    status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    if status & 0xFF:
+        tell_error(end, teller)
+        if status is not end.code:
+            print(end.code, file=sys.stderr)
+    return status & 0xFF
+
+
+def tell_error(error: BaseException, teller: Teller) -> None:
+    """Send an exception with its traceback, without the frames that are ours."""
+    frames = error.__traceback__
+    while frames and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    lines = traceback.format_exception(type(error), error.with_traceback(frames), frames)
+    name = type(error).__qualname__
+    if type(error).__module__ not in ("builtins", "__main__"):
+        name = f"{type(error).__module__}.{name}"
+    teller.tell(Raised(teller.now(), teller.rank, name, str(error), "".join(lines)))
+
+
+def leave(status: int) -> NoReturn:
+    """End this process as Python would, but without tearing torch down, which can hang or abort (pytorch 190489)."""
+    gc.disable()
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are no daemons
+    atexit._run_exitfuncs()  # noqa: SLF001
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # closed by the script, or nobody reads any more
+            status = status or 120
+    os._exit(status)

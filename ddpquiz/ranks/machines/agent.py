@@ -1,0 +1,142 @@
+"""torchrun's elastic agent in a process of its own: it meets the other nodes, starts this one's ranks, and again."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+from typing import Any, NoReturn
+
+from torch.distributed import DistError
+from torch.distributed.elastic.agent.server import WorkerSpec
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
+from torch.distributed.elastic.rendezvous import (
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousTimeoutError,
+)
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.events import Exited
+from ddpquiz.ranks.forks import die_with, fork, kill_group
+from ddpquiz.ranks.inside import worker
+from ddpquiz.ranks.inside.telling import Teller
+from ddpquiz.ranks.machines.cluster import AGENT, Cluster
+from ddpquiz.ranks.machines.rendezvous import Alone, Meeting, interface
+
+
+def run(pipes: list[list[int]], request: dict[str, Any]) -> NoReturn:
+    """Be the agent of one run and leave: the last pipes are its own, the others those of its ranks.
+
+    Why it could not do its work is printed as one sentence.
+    """
+    cluster = Cluster(**request["cluster"])
+    out, err, events, _ = pipes[-1]
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.environ.clear()
+    os.environ.update(request["env"], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # else a restart hangs (pytorch 135712)
+    os.chdir(request["cwd"])
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback takes it seconds
+    teller = Teller(events, AGENT, request["epoch"])
+    status = 1
+    try:
+        status = follow(cluster, pipes, request, teller)
+    except UserError as wrong:
+        print(wrong, flush=True)
+    os._exit(status)
+
+
+def follow(cluster: Cluster, pipes: list[list[int]], request: dict[str, Any], teller: Teller) -> int:
+    """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
+    meeting = Meeting(cluster, request, teller) if cluster.nodes > 1 else Alone(cluster)
+    local = interface(meeting.local)
+    for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # Gloo would listen where the hostname points
+        if local:
+            os.environ.setdefault(variable, local)
+    agent = os.getpid()
+    spec = WorkerSpec(
+        role="default", local_world_size=request["ranks"], rdzv_handler=meeting, max_restarts=cluster.restarts,
+        entrypoint=lambda: shepherd(agent, pipes, request, meeting.life), monitor_interval=0.05,
+    )  # fmt: skip
+    try:
+        result = LocalElasticAgent(spec, NoLogs(), start_method="fork").run()
+    except RendezvousTimeoutError:
+        came = f"{meeting.joined} of {cluster.nodes} nodes joined"
+        raise UserError(
+            f"Only {came} in {cluster.patience:g} s; start the others with the same command line."
+        ) from None
+    except RendezvousClosedError:
+        raise UserError(
+            "Another node has failed and given up, so the run is over; look there for the reason."
+        ) from None
+    except (RendezvousConnectionError, DistError) as lost:
+        if cluster.node == 0:
+            raise
+        raise UserError(f"Node 0 at {cluster.endpoint} is gone ({str(lost).splitlines()[0]}).") from None
+    with contextlib.suppress(RendezvousConnectionError):
+        meeting.shutdown()
+    return int(result is None or result.is_failed())
+
+
+class NoLogs(LogsSpecs):  # type: ignore[misc]  # torch leaves it untyped
+    """No files, and no threads that read them: each rank has its own pipes."""
+
+    root_log_dir = ""
+
+    def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+        """Say so for each rank."""
+        for variables in envs.values():
+            variables["TORCHELASTIC_ERROR_FILE"] = ""
+        return LogsDest(dict.fromkeys(envs, ""), dict.fromkeys(envs, ""), error_files=dict.fromkeys(envs, os.devnull))
+
+
+def shepherd(agent: int, pipes: list[list[int]], request: dict[str, Any], life: str) -> None:
+    """Start the rank that this process stands for, in a group of its own; say how it ended, and end as it did."""
+    die_with(agent)
+    faulthandler.disable()  # the agent's library turned it on, and it is the script's to choose
+    environment = dict(os.environ)
+    fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
+    others = [fd for fd in open_files() if fd > 2 and fd not in fds]  # the agent's store and its port, too
+    end = {signal.SIGTERM}  # torchrun's way to end a rank, which is the rank's to handle
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)
+    for agents in (signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(agents, signal.SIG_DFL)
+
+    def work() -> NoReturn:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+        worker.run(rank, fds, request, environment, life)
+
+    pid, told = fork(work, close=others), []
+
+    def tell(*_: object) -> None:
+        told.append(pid)
+        os.kill(pid, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, tell)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    kill_group(pid)
+    os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
+    teller = Teller(fds[2], rank, request["epoch"])
+    teller.tell(Exited(teller.now(), rank, status))
+    if status or told:  # who returns is waited for until all have done so
+        os._exit(1)
+
+
+def open_files() -> list[int]:
+    """Return the file descriptors that this process holds."""
+    return [fd for fd in map(int, os.listdir("/dev/fd")) if is_open(fd)]  # noqa: PTH208  # which is open while it lists
+
+
+def is_open(fd: int) -> bool:
+    """Whether a file descriptor stands for something."""
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""A run as others start it: torchrun's command line, an sbatch file for Slurm, a Kubeflow PyTorchJob."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ddpquiz.ranks.machines.cluster import PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+AGAIN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # =1, or torchrun hangs when it starts ranks again (pytorch 135712)
+IMAGE = "pytorch/pytorch:latest"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A script, or the module that `python -m` would run, on `nodes` machines with `ranks` ranks each."""
+
+    script: Path
+    args: Sequence[str] = ()
+    ranks: int = 4
+    nodes: int = 1
+    endpoint: str = ""
+    restarts: int = 0
+    gpus: bool = False  # one for each rank
+    module: str = ""
+
+    @property
+    def name(self) -> str:
+        """A name for the job that every scheduler takes."""
+        letters = re.sub(r"[^a-z0-9]+", "-", (self.module or self.script.stem).lower()).strip("-")
+        return letters[:40].strip("-") or "job"
+
+    def command(self, endpoint: str = "", *, run_id: str = "ddpquiz", script: str = "") -> str:
+        """Return torchrun's command line; `endpoint` and `run_id` are text of the shell, quoted where they must be."""
+        words = ["torchrun"]
+        if self.nodes > 1:
+            words += ["--nnodes", str(self.nodes)]
+        words += ["--nproc-per-node", str(self.ranks)]
+        words += ["--max-restarts", str(self.restarts)] if self.restarts else []
+        if endpoint:
+            words += ["--rdzv-backend", "c10d", "--rdzv-id", run_id, "--rdzv-endpoint", endpoint]
+        what = ["-m", self.module] if self.module else [script or str(self.script)]
+        return " ".join([*words, *map(shlex.quote, [*what, *self.args])])
+
+
+def torchrun(job: Job) -> str:
+    """Return the command line, which is the same on each machine."""
+    if job.nodes == 1:
+        return job.command() + "\n"
+    lines = [f"# The same on each of the {job.nodes} machines."]
+    lines += [] if job.endpoint else ["# HEAD is the name or address of one of them."]
+    again = f"{AGAIN}=1 " if job.restarts else ""
+    return "\n".join([*lines, again + job.command(_endpoint(job) or f'"$HEAD:{PORT}"')]) + "\n"
+
+
+def _endpoint(job: Job) -> str:
+    port = "" if ":" in job.endpoint else f":{PORT}"
+    return shlex.quote(job.endpoint + port) if job.endpoint else ""
+
+
+def slurm(job: Job) -> str:
+    """Return a file for sbatch: one task a node, each of which is a torchrun."""
+    gpus = [f"#SBATCH --gpus-per-node={job.ranks}"] if job.gpus else []
+    again = [f"export {AGAIN}=1"] if job.restarts else []
+    command = job.command(f'"$head:{PORT}"', run_id='"$SLURM_JOB_ID"')
+    lines = [
+        "#!/bin/bash",
+        f"# sbatch {job.name}.sbatch; the environment of python must be the same on each node.",
+        f"#SBATCH --job-name={job.name}",
+        f"#SBATCH --nodes={job.nodes}",
+        "#SBATCH --ntasks-per-node=1",
+        f"#SBATCH --cpus-per-task={job.ranks}",
+        *gpus,
+        "#SBATCH --time=00:10:00",
+        "#SBATCH --output=%x-%j.out",
+        "set -euo pipefail",
+        "",
+        'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        *again,
+        f"srun --kill-on-bad-exit=1 {command}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def kubernetes(job: Job) -> str:
+    """Return a PyTorchJob for Kubeflow's training operator, and the script as a ConfigMap beside it."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes text of several lines as a block."""
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    path = f"/ddpquiz/{job.script.name}"
+    container: dict[str, Any] = {"name": "pytorch", "image": IMAGE, "command": _words(job, path)}
+    pod: dict[str, Any] = {"containers": [container]}
+    documents: list[dict[str, Any]] = []
+    if job.restarts:
+        container["env"] = [{"name": AGAIN, "value": "1"}]
+    if job.gpus:
+        container["resources"] = {"limits": {"nvidia.com/gpu": job.ranks}}
+    if not job.module:
+        source = job.script.read_text(encoding="utf-8")
+        documents.append(_typed("v1", "ConfigMap", job.name) | {"data": {job.script.name: source}})
+        container["volumeMounts"] = [{"name": "script", "mountPath": "/ddpquiz"}]
+        pod["volumes"] = [{"name": "script", "configMap": {"name": job.name}}]
+    spec = {
+        "nprocPerNode": str(job.ranks),
+        "elasticPolicy": {
+            "rdzvBackend": "c10d",
+            "minReplicas": job.nodes,
+            "maxReplicas": job.nodes,
+            "maxRestarts": job.restarts,
+        },
+        "runPolicy": {"cleanPodPolicy": "None", "backoffLimit": 0},
+        "pytorchReplicaSpecs": {
+            "Worker": {"replicas": job.nodes, "restartPolicy": "Never", "template": {"spec": pod}},
+        },
+    }
+    documents.append(_typed("kubeflow.org/v1", "PyTorchJob", job.name) | {"spec": spec})
+    holds = f"the module {job.module}" if job.module else "what the script imports"
+    head = f"# kubectl create -f FILE; needs Kubeflow's training operator, and an image with torch and {holds}.\n"
+    return head + yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _words(job: Job, path: str) -> list[str]:
+    """Return torchrun's words; the operator tells it by variables how many nodes there are, and where they meet."""
+    restarts = ["--max-restarts", str(job.restarts)]
+    what = ["-m", job.module] if job.module else [path]
+    return ["torchrun", "--nproc-per-node", str(job.ranks), *restarts, *what, *map(_literal, job.args)]
+
+
+def _literal(word: str) -> str:
+    return word.replace("$(", "$$(")  # Kubernetes would put a variable there
+
+
+def _typed(version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+
+
+KINDS: dict[str, Callable[[Job], str]] = {"torchrun": torchrun, "slurm": slurm, "kubernetes": kubernetes}

@@ -1,0 +1,288 @@
+"""Where the nodes of a run meet, and one node its own ranks: torchrun's rendezvous, in a store at one known address."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import pickle
+import socket
+import struct
+import sys
+import time
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.distributed import DistError, PrefixStore, Store, TCPStore
+from torch.distributed.elastic.rendezvous import (
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    RendezvousStoreInfo,
+)
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.events import VERSION, Nodes
+
+if TYPE_CHECKING:
+    from torch.distributed.elastic.rendezvous.dynamic_rendezvous import Token
+
+    from ddpquiz.ranks.inside.telling import Teller
+    from ddpquiz.ranks.machines.cluster import Cluster
+
+RUN = "ddpquiz"  # torchrun's --rdzv-id
+ANSWER = 10  # seconds in which a store that listens must answer
+
+
+class Backend(C10dRendezvousBackend):  # type: ignore[misc]
+    """torchrun's rendezvous state, which also says how many nodes have joined whenever that changes."""
+
+    def __init__(self, store: Store, nodes: int, teller: Teller) -> None:
+        super().__init__(store, RUN)
+        self.nodes, self.teller = nodes, teller
+        self.joined = 0  # now
+        self.most = 0  # in this round, before some gave up
+
+    def tell(self) -> None:
+        """Say it, where there are several."""
+        if self.nodes > 1:
+            self.teller.tell(Nodes(self.teller.now(), self.joined, self.nodes))
+
+    def get_state(self) -> tuple[bytes, Token] | None:
+        """Read the state."""
+        found: tuple[bytes, Token] | None = super().get_state()
+        if found:
+            self._count(found[0])
+        return found
+
+    def set_state(self, state: bytes, token: Token | None = None) -> tuple[bytes, Token, bool] | None:
+        """Write the state, and read what has become of it."""
+        found: tuple[bytes, Token, bool] | None = super().set_state(state, token)
+        if found:
+            self._count(found[0])
+        return found
+
+    def _count(self, state: bytes) -> None:
+        joined = len(pickle.loads(state).participants)  # noqa: S301  # torch reads it just so
+        if joined != self.joined:
+            self.joined, self.most = joined, max(joined, self.most)
+            self.tell()
+
+
+class Alone(RendezvousHandler):  # type: ignore[misc]
+    """The rendezvous of a node that meets no other: a store on loopback, in which each life has keys of its own."""
+
+    use_agent_store = True
+    joined = 1
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.life = ""  # sets the keys of one life of the ranks apart from those of the next
+        self.store, self.port = host(cluster) if cluster.node == 0 else join(cluster)
+        self.local = cluster.host if cluster.node == 0 else outgoing(cluster)
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Begin a life."""
+        self.life = uuid.uuid4().hex
+        return self.found(PrefixStore(self.life, self.store))
+
+    def found(self, store: Store) -> RendezvousInfo:
+        """Return what torchrun's agent and the ranks must know; `store` is the agents' own."""
+        ranks = RendezvousStoreInfo(self.cluster.host, self.port)
+        return RendezvousInfo(store, self.cluster.node, self.cluster.nodes, ranks)
+
+    def get_backend(self) -> str:
+        """Name the kind."""
+        return "static"
+
+    def is_closed(self) -> bool:
+        """Whether a node has given up."""
+        return False
+
+    def set_closed(self) -> None:
+        """Let every node know that it is over."""
+
+    def num_nodes_waiting(self) -> int:
+        """Count the nodes that want to begin anew."""
+        return 0
+
+    def get_run_id(self) -> str:
+        """Return torchrun's --rdzv-id."""
+        return RUN
+
+    def shutdown(self) -> bool:
+        """Leave."""
+        return True
+
+
+class Meeting(Alone):
+    """torchrun's rendezvous, except that each node keeps the number that it was given and is known to the others."""
+
+    def __init__(self, cluster: Cluster, request: dict[str, Any], teller: Teller) -> None:
+        super().__init__(cluster)
+        self.request = request
+        self.backend = Backend(self.store, cluster.nodes, teller)
+        self.handler = create_handler(
+            self.store,
+            self.backend,
+            RendezvousParameters(
+                "c10d", cluster.endpoint, RUN, cluster.nodes, cluster.nodes, self.local,
+                join_timeout=int(cluster.patience),
+            ),
+        )  # fmt: skip
+
+    @property
+    def joined(self) -> int:  # type: ignore[override]
+        """How many nodes came to the last meeting."""
+        return self.backend.most
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Wait until all nodes are there, and see that they fit together."""
+        self.backend.most = 0
+        met = self.handler.next_rendezvous()
+        ours, others = self.introduce(met.store, met.rank, met.world_size)
+        self.compare(ours, others)
+        if met.rank == 0:
+            met.store.set("ddpquiz/life", uuid.uuid4().hex)
+        self.life = met.store.get("ddpquiz/life").decode()
+        return self.found(met.store)
+
+    def compare(self, ours: dict[str, Any], others: list[dict[str, Any]]) -> None:
+        """Refuse nodes that do not fit together."""
+        for card in others:
+            if card["node"] == ours["node"]:
+                raise UserError(f"Two nodes have --node-rank {ours['node']}; each needs one of its own.")
+            for what in ours.keys() - {"node"}:
+                if card[what] != ours[what]:
+                    raise UserError(
+                        f"All nodes must have the same {what}: "
+                        f"node {card['node']} has {card[what]}, this one {ours[what]}."
+                    )
+
+    def introduce(self, store: Store, rank: int, nodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Exchange with the other nodes what must be the same on all of them; return ours, and theirs."""
+        script = Path(self.request["script"]).read_bytes()
+        ours = {
+            "node": self.cluster.node,
+            "version of ddpquiz's events": VERSION,
+            "torch": torch.__version__.partition("+")[0],
+            "--nproc": self.request["ranks"],
+            "--max-restarts": self.cluster.restarts,
+            "backend": self.request["backend"],
+            "script": f"the one of sha256 {hashlib.sha256(script).hexdigest()[:8]}",
+        }
+        store.set(f"ddpquiz/{rank}", json.dumps(ours))
+        others = [json.loads(store.get(f"ddpquiz/{other}")) for other in range(nodes) if other != rank]
+        store.set(f"ddpquiz/read/{rank}", "")
+        if self.cluster.node == 0:  # whose store must not go before all have read
+            store.wait([f"ddpquiz/read/{each}" for each in range(nodes)])
+        return ours, others
+
+    def get_backend(self) -> str:
+        """Name the kind."""
+        return "c10d"
+
+    def is_closed(self) -> bool:
+        """Whether a node has given up."""
+        return bool(self.handler.is_closed())
+
+    def set_closed(self) -> None:
+        """Let every node know that it is over."""
+        self.handler.set_closed()
+
+    def num_nodes_waiting(self) -> int:
+        """Count the nodes that want to begin anew."""
+        return int(self.handler.num_nodes_waiting())
+
+    def shutdown(self) -> bool:
+        """Leave."""
+        return bool(self.handler.shutdown())
+
+
+def host(cluster: Cluster) -> tuple[Store, int]:
+    """Open the store in which all meet, at the address of node 0 and no other; return it with its port."""
+    where, port = cluster.address
+    try:
+        family, _, _, _, address = socket.getaddrinfo(where, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(address[:2], family=family)
+    except socket.gaierror:
+        raise UserError(unresolved(where)) from None
+    except OSError as wrong:
+        if wrong.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"Port {port} of {where} is taken; end what listens there, or give another one on every node."
+            ) from None
+        if wrong.errno == errno.EADDRNOTAVAIL:
+            raise UserError(
+                f"{where} is no address of this machine; --rdzv-endpoint must name the machine of --node-rank 0."
+            ) from None
+        raise UserError(
+            f"Nothing can listen on {where}:{port} ({wrong.strerror}); give another one on every node."
+        ) from None
+    port = listener.getsockname()[1]
+    store = TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
+        where, port, None, True, timedelta(seconds=cluster.patience), wait_for_workers=False,
+        master_listen_fd=listener.detach(), use_libuv=False,
+    )  # fmt: skip
+    return store, port
+
+
+def join(cluster: Cluster) -> tuple[Store, int]:
+    """Return the store of node 0 and its port, once it listens."""
+    where, port = cluster.address
+    began, answer = time.monotonic(), "no answer"
+    while time.monotonic() - began < cluster.patience:
+        try:
+            socket.create_connection((where, port), timeout=2).close()
+            break
+        except socket.gaierror:
+            raise UserError(unresolved(where)) from None
+        except OSError as wrong:
+            answer = wrong.strerror or "no answer"
+            time.sleep(0.2)
+    else:
+        raise UserError(
+            f"Nobody listened on {where}:{port} for {cluster.patience:g} s ({answer}); "
+            "start --node-rank 0 there, and see that its port can be reached from here."
+        )
+    try:
+        store = TCPStore(where, port, None, False, timedelta(seconds=ANSWER))
+    except (DistError, RuntimeError):
+        raise UserError(f"What listens on {where}:{port} is no node 0 of ddpquiz or torchrun; give its port.") from None
+    store.set_timeout(timedelta(seconds=cluster.patience))
+    return store, port
+
+
+def unresolved(name: str) -> str:
+    """Say that a name leads nowhere."""
+    return f"This machine knows no address of {name}; write it in numbers in --rdzv-endpoint."
+
+
+def outgoing(cluster: Cluster) -> str:
+    """Return our own address on the way to node 0."""
+    family, _, _, _, address = socket.getaddrinfo(*cluster.address, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def interface(address: str) -> str:
+    """Return the name of the network interface that has an IPv4 address (Linux), or nothing."""
+    if address == "127.0.0.1":
+        return "lo0" if sys.platform == "darwin" else "lo"
+    if sys.platform != "linux":
+        return ""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has no address
+                found = fcntl.ioctl(asked, 0x8915, struct.pack("256s", name.encode()))  # SIOCGIFADDR
+                if socket.inet_ntoa(found[20:24]) == socket.gethostbyname(address):
+                    return name
+    return ""

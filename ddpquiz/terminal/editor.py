@@ -1,0 +1,33 @@
+"""Writing in the learner's own editor: it gets a file, and what stands there at the end is the text."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+import textwrap
+from pathlib import Path
+
+from ddpquiz.errors import UserError
+
+_LINE = "# ------ Write below this line; what stands above it does not count. ------"
+
+
+def edit(ask: str, text: str) -> str:
+    """Let the learner write to what is asked, from a text on; UserError when there is no editor or it fails."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        raise UserError("No editor is known; set EDITOR, to nano or vim for example.")
+    asked = textwrap.fill(" ".join(ask.split()), 88, initial_indent="# ", subsequent_indent="# ")
+    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
+        file = Path(folder) / "explain.txt"
+        file.write_text(f"{asked}\n{_LINE}\n{text}\n", "utf-8")
+        try:
+            subprocess.run([*shlex.split(editor), str(file)], check=True)
+        except (OSError, ValueError):
+            raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
+        except subprocess.CalledProcessError as failed:
+            raise UserError(f"The editor `{editor}` ended with status {failed.returncode}; nothing was read.") from None
+        written = file.read_text("utf-8", errors="replace")
+    return written.partition(_LINE)[2].strip() if _LINE in written else written.strip()

@@ -1,0 +1,289 @@
+"""A sitting of explaining at the keyboard: lines are written, points come out, and the learner has the last word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.learning import explain, progress
+from ddpquiz.learning.explain import Act, Overrule, Written
+from ddpquiz.terminal.editor import edit
+from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, QUIT, Hotkey
+from ddpquiz.terminal.layout import bullets, columns, indented, section
+from ddpquiz.terminal.sitting import Desk, Seat, header, told
+from ddpquiz.terminal.style import plain, prose
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from rich.console import RenderableType
+
+    from ddpquiz.learning.explain import Explaining, Explanation, Judged
+
+FINISH = Hotkey("ctrl+d", "done", "finish your explanation; an empty line does it too (ctrl+u clears the line)")
+EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
+HINT = Hotkey("h", "hint", "a pointer to what a good answer speaks of")
+SKIP = Hotkey("s", "skip", "leave this one out")
+NEXT = Hotkey("enter", "next", "go on")
+UNDO = Hotkey("u", "undo", "take the last explanation or skip back, and write on")
+LEAVE = Hotkey("enter", "leave")
+HOW = "in your own words, in one line or several; an empty line ends it"
+_TAIL = 6  # lines of the text that stay in sight above the keys
+
+
+class Explainer(Seat):
+    """One sitting of explaining."""
+
+    def __init__(self, desk: Desk, state: Explaining, *, editor: bool = False) -> None:
+        super().__init__(desk)
+        self.state = state
+        self.text = ""  # written so far, of the prompt on screen
+        self._escaped = False  # the next key is a command
+        self._editor = editor  # each prompt opens it by itself
+        self._kept: list[progress.Receipt] = []  # of the explanations, in order
+
+    @property
+    def scene(self) -> Hashable:
+        """The prompt and whether it was judged."""
+        return self.state.place, self.state.judged, self.state.stopped
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in super().early if len(key) > 1 or not self.writing)
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """The keys that leave besides q: ctrl+d ends what was begun to be written first."""
+        return ("eof",) if self.writing and self.text.strip() else super().leaving
+
+    @property
+    def over(self) -> bool:
+        """Whether no prompt is left."""
+        return self.state.prompt is None
+
+    @property
+    def writing(self) -> bool:
+        """Whether keys are text."""
+        return self.state.prompt is not None and not self.state.judged
+
+    def body(self) -> RenderableType:
+        """Draw what is to be explained, the points of what was written, or what it all came to."""
+        prompt = self.state.prompt
+        if prompt is None:
+            return Group(self.summary(), Text(), *told(self.note))
+        parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
+        if explanation := self.state.explanation:
+            parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *points(explanation)]
+        else:
+            parts += [Text(HOW, style="quiet"), *self._hint()]
+        return Group(*parts, Text(), *told(self.note))
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw the end of what was written so far."""
+        if not self.writing:
+            return []
+        lines = plain(self.text).split("\n")[-_TAIL:]
+        rows = [(Text(">" if number == 0 else "", style="accent"), Text(line)) for number, line in enumerate(lines)]
+        rows[-1][1].append("_", style="accent")
+        return [columns(rows, gap=1)]
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now."""
+        undo = [UNDO] if self.state.previous else []
+        prompt = self.state.prompt
+        if prompt is None:
+            return [LEAVE, *undo, HELP]
+        if not self.state.judged:
+            return self._commands() if self._escaped else [FINISH]
+        demo = [DEMO] if self.demo_of(prompt.concept) else []
+        object_ = Hotkey(f"1-{len(prompt.points)}", "overrule", "say that you made this point after all, or did not")
+        return [NEXT, object_, *undo, *demo, FLAG, HELP, QUIT]
+
+    def commands(self) -> list[Hotkey]:
+        """Return the keys that work after escape, while a text is written."""
+        return self._commands() if self.writing and not self._escaped else []
+
+    def take(self, key: str) -> None:
+        """Take a key; a text takes all characters, also those that are keys elsewhere."""
+        if self.helping or not self.writing:
+            super().take(key)
+        elif self._escaped:
+            self._escaped = False
+            if len(key) == 1:
+                super().take(key)
+        else:
+            self.note = ""
+            self._type(key)
+
+    def press(self, key: str) -> None:
+        """Take a key that is no text."""
+        prompt = self.state.prompt
+        match key:
+            case "u":
+                self._do(Act.UNDO)
+            case "enter" | "space" | "q" | "escape" if prompt is None:
+                self.left = True
+            case _ if prompt is None:
+                pass
+            case "q":
+                self._do(Act.STOP)
+                self.left = True
+            case "d":
+                self.run_demo(prompt.concept)
+                self._do(Act.BACK)
+            case "f":
+                self.flag(prompt.key)
+            case "enter" | "space" if self.state.judged:
+                self._do(Act.NEXT)
+                if self._editor:
+                    self.edit()
+            case _ if self.state.judged:
+                if key.isdecimal() and key != "0":
+                    self._do(Overrule(int(key) - 1))
+            case "h":
+                self._do(Act.HINT)
+            case "s":
+                self._do(Act.SKIP)
+            case "e":
+                self.edit()
+
+    def edit(self) -> None:
+        """Let the learner write in an editor; what comes back is the explanation."""
+        prompt = self.state.prompt
+        if prompt is None:
+            return
+
+        def write() -> None:
+            self.text = edit(prompt.ask, self.text)
+
+        self._leave(write)
+        if not self.note:
+            self.finish()
+
+    def summary(self) -> RenderableType:
+        """Draw what the sitting came to."""
+        done = self.state.done
+        if not done:
+            return Text("Done: nothing explained.", style="head")
+        made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
+        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head")]
+        missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
+        if missed:
+            parts += section("Left out", bullets(missed))
+        concept = done[-1].prompt.concept
+        rows = [(f"ddpquiz learn {concept}", "read about it")] if missed else []
+        rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
+        return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
+
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
+        if explanation := self.state.explanation:
+            return Group(*points(explanation))
+        assert self.state.prompt is not None  # noqa: S101
+        return Group(Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold"), Text(HOW, style="quiet"))
+
+    def line_keys(self) -> list[Hotkey]:
+        """Return the keys that work now where whole lines are read: an empty one ends a text."""
+        keys = [Hotkey("empty line", "done") if key is FINISH else key for key in super().line_keys()]
+        return [] if self.writing and self.text else keys
+
+    def heard(self, line: str) -> None:
+        """Take a line: a piece of the text, which an empty line ends, or the letter of a key, here `:h`."""
+        key = line.removeprefix(":")
+        self.note = ""
+        if self.writing and (key == line or len(key) != 1):
+            self.text += f"{line}\n" if line else ""
+            if not line:
+                self.finish()
+            return
+        super().take(key or "enter")
+        if key == "h" and self.state.hinted and self.state.prompt:
+            self.note = self.state.prompt.hint
+        elif self.state.explanation and key.isdecimal():
+            self.note = _count(self.state.explanation)
+
+    def _where(self) -> Text:
+        prompt = self.state.prompts[self.state.place]
+        return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
+
+    def _hint(self) -> list[RenderableType]:
+        prompt = self.state.prompt
+        shown = prompt is not None and self.state.hinted
+        return [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if shown and prompt else []
+
+    def _commands(self) -> list[Hotkey]:
+        prompt = self.state.prompt
+        hint = [HINT] if prompt and prompt.hint and not self.state.hinted else []
+        demo = [DEMO] if prompt and self.demo_of(prompt.concept) else []
+        undo = [UNDO] if self.state.previous else []
+        return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
+
+    def _type(self, key: str) -> None:
+        """Take a key into the text."""
+        last = self.text.rpartition("\n")[2]
+        match key:
+            case "escape":
+                self._escaped = True
+            case "ctrl+d":
+                self.finish()
+            case "enter" if not last.strip():
+                self.finish()
+            case "enter":
+                self.text += "\n"
+            case "backspace":
+                self.text = self.text[:-1]
+            case "ctrl+u":
+                self.text = self.text[: len(self.text) - len(last)] if last else self.text[:-1]
+            case "tab" | "space":
+                self.text += " "
+            case _ if len(key) == 1:
+                self.text += key
+
+    def finish(self) -> None:
+        """Take what was written as the explanation."""
+        if self.text.strip():
+            self._do(Written(self.text.strip()))
+        else:
+            self.note = "Write a sentence or two first; esc s skips."
+
+    def _do(self, event: explain.Event) -> None:
+        """Do a step, and keep what it changed before anything else is shown."""
+        now = self.desk.clock()
+        after = explain.step(self.state, event, now)
+        added, taken = explain.news(self.state, after)
+        if taken:
+            self.desk.progress.undo(self._kept.pop(), now)
+        if added:
+            told_ = [progress.Point(each.point.say, each.matched, each.overruled) for each in added.points]
+            receipt = self.desk.progress.explain(added.prompt.key, told_, now, took=added.took, given=added.text)
+            self._kept.append(receipt)
+        if after.place != self.state.place or after.judged != self.state.judged:
+            self.text = taken.text if taken and not added else ""
+        self.state = after
+
+
+def points(explanation: Explanation) -> list[RenderableType]:
+    """Draw how many points were made, and each with the words that showed it."""
+    rows = [(_mark(number, point), _said(point)) for number, point in enumerate(explanation.points, 1)]
+    return [Text(_count(explanation), style="head"), Text(), columns(rows)]
+
+
+def _count(explanation: Explanation) -> str:
+    return f"You got {explanation.made} of {len(explanation.points)} points."
+
+
+def _mark(number: int, point: Judged) -> Text:
+    return Text.assemble(("✓ ", "good") if point.made else ("✗ ", "bad"), (f"{number}", "key"))
+
+
+def _said(point: Judged) -> RenderableType:
+    if point.overruled:
+        why = "overruled by you"
+    elif point.words:
+        why = "you said: " + ", ".join(point.words)
+    else:
+        why = "not found in what you wrote"
+    return Group(prose(point.point.say), Text(plain(why), style="quiet"))

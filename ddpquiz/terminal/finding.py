@@ -1,0 +1,97 @@
+"""Looking something up without leaving a sitting: words are typed, what holds them is listed, one of it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.terminal.hotkeys import Hotkey
+from ddpquiz.terminal.layout import indented
+from ddpquiz.terminal.listing import one_line
+from ddpquiz.terminal.style import plain
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog, Hit
+
+_SHOWN = 8  # hits; more words find fewer
+LOOK = Hotkey("/", "look up", "find a concept or an item by its words, read it, and come back here")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is looked up: the words typed so far, what holds them, which of it is marked, and whether that is open."""
+
+    catalog: Catalog
+    text: str = ""
+    hits: tuple[Hit, ...] = ()
+    at: int = 0
+    open: bool = False
+
+    def key(self, key: str) -> Finding | None:
+        """Return what a key makes of it; None goes back to the sitting."""
+        match key:
+            case "escape":
+                return replace(self, open=False) if self.open else None
+            case _ if self.open:
+                return self
+            case "enter":
+                return replace(self, open=bool(self.hits))
+            case "down" | "tab":
+                return replace(self, at=min(self.at + 1, max(0, len(self.hits) - 1)))
+            case "up":
+                return replace(self, at=max(0, self.at - 1))
+            case "backspace":
+                return self.typed(self.text[:-1])
+            case "ctrl+u":
+                return self.typed("")
+            case _:
+                character = " " if key == "space" else key
+                return self.typed(self.text + character) if len(character) == 1 else self
+
+    def typed(self, text: str) -> Finding:
+        """Return it with other words."""
+        return replace(self, text=text, hits=self.catalog.search(text)[:_SHOWN], at=0)
+
+    def spoken(self, words: str) -> Finding:
+        """Return it with these words, and what they name or alone fit open, for a terminal that only goes down."""
+        found = self.typed(words)
+        at = next((at for at, hit in enumerate(found.hits) if hit.key == words), 0)
+        only = len(found.hits) == 1 or any(hit.key == words for hit in found.hits)
+        return replace(found, at=at, open=only)
+
+    def body(self) -> RenderableType:
+        """Draw what holds the words, or what is open."""
+        if self.open:
+            return self._page(self.hits[self.at])
+        if not self.hits:
+            return Text("Nothing holds these words." if self.text.strip() else "Type words; what holds all is listed.")
+        lines: list[RenderableType] = []
+        for number, hit in enumerate(self.hits):
+            mark = "> " if number == self.at else "  "
+            lines += [Text.assemble((mark, "key"), (plain(hit.key), "code")), indented(one_line(hit.heading), 4)]
+        return Group(*lines)
+
+    def field(self) -> list[RenderableType]:
+        """Draw the line in which the words are typed."""
+        return [] if self.open else [Text(f"/{plain(self.text)}_")]
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now."""
+        back = Hotkey("esc", "back to the list" if self.open else "back to the card")
+        if self.open or not self.hits:
+            return [back]
+        return [Hotkey("enter", "read"), Hotkey("↑↓", "choose"), back]
+
+    def _page(self, hit: Hit) -> RenderableType:
+        if hit.key == hit.concept.id:
+            from ddpquiz.terminal.lesson import lesson
+
+            return lesson(hit.concept)
+        from ddpquiz.terminal.item import item_page
+
+        return item_page(self.catalog.item(hit.key), None)

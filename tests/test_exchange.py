@@ -1,0 +1,302 @@
+"""Taking progress along: what is written can be read, merging comes to the same in any order, and nothing is half done."""
+
+import csv
+import io
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_sittings import environment, piped
+
+from ddpquiz.errors import UserError
+from ddpquiz.learning import exchange
+from ddpquiz.learning.progress import Point, Progress
+from ddpquiz.learning.schedule import Grade, Weights
+
+AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+TOOK = timedelta(seconds=3)
+WRONG = {"took": TOOK, "given": "2", "level": "easy", "chance": 0.25}
+
+
+def exported(progress):
+    file = io.StringIO()
+    exchange.write_json(progress.log(), progress.used(), file)
+    return file.getvalue()
+
+
+def take_in(progress, text):
+    return progress.merge(*exchange.read_json(text, "file"))
+
+
+def everything(progress):
+    """Return what a machine knows, to the byte."""
+    return repr([
+        progress._database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+        for table in ("log", "card", "weights")
+    ])  # fmt: skip
+
+
+def do(progress, acts, at=AT):
+    receipts = []
+    for number, (act, card, grade, hours) in enumerate(acts):
+        at += timedelta(hours=hours)
+        if act == "review":
+            receipts.append(progress.review(card, Grade(grade), at, TOOK))
+        elif act == "answer":
+            receipts.append(progress.answer("c/q", 0.0, at, calls=card, **WRONG))
+        elif act == "weights":
+            progress.use(Weights(retention=0.8 + grade / 100), at)
+        elif act == "hide":
+            receipts.append(progress.suspend(card, at))
+        elif receipts:
+            progress.undo(receipts.pop(number % len(receipts)), at)
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["review", "answer", "undo", "weights", "hide"]),
+        st.sampled_from(["c/a", "c/b"]),
+        st.integers(1, 4),
+        st.integers(-30, 300),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.tuples(ACTS, ACTS, ACTS))
+def test_machines_that_take_in_each_other_in_any_order_end_with_the_same_bytes(tmp_path_factory, acts):
+    home = tmp_path_factory.mktemp("machines")
+    files = []
+    for number, done in enumerate(acts):
+        with Progress(home / str(number)) as one:
+            do(one, done)
+            files.append(exported(one))
+    results = []
+    for number, order in enumerate(([1, 2], [2, 1], [0, 1, 2, 1, 0])):
+        with Progress(home / (str(number) if number == 0 else f"fresh {number}")) as one:
+            for file in order if number == 0 else [0, *order]:
+                take_in(one, files[file])
+            assert all(take_in(one, file) == 0 for file in files)
+            results.append(everything(one))
+            kept = repr(one.memories())
+            one.rebuild()
+            assert repr(one.memories()) == kept
+    assert results[0] == results[1] == results[2]
+
+
+def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
+    with Progress(tmp_path / "a") as one, Progress(tmp_path / "b") as other:
+        receipt = one.review("ring/one", Grade.GOOD, AT, TOOK)
+        one.answer(
+            "ring/q", 0.5, AT, confidence=0.75, calls="ring/one", retry=True, **{**WRONG, "given": 'é "\n\u2028 {}'}
+        )
+        one.explain("ring/why", (Point("all send", True, True),), AT, took=TOOK, given="words\nand more")
+        one.flag("ring/q", "", AT)
+        one.suspend("ring/two", AT)
+        one.bury("ring/three", AT)
+        one.undo(receipt, AT)
+        one.use(Weights(retention=0.85), AT)
+        assert take_in(other, exported(one)) == 7
+        assert everything(other) == everything(one)
+        assert other.weights() == Weights(retention=0.85)
+        assert json.loads(exported(one))["log"][0]["kind"] == "review"
+
+
+def test_weights_that_were_put_to_use_later_elsewhere_are_in_use_here_too(tmp_path):
+    with Progress(tmp_path / "a") as one, Progress(tmp_path / "b") as other:
+        one.use(Weights(retention=0.8), AT)
+        other.use(Weights(retention=0.85), AT + TOOK)
+        files = exported(one), exported(other)
+        take_in(one, files[1])
+        take_in(other, files[0])
+        assert one.weights() == Weights(retention=0.85) == other.weights()
+
+
+def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tmp_path):
+    with Progress(tmp_path / "a") as one:
+        one.review("ring/one", Grade.GOOD, AT, TOOK)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "progress.db").write_bytes((tmp_path / "a" / "progress.db").read_bytes())
+    with Progress(tmp_path / "a") as one, Progress(tmp_path / "b") as other:
+        one.review("ring/two", Grade.GOOD, AT + TOOK, TOOK)
+        other.review("ring/three", Grade.GOOD, AT + TOOK, TOOK)
+        before = everything(one)
+        device = other.log()[0].device
+        with pytest.raises(UserError) as refused:
+            take_in(one, exported(other))
+        assert str(refused.value) == (
+            f"Row 2 of machine {device} is another one here, so none was taken in: one of the two data folders is a copy "
+            "of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
+        )
+        assert everything(one) == before
+
+
+@pytest.fixture
+def whole(tmp_path):
+    with Progress(tmp_path / "whole") as one:
+        one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
+        one.explain("ring/why", (Point("all send", True),), AT, took=TOOK, given="x")
+        return json.loads(exported(one))
+
+
+def row(number, **changes):
+    return lambda told: told["log"][number].update(changes)
+
+
+BROKEN = {
+    "format": (
+        lambda told: told.update(format="x"),
+        "is no progress of ddpquiz; `ddpquiz export json` writes such a file.",
+    ),
+    "version": (
+        lambda told: told.update(version=2),
+        "was written by a newer ddpquiz (its version is 2, this ddpquiz knows 1); update ddpquiz. Nothing was changed.",
+    ),
+    "no log": (lambda told: told.pop("log"), "is damaged, so nothing was taken in: it has no `log`."),
+    "no row": (lambda told: told["log"].append(3), "row 4 of its log has fields that no row has"),
+    "field": (row(0, colour="red"), "row 1 of its log has fields that no row has"),
+    "missing": (lambda told: told["log"][0].pop("item"), "row 1 of its log has no `item` that can be read"),
+    "type": (row(0, grade="3"), "row 1 of its log has no `grade` that can be read"),
+    "truth": (row(0, grade=True), "row 1 of its log has no `grade` that can be read"),
+    "large": (row(0, took=1 << 70), "row 1 of its log has no `took` that can be read"),
+    "surrogate": (row(0, item="a\ud800"), "row 1 of its log has no `item` that can be read"),
+    "kind": (row(0, kind="dream"), "row 1 of its log is of no kind that ddpquiz knows, or has no name"),
+    "time": (row(0, at="yesterday"), "row 1 of its log has a time that is none"),
+    "day": (row(0, day="2026-W10-1"), "row 1 of its log has a time that cannot be"),
+    "years": (row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"), "row 1 of its log has a time that cannot be"),
+    "far": (row(0, day="2026-03-09"), "row 1 of its log has a time that cannot be"),
+    "points": (row(1, points="[3]"), "has points that are none"),
+    "grade": (row(0, grade=5), "These rows do not hold together (CHECK constraint failed"),
+    "undone": (row(2, undone_sequence=17), "These rows do not hold together (FOREIGN KEY constraint failed)"),
+    "nameless weights": (row(0, weights="00000000"), "These rows do not hold together (FOREIGN KEY constraint failed)"),
+    "weights": (lambda told: told["weights"][0].update(retention=0.7), "number 1 of its weights do not fit their name"),
+    "no weights": (lambda told: told["weights"].append({}), "number 2 of its weights cannot be read"),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_file_that_is_not_whole_is_refused_in_one_sentence_and_nothing_changes(tmp_path, whole, change):
+    spoil, sentence = BROKEN[change]
+    row_of = {entry["kind"]: number for number, entry in enumerate(whole["log"])}
+    assert sorted(row_of) == ["explanation", "review", "undo"]
+    whole["log"].sort(key=lambda entry: ["review", "explanation", "undo"].index(entry["kind"]))
+    with Progress(tmp_path / "here") as here:
+        here.review("ring/two", Grade.GOOD, AT, TOOK)
+        before = everything(here)
+        spoil(whole)
+        with pytest.raises(UserError) as refused:
+            take_in(here, json.dumps(whole))
+        assert sentence in str(refused.value)
+        assert everything(here) == before
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0), st.binary(min_size=1, max_size=3))
+def test_a_file_with_other_bytes_is_taken_in_or_refused_and_never_a_bug(tmp_path_factory, place, bytes_):
+    home = tmp_path_factory.mktemp("other")
+    with Progress(home) as one:
+        one.explain("ring/why", (Point("all send", True),), AT, took=TOOK, given="x")
+        one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
+        data = exported(one).encode()
+    place %= len(data)
+    text = (data[:place] + bytes_ + data[place + len(bytes_) :]).decode("utf-8", "replace")
+    with Progress(home / "empty") as other:
+        try:
+            take_in(other, text)
+        except UserError:
+            assert other.log() == []
+
+
+def test_a_table_has_what_counts_and_a_name_for_each_column(tmp_path):
+    with Progress(tmp_path) as one:
+        one.undo(one.review("ring/two", Grade.AGAIN, AT, TOOK), AT)
+        one.review("ring/one", Grade.GOOD, AT, TOOK)
+        one.answer("ring/q", 1.0, AT, **{**WRONG, "given": 'a, "b"\nc'})
+        file = io.StringIO()
+        exchange.write_csv(one.kept("review", "answer"), file)
+    read = list(csv.DictReader(io.StringIO(file.getvalue(), newline="")))
+    assert [(each["item"], each["grade"], each["credit"], each["seconds"]) for each in read] == [
+        ("ring/one", "3", "", "3.0"),
+        ("ring/q", "", "1.0", "3.0"),
+    ]
+    assert read[1]["given"] == 'a, "b"\nc'
+
+
+def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
+    here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "progress.json"
+    piped(here, "study", lines="\n3\n\n1\n")
+    assert piped(here, "export", "json", "--to", str(file)).returncode == 0
+    assert piped(here, "export", "json").stdout == file.read_text("utf-8")
+    assert piped(there, "import", str(file)).stdout == "2 of 2 rows were new.\n"
+    assert piped(there, "import", str(file)).stdout == "Nothing was new in 2 rows.\n"
+    assert "Front of two?" in piped(there, "study", "--new", "0").stdout
+    assert piped(there, "export", "csv").stdout.count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read: No such file or directory."),
+        (b"\xff\xfe\x00", "is no text; `ddpquiz export json` writes what can be imported."),
+        (b'{"format": "ddpq', "is no JSON, or only a part of it; make it again: ddpquiz export json."),
+        (b"[" * 100_000, "is no JSON, or only a part of it; make it again: ddpquiz export json."),
+        (b"[]", "is no progress of ddpquiz; `ddpquiz export json` writes such a file."),
+    ],
+)
+def test_what_cannot_be_imported_is_told_in_one_sentence(tmp_path, content, sentence):
+    file = tmp_path / "file"
+    if content is not None:
+        file.write_bytes(content)
+    done = piped(tmp_path / "home", "import", str(file))
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{file} {sentence}\n")
+
+
+def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_path):
+    done = piped(tmp_path / "home", "export", "json", "--to", str(tmp_path / "none" / "file"))
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"{tmp_path / 'none' / 'file'} cannot be written: No such file or directory.\n",
+    )
+    (tmp_path / "folder").mkdir()
+    assert piped(tmp_path / "home", "export", "csv", "--to", str(tmp_path / "folder")).returncode == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "home"]
+
+
+def test_an_import_that_is_killed_took_in_all_or_nothing(tmp_path):
+    """Kill it at random moments; at least one of them lies before its end, and then it is done once more, whole."""
+    file, home = tmp_path / "many.json", tmp_path / "home"
+    with Progress(tmp_path / "source") as source:
+        source.review("c/0", Grade.GOOD, AT, TOOK)
+        told = json.loads(exported(source))
+    told["log"] = [{**told["log"][0], "item": f"c/{n % 500}", "sequence": n} for n in range(1, 4001)]
+    file.write_text(json.dumps(told))
+    program = str(Path(__file__).parent / "sample_program.py")
+    before_the_end = 0
+    for _ in range(6):
+        child = subprocess.Popen(
+            [sys.executable, program, "import", str(file)], env=environment(home), stdout=subprocess.PIPE
+        )
+        time.sleep(random.uniform(0.1, 0.6))
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        before_the_end += child.returncode == -signal.SIGKILL
+        with Progress(home) as progress:
+            kept = len(progress.log())
+            assert kept in (0, 4000)
+            assert len(progress.memories()) == (500 if kept else 0)
+            assert progress._database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        if kept:
+            break
+    assert before_the_end
+    assert piped(home, "import", str(file)).returncode == 0
+    with Progress(home) as progress:
+        assert len(progress.log()) == 4000

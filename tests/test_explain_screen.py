@@ -1,0 +1,283 @@
+"""Explaining at the keyboard, as text on screens and from end to end."""
+
+import io
+import json
+import os
+import re
+import signal
+import stat
+from dataclasses import replace
+
+import pytest
+from sample import WHY_RING
+from seats import explaining, press, screen, spoken
+from test_sittings import LEAVE_SCREEN, Terminal, piped
+
+from ddpquiz.learning.progress import Progress
+from ddpquiz.terminal import style
+
+OTHER = replace(WHY_RING, id="other", ask="And once more?")
+
+
+@pytest.fixture
+def progress(tmp_path):
+    with Progress(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+def type_(seat, text):
+    return press(seat, *({" ": "space", "\n": "enter"}.get(letter, letter) for letter in text))
+
+
+def kept(progress):
+    rows = progress.kept("explanation")
+    return [(row.item, row.credit, row.given, [p["overruled"] for p in json.loads(row.points)]) for row in rows]
+
+
+def test_what_is_written_stands_above_the_keys(progress):
+    seat = type_(explaining(progress), "The root is a bottleneck.\nq?u1")
+    assert screen(seat) == (
+        """\
+Explain 1/1 · ring
+
+Why a ring, and not a root?
+in your own words, in one line or several; an empty line ends it
+
+> The root is a bottleneck.
+  q?u1_
+ctrl+d done · esc: h hint · e editor · s skip · d demo · ? help · q quit"""
+    )
+
+
+def test_points_are_shown_with_the_words_that_made_them_and_can_be_overruled(progress):
+    seat = type_(explaining(progress), "The root is a bottleneck.\nOther links do not idle.\n\n")
+    assert screen(seat) == (
+        """\
+Explain 1/1 · ring
+
+Why a ring, and not a root?
+
+  The root is a bottleneck.
+  Other links do not idle.
+
+You got 1 of 3 points.
+
+✓ 1  the root's link is the bottleneck
+     you said: bottleneck
+✗ 2  the other links idle meanwhile
+     not found in what you wrote
+✗ 3  each rank sends less than two tensors
+     not found in what you wrote
+
+enter next · 1-3 overrule · u undo · d demo · f flag · ? help · q quit"""
+    )
+    text = "The root is a bottleneck.\nOther links do not idle."
+    assert kept(progress) == [("ring/why-ring", pytest.approx(1 / 3), text, [False, False, False])]
+    assert "✓ 2  the other links idle meanwhile\n     overruled by you\n" in screen(press(seat, "2"))
+    assert kept(progress) == [("ring/why-ring", pytest.approx(2 / 3), text, [False, True, False])]
+    press(seat, "2", "1", "4", "0")
+    assert kept(progress) == [("ring/why-ring", 0.0, text, [True, False, False])]
+    assert [row.kind for row in progress.log()] == ["explanation", *["undo", "explanation"] * 3]
+
+
+def test_undo_goes_back_to_the_text_to_write_on(progress):
+    seat = type_(explaining(progress), "A bottleneck\n\n")
+    assert "> A bottleneck_" in screen(press(seat, "u"))
+    assert kept(progress) == []
+    type_(seat, ", others idle")
+    press(seat, "ctrl+d", "enter")
+    assert screen(seat) == (
+        """\
+Done: you got 2 of 3 points.
+
+Left out
+  • each rank sends less than two tensors
+
+Next
+  ddpquiz learn ring  read about it
+  ddpquiz test ring   find out how strong you are
+
+enter leave · u undo · ? help"""
+    )
+    assert "> A bottleneck, others idle_" in screen(press(seat, "u"))
+
+
+def test_commands_come_after_escape_and_letters_are_text_else(progress):
+    seat = press(explaining(progress, WHY_RING, OTHER), "escape", "h")
+    assert "Hint  Count the bytes on the busiest link.\n" in screen(seat)
+    assert "h hint" not in screen(seat)
+    press(seat, "x", "escape", "d")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert "> x_" in screen(seat)
+    assert "Explain 2/2" in screen(press(seat, "escape", "s"))
+    assert "Explain 1/2" in screen(press(seat, "escape", "u"))
+    assert press(seat, "escape", "q").left
+
+
+def test_an_empty_text_is_no_explanation(progress):
+    assert "Write a sentence or two first; esc s skips." in screen(press(explaining(progress), "enter"))
+    assert progress.log() == []
+
+
+def test_the_line_is_edited_at_its_end(progress):
+    seat = type_(explaining(progress), "one\ntwo")
+    assert press(seat, "backspace").text == "one\ntw"
+    assert press(seat, "ctrl+u").text == "one\n"
+    assert press(seat, "ctrl+u").text == "one"
+    assert press(seat, "up", "tab", "ctrl+a").text == "one "
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_long_lines_are_folded(progress, width):
+    seat = type_(explaining(progress), "word " * 30)
+    assert max(map(len, screen(seat, width).splitlines())) <= width
+    seat = type_(seat, "\n\n")
+    assert max(map(len, screen(seat, width).splitlines())) <= width
+
+
+def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
+    seat = explaining(progress, WHY_RING, OTHER)
+    text = spoken(seat, ":h", "A bottleneck", "others idle", "", "3", "", ":s")
+    assert "Count the bytes on the busiest link.\n" in text
+    assert "You got 2 of 3 points.\n" in text
+    assert "You got 3 of 3 points.\n" in text
+    assert kept(progress) == [("ring/why-ring", 1.0, "A bottleneck\nothers idle", [False, False, True])]
+    assert seat.over
+    console = style.console(io.StringIO(), width=80)
+    explaining(progress).read(console, ["a"], asked=True)
+    assert "empty line done · :h hint · :e editor" in console.file.getvalue()
+
+
+@pytest.fixture
+def editor(tmp_path):
+    """A program that appends a sentence to the file that it is given."""
+    script = tmp_path / "editor"
+    script.write_text('#!/bin/sh\ngrep -q "# Why a ring" "$1" && echo "A bottleneck." >> "$1"\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return str(script)
+
+
+def test_an_editor_gets_what_was_written_and_gives_the_explanation(progress, editor, monkeypatch):
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", editor)
+    seat = press(type_(explaining(progress), "Others idle."), "escape", "e")
+    assert kept(progress) == [("ring/why-ring", pytest.approx(2 / 3), "Others idle.\nA bottleneck.", [False] * 3)]
+    assert seat.state.judged
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("", "No editor is known; set EDITOR, to nano or vim for example."),
+        ("/no/such --x", "The editor `/no/such --x` cannot be started; set EDITOR to another one."),
+        ("false", "The editor `false` ended with status 1; nothing was read."),
+    ],
+)
+def test_an_editor_that_fails_is_told_and_nothing_is_lost(progress, monkeypatch, named, said):
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", named)
+    seat = press(type_(explaining(progress), "Others"), "escape", "e")
+    assert said in " ".join(screen(seat).split())
+    assert "> Others_" in screen(seat)
+    assert progress.log() == []
+
+
+def test_an_explanation_in_a_terminal(home):
+    terminal = Terminal(home, "explain", "ring")
+    terminal.wait("Why a ring, and not a root")
+    terminal.press("The bottleneck", "> The bottleneck_")
+    terminal.child.setwinsize(24, 60)
+    terminal.press("\rothers idle", "others idle_")
+    terminal.press("\x04", "You got 2 of 3 points")
+    terminal.press("3", "You got 3 of 3 points")
+    terminal.press("\r", "Done: you got 3 of 3 points")
+    terminal.child.send("\r")
+    assert terminal.end() == 0
+    assert "Done: you got 3 of 3 points." in terminal.raw.split(LEAVE_SCREEN)[-1]
+
+
+def test_a_kill_loses_no_explanation_and_no_objection(home):
+    terminal = Terminal(home, "explain", "ring")
+    terminal.wait("Why a ring")
+    terminal.press("idle\r\r", "You got 1 of 3 points")
+    terminal.press("1", "You got 2 of 3 points")
+    terminal.child.kill(signal.SIGKILL)
+    terminal.end()
+    with Progress(home) as progress:
+        assert kept(progress) == [("ring/why-ring", pytest.approx(2 / 3), "idle", [True, False, False])]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_with_the_terminal_as_it_was(home, number):
+    terminal = Terminal(home, "explain", "ring")
+    terminal.wait("Why a ring")
+    os.kill(terminal.child.pid, number)
+    assert terminal.end() == 128 + number
+    assert LEAVE_SCREEN in terminal.raw
+
+
+def test_control_d_leaves_when_nothing_is_written(home):
+    terminal = Terminal(home, "explain", "ring", NO_COLOR="1")
+    terminal.wait("Why a ring")
+    terminal.child.send("\x04")
+    assert terminal.end() == 0
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw)
+    assert "Done: nothing explained." in terminal.raw
+
+
+def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
+    terminal = Terminal(home, "explain", "ring", TERM="dumb")
+    terminal.wait("empty line done")
+    terminal.child.send("others idle\r\r")
+    terminal.wait("You got 1 of 3 points")
+    terminal.child.send("\r")
+    assert terminal.end() == 0
+    assert "\x1b" not in terminal.raw
+
+
+def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
+    done = piped(home, "explain", "ring", lines="A bottleneck.\n\nOthers idle.\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("You got 2 of 3 points.\n\n✓ 1  the root's link is the bottleneck\n")
+    result = json.loads(piped(home, "explain", "ring/why-ring", "--json", lines="idle").stdout)
+    (told,) = result["explanations"]
+    assert (told["item"], told["made"], [point["words"] for point in told["points"]]) == (
+        "ring/why-ring",
+        1,
+        [[], ["idle"], []],
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("explain", "ring"),
+            "There is no text on standard input; write your explanation of ring/why-ring there.\n",
+        ),
+        (
+            ("explain", "ring/bytes"),
+            "`ring/bytes` is a card or a question; what can be explained is ring/why-ring.\n",
+        ),
+        (("explain", "rang"), "There is no concept `rang`; did you mean `ring`?\n"),
+        (
+            ("explain", "ring", "--editor"),
+            "--editor needs a terminal; without it, the text is read from standard input.\n",
+        ),
+    ],
+)
+def test_what_cannot_be_explained_is_told_in_a_sentence(home, words, said):
+    done = piped(home, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_the_editor_opens_by_itself_when_asked_for(home, editor):
+    terminal = Terminal(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="")
+    terminal.wait("You got 1 of 3 points")
+    terminal.child.send("q")
+    assert terminal.end() == 0
