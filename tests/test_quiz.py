@@ -10,8 +10,9 @@ from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS,
 
 from ddpquiz.curriculum.concept import Kind, Level, Option
 from ddpquiz.curriculum.pose import Posed, pose
+from ddpquiz.learning.choice import choose
 from ddpquiz.learning.judge import chance, expected, judge
-from ddpquiz.learning.quiz import Act, Given, begin, card_to_call, choose, news, scores, step, wanting
+from ddpquiz.learning.quiz import Act, Given, begin, card_to_call, news, scores, step, wanting
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)

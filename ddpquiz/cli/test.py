@@ -44,7 +44,7 @@ def test(
     from collections import Counter
 
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import database, quiz
+    from ddpquiz.learning import choice, database, quiz
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal import style
     from ddpquiz.terminal.quiz import Quizzing
@@ -64,7 +64,7 @@ def test(
             raise UserError(_nothing(wrong=wrong))
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
         dice = random.Random(seed)  # noqa: S311
-        state = quiz.begin(quiz.choose(found, count, dice, right), dice, sitting.now())
+        state = quiz.begin(choice.choose(found, count, dice, right), dice, sitting.now())
         seat = Quizzing(sitting.desk(known, progress), state, dice, final=not sys.stdin.isatty())
         console = style.complaints() if as_json else style.console()
         console.quiet = as_json and not sys.stdin.isatty()  # then nobody looks

@@ -35,7 +35,7 @@ def pose(question: Question, dice: random.Random) -> Posed:
     if question.kind is not Kind.NUMBER:
         return Posed(question, {}, _arranged(question, dice))
     values = {variable.name: dice.choice(variable.values) for variable in question.variables}
-    return Posed(_filled(question, values), values, ())
+    return Posed(filled(question, values), values, ())
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -79,7 +79,9 @@ def _placed(brace: re.Match[str], values: Mapping[str, str]) -> str:
     return values[name]
 
 
-def _filled(question: Question, values: Mapping[str, str]) -> Question:
+def filled(question: Question, values: Mapping[str, str]) -> Question:
+    """Put a draw into every text of a `number` question, and the numbers that follow from it."""
+
     def spelt(expression: str) -> str:
         return formula.spell(worth(expression, values))
 

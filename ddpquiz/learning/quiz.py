@@ -1,26 +1,27 @@
-"""One sitting with questions: which are asked, and what each answer does. Old state and event in, new state out."""
+"""One sitting with questions: what each answer does. Old state and event in, new state out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import CardLevel, Level
 from ddpquiz.curriculum.pose import Posed, pose
+from ddpquiz.learning import adaptive
 from ddpquiz.learning.judge import Verdict, judge
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date, datetime, timedelta
+    from datetime import date, datetime
 
     from ddpquiz.curriculum.concept import Card, Question
     from ddpquiz.learning.schedule import Memory
 
 _HINTED = 0.5  # the credit of a right answer after a hint
-_LEVELS = tuple(Level)
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 
 
@@ -33,6 +34,7 @@ class Act(Enum):
     NEXT = auto()
     UNDO = auto()
     BACK = auto()  # the learner returns from a demo or a proof
+    LATE = auto()  # the time for this question is over
     STOP = auto()
 
 
@@ -43,7 +45,27 @@ class Given:
     text: str
 
 
-Event = Act | Given
+@dataclass(frozen=True, slots=True)
+class Sure:
+    """How sure the learner is of the answer just given, from 0 to 1."""
+
+    of_it: float | None  # None: the learner does not say
+
+
+Event = Act | Given | Sure
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a quiz is played."""
+
+    timed: timedelta | None = None  # for each question; then there is no way back to one that was left
+    exam: bool = False  # no verdict before the end, no hint and no solution
+    confidence: bool = False  # before each verdict the learner says how sure they are
+    adaptive: int = 0  # ask so many questions at most, each time the one that tells most; 0: those that were chosen
+
+
+_PLAIN = Rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +80,8 @@ class Answer:
     at: datetime
     took: timedelta
     told: bool = False
+    late: bool = False  # nothing was given in time; then it is no answer, and only its verdict is shown
+    confidence: float | None = None
 
     @property
     def right(self) -> bool:
@@ -74,16 +98,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Quiz:
-    """Where a quiz stands: the question at `place` is on screen, with the verdict on it if `judged`."""
+    """Where a quiz stands: the question at `place` is on screen, with the verdict on it if `judged`.
+
+    In an adaptive quiz `asked` grows with each question.
+    """
 
     asked: tuple[Posed, ...]
     since: datetime  # when this question came on screen
     place: int = 0
     hints: int = 0  # shown so far, of this question
     unclear: str = ""  # why what was just typed is no answer
-    judged: bool = False
+    answer: Answer | None = None  # the one whose verdict is on screen
+    pending: Answer | None = None  # given, and the learner is asked how sure they are
     stopped: bool = False
     retry: bool = False  # the questions were answered wrong in this very sitting
+    rules: Rules = _PLAIN
+    pool: tuple[Posed, ...] = ()  # what an adaptive quiz picks from
     answers: tuple[Answer, ...] = ()
     seen: frozenset[int] = frozenset()  # the places of the questions whose verdict was shown; undo takes none away
     previous: Quiz | None = field(default=None, repr=False, compare=False)  # what undo goes back to
@@ -94,9 +124,19 @@ class Quiz:
         return None if self.stopped or self.place >= len(self.asked) else self.asked[self.place]
 
     @property
-    def answer(self) -> Answer | None:
-        """The answer to the question on screen, once it was judged."""
-        return self.answers[-1] if self.judged else None
+    def judged(self) -> bool:
+        """Whether the verdict on the question on screen is shown."""
+        return self.answer is not None
+
+    @property
+    def most(self) -> int:
+        """How many questions there are, or may be at most."""
+        return self.rules.adaptive or len(self.asked)
+
+    def left(self, at: datetime) -> timedelta | None:
+        """Return the time that is left for the question on screen; None when no clock runs."""
+        runs = self.rules.timed and self.posed and not self.judged and not self.pending
+        return max(timedelta(0), self.since + self.rules.timed - at) if runs and self.rules.timed else None
 
     @property
     def told(self) -> bool:
@@ -109,31 +149,15 @@ class Quiz:
         return tuple(answer.posed.question for answer in self.answers if not answer.right)
 
 
-def choose(
-    questions: Sequence[Question], count: int, dice: random.Random, known: Mapping[str, int] | None = None
-) -> list[Question]:
-    """Choose questions so that concepts, levels and kinds are spread evenly; easier ones come first.
-
-    `known` tells how often a question was answered right before: those wait for the others.
-    """
-    known = known or {}
-    left = list(questions)
-    dice.shuffle(left)
-    concepts, levels, kinds = Counter[str](), Counter[str](), Counter[str]()
-    chosen: list[Question] = []
-    while left and len(chosen) < count:
-        best = min(left, key=lambda q: (concepts[q.concept], levels[q.level], known.get(q.key, 0), kinds[q.kind]))
-        left.remove(best)
-        chosen.append(best)
-        concepts[best.concept] += 1
-        levels[best.level] += 1
-        kinds[best.kind] += 1
-    return sorted(chosen, key=lambda question: _LEVELS.index(question.level))
-
-
-def begin(questions: Iterable[Question], dice: random.Random, at: datetime, *, retry: bool = False) -> Quiz:
+def begin(
+    questions: Iterable[Question], dice: random.Random, at: datetime, *, retry: bool = False, rules: Rules = _PLAIN
+) -> Quiz:
     """Return a quiz with the first question on screen."""
-    return Quiz(tuple(pose(question, dice) for question in questions), at, retry=retry)
+    posed = tuple(pose(question, dice) for question in questions)
+    if not rules.adaptive:
+        return Quiz(posed, at, retry=retry, rules=rules)
+    rules = replace(rules, adaptive=min(rules.adaptive, len(posed)))
+    return _dealt(Quiz((), at, rules=rules, pool=posed))
 
 
 def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
@@ -147,22 +171,31 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
         case _ if posed is None:
             return quiz
         case Act.STOP:
-            return replace(quiz, stopped=True)
+            return _ended(replace(quiz, stopped=True, pending=None))
         case Act.NEXT if quiz.judged:
             return _advanced(quiz, at)
         case _ if quiz.judged:
             return quiz
+        case Sure(of_it) if quiz.pending:
+            return _answered(quiz, replace(quiz.pending, confidence=of_it), at)
+        case _ if quiz.pending:
+            return quiz
         case Act.SKIP:
-            return replace(_advanced(quiz, at), previous=quiz)
-        case Act.HINT if quiz.hints < len(posed.question.hints):
+            return replace(_advanced(quiz, at), previous=None if quiz.rules.timed else quiz)
+        case Act.LATE:
+            return _out_of_time(quiz, at)
+        case Act.HINT if quiz.hints < len(posed.question.hints) and not quiz.rules.exam:
             return replace(quiz, hints=quiz.hints + 1, unclear="")
-        case Act.SOLVE:
-            return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since))
+        case Act.SOLVE if not quiz.rules.exam:
+            return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since), at)
         case Given(text):
             verdict = judge(posed, text)
             if verdict.unclear:
                 return replace(quiz, unclear=verdict.unclear)
-            return _answered(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, quiz.told))
+            answer = Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, quiz.told)
+            if quiz.rules.confidence:
+                return replace(quiz, pending=answer, unclear="", previous=quiz)
+            return _answered(quiz, answer, at)
     return quiz
 
 
@@ -216,12 +249,41 @@ def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[st
 
 
 def _advanced(quiz: Quiz, at: datetime) -> Quiz:
-    return replace(quiz, place=quiz.place + 1, hints=0, unclear="", judged=False, since=at)
+    """Go on to the next question."""
+    after = replace(quiz, place=quiz.place + 1, hints=0, unclear="", answer=None, pending=None, since=at)
+    return _ended(_dealt(after))
 
 
-def _answered(quiz: Quiz, answer: Answer) -> Quiz:
+def _dealt(quiz: Quiz) -> Quiz:
+    """Add the question that tells most when an adaptive quiz has come to its last, unless it knows enough."""
+    if quiz.place < len(quiz.asked) or len(quiz.asked) >= quiz.rules.adaptive:
+        return quiz
+    best = adaptive.pick(quiz.pool, quiz.asked, [(answer.posed.question, answer.credit) for answer in quiz.answers])
+    return replace(quiz, asked=(*quiz.asked, best)) if best else quiz
+
+
+def _ended(quiz: Quiz) -> Quiz:
+    """Note that the end of an exam shows every verdict."""
+    over = quiz.rules.exam and quiz.posed is None
+    return replace(quiz, seen=frozenset(range(len(quiz.asked)))) if over else quiz
+
+
+def _answered(quiz: Quiz, answer: Answer, at: datetime) -> Quiz:
+    """Keep an answer, and show the verdict on it; in an exam, go on."""
+    before = quiz.previous if quiz.pending else quiz
+    answers = (*quiz.answers, answer)
+    if quiz.rules.exam:
+        return replace(_advanced(replace(quiz, answers=answers), at), previous=None if quiz.rules.timed else before)
     seen = quiz.seen | {quiz.place}
-    return replace(quiz, answers=(*quiz.answers, answer), judged=True, unclear="", seen=seen, previous=quiz)
+    return replace(quiz, answers=answers, answer=answer, pending=None, unclear="", seen=seen, previous=before)
+
+
+def _out_of_time(quiz: Quiz, at: datetime) -> Quiz:
+    """Take the question away: it counts as not answered, and its solution may be read."""
+    if quiz.rules.exam or quiz.posed is None:
+        return replace(_advanced(quiz, at), previous=None)
+    verdict = Answer(quiz.posed, "", Verdict(right=False), quiz.hints, False, at, at - quiz.since, late=True)
+    return replace(quiz, answer=verdict, unclear="", seen=quiz.seen | {quiz.place}, previous=quiz)
 
 
 def _score(answers: Sequence[Answer | None]) -> Score:

@@ -264,7 +264,7 @@ class Quizzing(Seat):
             right=answer.right,
             credit=answer.credit,
             took=answer.took,
-            given=answer.given,
+            given=worded(answer.posed, answer.given, answer.verdict.chosen),
             retry=self.quiz.retry,
         )
         self._kept.append(kept)

@@ -84,6 +84,13 @@ class Seat(ABC):
     def over(self) -> bool:
         """Whether nothing is left to ask."""
 
+    def patience(self) -> float | None:
+        """Return after how many seconds the screen is painted again without a key; None: never."""
+        return None
+
+    def tick(self) -> None:
+        """Do what the time that went by asks for."""
+
     @abstractmethod
     def body(self) -> RenderableType:
         """Draw what is asked now."""
@@ -187,12 +194,15 @@ class Seat(ABC):
                 if scene is None:
                     self.desk.actions.warm()
                 scene = new
-                key = keys.get() or ""
+                key = keys.get(self.patience()) or ""
                 if key == "ctrl+c":
                     raise KeyboardInterrupt
+                self.tick()
+                if (self.scene, self.helping) != scene:
+                    continue  # the key was meant for what is gone
                 if key in self.leaving:
                     self.press(QUIT.key)
-                elif not screen.scroll(key) and key != "resize":
+                elif key not in ("", "resize") and not screen.scroll(key):
                     self.take(key)
         self._away = None
 

@@ -1,0 +1,57 @@
+"""What was given as an answer, in words that can be understood later: options are shuffled and values drawn anew."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.pose import Posed, filled
+from ddpquiz.learning.judge import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DRAWN = re.compile(r"(.*) with ((?:\w+=[^=,\s]+(?:, )?)+)", re.DOTALL)
+
+
+def worded(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
+    """Return what the log keeps of an answer: the texts that were `chosen` by their places, or what was typed."""
+    shown = posed.question.options or posed.question.lines
+    if chosen and shown:
+        texts = [shown[posed.shown[place]].text for place in chosen]
+        return texts[0] if posed.question.kind is Kind.CHOICE else json.dumps(texts, ensure_ascii=False)
+    if posed.values and given:
+        return f"{given} with {', '.join(f'{name}={value}' for name, value in posed.values.items())}"
+    return given
+
+
+def beliefs(question: Question, kept: str) -> list[tuple[str, str]]:
+    """Return the beliefs behind a wrong answer as the log keeps it: each as the content says it, and as it was shown.
+
+    None is known when the answer shows none, or the question has been changed since.
+    """
+    if question.kind in (Kind.CHOICE, Kind.CHOICES):
+        texts = _texts(kept) if question.kind is Kind.CHOICES else [kept]
+        return [(option.why, option.why) for option in question.options if option.text in texts and option.why]
+    values: dict[str, str] = {}
+    if question.variables and (drawn := _DRAWN.fullmatch(kept)):
+        kept, values = drawn[1], dict(each.split("=") for each in drawn[2].split(", "))  # type: ignore[misc]
+    if values.keys() != {variable.name for variable in question.variables}:
+        return []
+    asked = filled(question, values) if values else question
+    whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), kept).whys
+    return [
+        (trap.why, shown.why)
+        for trap, shown in zip(question.traps, asked.traps, strict=True)
+        if trap.why and shown.why in whys
+    ]
+
+
+def _texts(kept: str) -> list[object]:
+    try:
+        told = json.loads(kept)
+    except ValueError:
+        return []
+    return told if isinstance(told, list) else []
