@@ -15,6 +15,8 @@ from ddpquiz.terminal.quiz import Quizzing
 from ddpquiz.terminal.sitting import Desk
 from ddpquiz.terminal.study import Studying
 
+PLAIN = quiz.Rules()
+
 
 class Actions:
     """Notes what was started instead of starting it."""
@@ -50,9 +52,11 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     return Studying(desk(progress, clock), begun, **options)
 
 
-def quizzing(progress, *questions, seed=1, final=False):
+def quizzing(progress, *questions, seed=1, final=False, rules=PLAIN):
     clock, dice = Clock(), random.Random(seed)
-    return Quizzing(desk(progress, clock), quiz.begin(questions or QUESTIONS, dice, clock.at), dice, final=final)
+    return Quizzing(
+        desk(progress, clock), quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules), dice, final=final
+    )
 
 
 def explaining(progress, *prompts, **options):

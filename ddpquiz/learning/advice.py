@@ -10,13 +10,22 @@ from ddpquiz.learning.mastery import Label, Strength, weakest
 from ddpquiz.learning.study import due_now, due_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import date
 
     from ddpquiz.curriculum.concept import Concept
     from ddpquiz.learning.schedule import Memory
 
 NEW_A_DAY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TrackStrength:
+    """How strong the concepts of a track are: the mean of those that were tested, and how many of each label."""
+
+    track: str
+    mean: float
+    labels: Counter[Label]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +36,15 @@ class Standing:
     due: int
     new_today: int  # cards that may still be learned today
     new: int  # cards never seen
+    cards: int  # all there are
     soon: tuple[int, ...]  # cards due on each of the next seven days
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
     weakness: Strength | None
     next_concept: Concept | None  # the first that was never tested, in learning order
     tested: int = 0  # concepts that were asked about
+    tracks: tuple[TrackStrength, ...] = ()  # those of which anything was tested, weakest first
+    streak: int = 0  # study days in a row
 
     @property
     def fresh(self) -> bool:
@@ -49,10 +61,16 @@ class Advice:
 
 
 def standing(
-    concepts: Sequence[Concept], memories: Mapping[str, Memory], known: Mapping[str, Strength], day: date
+    concepts: Sequence[Concept],
+    memories: Mapping[str, Memory],
+    known: Mapping[str, Strength],
+    day: date,
+    *,
+    hidden: Collection[str] = (),
+    streak: int = 0,
 ) -> Standing:
-    """Count what a home screen tells. Concepts stand in learning order; items that are gone do not count."""
-    cards = [card for concept in concepts for card in concept.cards]
+    """Count what a home screen tells. Concepts stand in learning order; items that are gone or hidden do not count."""
+    cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
     here = {concept.id: known[concept.id] for concept in concepts if concept.id in known}
     weak = weakest(here)
@@ -62,13 +80,27 @@ def standing(
         due=due_now(seen, day),
         new_today=min(len(cards) - len(seen), new_left(memories, day)),
         new=len(cards) - len(seen),
+        cards=len(cards),
         soon=tuple(due_soon(seen, day)),
         labels=labels,
         weakest=next((concept for concept in concepts if concept.id == weak), None),
         weakness=here.get(weak or ""),
         next_concept=next((concept for concept in concepts if concept.id not in here), None),
         tested=len(here),
+        tracks=_tracks(concepts, here),
+        streak=streak,
     )
+
+
+def _tracks(concepts: Sequence[Concept], known: Mapping[str, Strength]) -> tuple[TrackStrength, ...]:
+    found = []
+    for track in dict.fromkeys(concept.track for concept in concepts):
+        within = [known.get(concept.id) for concept in concepts if concept.track == track]
+        tested = [strength.mean for strength in within if strength]
+        if tested:
+            labels = Counter(strength.label if strength else Label.UNKNOWN for strength in within)
+            found.append(TrackStrength(track, sum(tested) / len(tested), labels))
+    return tuple(sorted(found, key=lambda one: one.mean))
 
 
 def new_left(memories: Mapping[str, Memory], day: date, a_day: int = NEW_A_DAY) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -89,7 +90,8 @@ def fit(known: Histories, retention: float) -> Weights:
         )
     told = json.dumps([[(str(day), int(grade)) for day, grade in grades] for _, grades in sorted(known.items())])
     command = [sys.executable, "-m", __name__]
-    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=False)
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # its tensors are tiny: more threads only wait for each other
+    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=False, env=alone)
     if done.returncode:
         raise UserError(f"The optimizer ended with status {done.returncode}; nothing was changed.")
     return Weights(tuple(json.loads(done.stdout)), retention)

@@ -16,6 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -77,10 +78,14 @@ class Belief:
         return Belief(tuple(mass / total for mass in masses))
 
     def information(self, level: str, chance: float) -> float:
-        """Return how many bits an answer to such a question is expected to tell about the strength."""
-        told = _right(level, chance)
-        right = sum(mass * p for mass, p in zip(self.masses, told, strict=True))
-        return _entropy(right) - sum(mass * _entropy(p) for mass, p in zip(self.masses, told, strict=True))
+        """Return how many bits an answer to such a question is expected to tell about weak, strong or between."""
+        bands: dict[int, tuple[float, float]] = {}  # how likely it is, and how likely with a right answer
+        for s, mass, p in zip(_GRID, self.masses, _right(level, chance), strict=True):
+            band = (s >= _CLAIMS[Label.WEAK][1]) + (s > _CLAIMS[Label.STRONG][0])
+            whole, right = bands.get(band, (0.0, 0.0))
+            bands[band] = whole + mass, right + mass * p
+        rights = sum(right for _, right in bands.values())
+        return _entropy(rights) - sum(whole * _entropy(right / whole) for whole, right in bands.values() if whole)
 
     def between(self, low: float, high: float) -> float:
         """Return how likely the strength lies between two values."""
@@ -183,10 +188,11 @@ def weakest(known: dict[str, Strength]) -> str | None:
     return min(wanting, key=lambda concept: (known[concept].mean, concept), default=None)
 
 
-def _right(level: str, chance: float) -> list[float]:
+@lru_cache(maxsize=256)
+def _right(level: str, chance: float) -> tuple[float, ...]:
     """Return the chance of a right answer at each strength."""
     chance = min(chance, _MOST)
-    return [chance + (1 - chance) * known for known in _KNOWN.get(level, _GRID)]
+    return tuple(chance + (1 - chance) * known for known in _KNOWN.get(level, _GRID))
 
 
 def _entropy(p: float) -> float:

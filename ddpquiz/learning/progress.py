@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _KEPT = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
 _ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
+# A plus before `kind` makes SQLite read the log from end to end, which is faster by far than most of it by an index
+_MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
+_PAUSE = 120_000  # milliseconds after which somebody is thought to be elsewhere
+MATURE = 21  # days between two reviews from which on a card counts as mature
 _CLASH = (
     "Row {row.sequence} of machine {row.device} is another one here, so none was taken in: one of the two data "
     "folders is a copy of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
@@ -200,15 +204,48 @@ class Progress:
 
     def last_answers(self) -> list[Row]:
         """Return the last answer to each question, which is all that strength depends on; retries do not count."""
-        last = "l.at || l.device || printf('%012d', l.sequence)"
         which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_KEPT} GROUP BY l.item"
-        query = f"SELECT {_COLUMNS}, max({last}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
+        query = f"SELECT {_COLUMNS}, max({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
         with self._mendable():
             return [_row(found[:-1]) for found in self._database.execute(query)]
 
     def kept(self, *kinds: str) -> list[Row]:
         """Return the rows of some kinds that were not undone, oldest first."""
         return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {_KEPT} {_ORDER}", *kinds)
+
+    def days(self) -> list[tuple[str, int, int]]:
+        """Return each study day with how much was done on it, and for how many milliseconds; long pauses are cut."""
+        took = f"sum(min(coalesce(l.took, 0), {_PAUSE}))"
+        which = f"WHERE +l.kind IN ('review', 'answer', 'explanation') AND {_KEPT} GROUP BY l.day ORDER BY l.day"
+        return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
+
+    def recalls(self, since: date) -> list[tuple[int, bool, int, int]]:
+        """Count the first reviews that cards got on a day after the one on which they were last reviewed.
+
+        A row is: whether it lay `since` a day, whether at least MATURE days had passed, how many, how many recalled.
+        """
+        first = f"SELECT l.item, l.day, min({_MOMENT}), l.grade FROM log AS l WHERE +l.kind = 'review' AND {_KEPT} "  # noqa: S608  SQLite takes the grade of that row
+        before = "julianday(day) - julianday(lag(day) OVER (PARTITION BY item ORDER BY day))"
+        return self._select(
+            f"WITH first AS ({first} GROUP BY l.item, l.day), "  # noqa: S608
+            f"spaced AS (SELECT day, grade, {before} AS gap FROM first) "
+            f"SELECT day >= ?, gap >= {MATURE}, count(*), sum(grade > 1) FROM spaced WHERE gap > 0 GROUP BY 1, 2",
+            str(since),
+        )
+
+    def sureness(self) -> list[tuple[float, int, int]]:
+        """Return for each confidence how many answers were given with it, and how many were right."""
+        which = f"WHERE l.kind = 'answer' AND l.confidence IS NOT NULL AND NOT l.retry AND {_KEPT}"
+        return self._select(
+            f"SELECT l.confidence, count(*), sum(l.credit > 0) FROM log AS l {which} GROUP BY 1 ORDER BY 1"  # noqa: S608
+        )
+
+    def wrong(self) -> list[tuple[str, str, int]]:
+        """Return what was answered wrong: the question, what was given, and how often."""
+        which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {_KEPT}"
+        return self._select(
+            f"SELECT l.item, l.given, count(*) FROM log AS l {which} GROUP BY l.item, l.given ORDER BY max(l.at)"  # noqa: S608
+        )
 
     def rows(self) -> int:
         """Return how many rows the log has."""
@@ -331,6 +368,10 @@ class Progress:
             self._database.execute(make, (os.urandom(6).hex(),))
             found = self._database.execute("SELECT id FROM device").fetchone()
         return str(found[0])
+
+    def _select(self, query: str, *values: object) -> list[Any]:
+        with self._mendable():
+            return self._database.execute(query, values).fetchall()
 
     def _rows(self, where: str, *values: object) -> list[Row]:
         with self._mendable():

@@ -199,6 +199,11 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
     return quiz
 
 
+def unanswered(posed: Posed, at: datetime) -> Answer:
+    """Return what stands for an answer where none was given, so that its solution can be shown."""
+    return Answer(posed, "", Verdict(right=False), 0, False, at, timedelta(0), late=True)
+
+
 def news(old: Quiz, new: Quiz) -> tuple[Answer | None, Answer | None]:
     """Return the answer that a step added and the one that it took back: what the log is to learn."""
     count, before = len(new.answers), len(old.answers)
@@ -282,8 +287,7 @@ def _out_of_time(quiz: Quiz, at: datetime) -> Quiz:
     """Take the question away: it counts as not answered, and its solution may be read."""
     if quiz.rules.exam or quiz.posed is None:
         return replace(_advanced(quiz, at), previous=None)
-    verdict = Answer(quiz.posed, "", Verdict(right=False), quiz.hints, False, at, at - quiz.since, late=True)
-    return replace(quiz, answer=verdict, unclear="", seen=quiz.seen | {quiz.place}, previous=quiz)
+    return replace(quiz, answer=unanswered(quiz.posed, at), unclear="", seen=quiz.seen | {quiz.place}, previous=quiz)
 
 
 def _score(answers: Sequence[Answer | None]) -> Score:

@@ -182,9 +182,11 @@ def deal(
     if cram:
         seen.sort(key=lambda card: memories[card.key].due)
         return Deal(tuple(seen[:limit]), max(0, len(seen) - limit))
-    again = {card.key: should_return((earlier or {}).get(card.key, ()), memories[card.key].lapses) for card in seen}
-    soon, last = ([card for card in seen if again[card.key] is when][:limit] for when in (Return.SOON, Return.LAST))
-    due = [card for card in seen if again[card.key] is Return.NO and memories[card.key].due <= day]
+    earlier = earlier or {}
+    again = {key: should_return(grades, memories[key].lapses) for key, grades in earlier.items() if key in memories}
+    soon, last = ([card for card in seen if again.get(card.key) is when][:limit] for when in (Return.SOON, Return.LAST))
+    met = (None, Return.NO)
+    due = [card for card in seen if memories[card.key].due <= day and again.get(card.key) in met]
     due.sort(key=lambda card: memories[card.key].due)
     room = max(0, limit - len(soon) - len(last))
     place = {concept: number for number, concept in enumerate(dict.fromkeys(card.concept for card in cards))}

@@ -37,7 +37,7 @@ def beliefs(question: Question, kept: str) -> list[tuple[str, str]]:
         return [(option.why, option.why) for option in question.options if option.text in texts and option.why]
     values: dict[str, str] = {}
     if question.variables and (drawn := _DRAWN.fullmatch(kept)):
-        kept, values = drawn[1], dict(each.split("=") for each in drawn[2].split(", "))  # type: ignore[misc]
+        kept, values = drawn[1], dict(each.split("=") for each in drawn[2].split(", "))
     if values.keys() != {variable.name for variable in question.variables}:
         return []
     asked = filled(question, values) if values else question

@@ -1,8 +1,8 @@
-"""The page that `ddpquiz` shows without a command: where the learner stands, what to do next, the commands."""
+"""What `ddpquiz` shows without a command: where the learner stands and what to do next, with a key for each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group
 from rich.text import Text
@@ -10,19 +10,23 @@ from rich.text import Text
 from ddpquiz.learning.advice import advise
 from ddpquiz.learning.mastery import Label
 from ddpquiz.terminal.cards import forecast
+from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.layout import columns, section
+from ddpquiz.terminal.sitting import Desk, Seat, told
+from ddpquiz.terminal.stats import counted, streak
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from rich.console import RenderableType
 
+    from ddpquiz.curriculum.concept import Concept
     from ddpquiz.learning.advice import Advice, Standing
 
 WELCOME = (
     "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks here. "
-    "`ddpquiz study` starts with the first card; what you learn comes back just before you would forget it. "
+    "What you learn comes back just before you would forget it, and every answer is kept at once. "
     "Whatever an answer claims, you can run it: press `d` for the demo and `p` for the proof."
 )
 COMMANDS = (
@@ -30,22 +34,142 @@ COMMANDS = (
     ("test", "questions at three levels, each with the reason why"),
     ("demo", "run a demo on real ranks, live"),
     ("learn", "read the lesson of a concept"),
-    ("explain", "say it in your own words"),
     ("list, search, show", "what there is to learn"),
     ("prove", "run the proof behind an answer"),
     ("run", "run a torchrun script of your own, watched"),
+    ("stats", "what you recall, and how strong you are"),
     ("doctor", "look whether everything works on this machine"),
 )
+FIRST = Hotkey("enter", "first card", "begin with the first card")
+STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
+AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule stays as it is")
+TEST = Hotkey("t", "test", "ten questions; `ddpquiz test CONCEPT` asks about one concept alone")
+STATS = Hotkey("i", "stats", "what you recall, what comes due, how strong you are")
+BACK = Hotkey("esc", "back")
+_TRACKS = 5  # that are shown
 
 
-def home(now: Standing) -> Group:
-    """Draw the page."""
-    parts: list[RenderableType] = [Text("ddpquiz", style="head"), Text()]
-    parts.append(prose(WELCOME) if now.fresh else _standing(now))
-    parts += section("Next", advice(advise(now)))
+class Rooms(Protocol):
+    """Where the keys lead; `study` and `test` have the terminal to themselves, and may raise UserError."""
+
+    def study(self, *, ahead: bool) -> object:
+        """Sit down with cards: those that are due and new ones, or `ahead` of their time."""
+
+    def test(self) -> object:
+        """Sit down with questions."""
+
+    def lesson(self, concept: Concept) -> RenderableType:
+        """Draw the lesson of a concept."""
+
+    def stats(self) -> RenderableType:
+        """Draw the statistics."""
+
+
+class Home(Seat):
+    """A learner who decides what to do; what they do changes where they stand, which `look` finds out anew."""
+
+    def __init__(self, desk: Desk, look: Callable[[], Standing], rooms: Rooms) -> None:
+        super().__init__(desk)
+        self._look = look
+        self._rooms = rooms
+        self._page: RenderableType | None = None
+        self._now = look()
+        self._visits = 0
+
+    @property
+    def scene(self) -> Hashable:
+        """The page, or the visit that the learner came back from."""
+        return self._visits, self._page is None
+
+    @property
+    def over(self) -> bool:
+        """Home is never over."""
+        return False
+
+    def body(self) -> RenderableType:
+        """Draw what is read, or where the learner stands."""
+        return self._page or Group(standing(self._now), Text(), *told(self.note))
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now, the best first."""
+        if self._page:
+            return [BACK, Hotkey("↑ ↓", "scroll")]
+        now, demo = self._now, self.demo_of(self._subject.id if self._subject else None)
+        study = STUDY if now.due or now.new_today else AHEAD if now.new < now.cards else None
+        lesson = self._subject
+        return [
+            *([FIRST] if now.fresh else []),
+            *([study] if study else []),
+            TEST,
+            *([Hotkey("l", "learn", f"read about {lesson.title}, {self._reason}")] if lesson else []),
+            *([Hotkey("d", "demo", f"run `{demo.run}` on real ranks")] if demo else []),
+            *([] if now.fresh else [STATS]),
+            HELP,
+            QUIT,
+        ]
+
+    def press(self, key: str) -> None:
+        """Take a key."""
+        if self._page:
+            self._page = None
+            return
+        known = {hotkey.key for hotkey in self.keys()}
+        match key:
+            case "q" | "escape":
+                self.left = True
+            case "enter" | "space" if self._now.fresh:
+                self._visit(lambda: self._rooms.study(ahead=False))
+            case "s" if "s" in known:
+                self._visit(lambda: self._rooms.study(ahead=STUDY not in self.keys()))
+            case "t":
+                self._visit(self._rooms.test)
+            case "l" if self._subject:
+                self._page = self._rooms.lesson(self._subject)
+            case "d" if "d" in known and self._subject:
+                self.run_demo(self._subject.id)
+                self._visits += 1
+            case "i" if not self._now.fresh:
+                self._page = self._rooms.stats()
+
+    def summary(self) -> RenderableType:
+        """Say what comes next time."""
+        return prose(f"{_due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
+
+    def spoken(self) -> RenderableType:
+        """Draw where the learner stands, for a terminal that only goes down."""
+        return page(self._now)
+
+    def heard(self, line: str) -> None:
+        """Take a line."""
+        self.take(line)
+
+    @property
+    def _subject(self) -> Concept | None:
+        """The concept that the learner should look at: the next one, or the weakest."""
+        return self._now.next_concept or self._now.weakest
+
+    @property
+    def _reason(self) -> str:
+        return "the next concept that you have not been tested on" if self._now.next_concept else "your weakest concept"
+
+    def _visit(self, run: Callable[[], object]) -> None:
+        self._leave(run)
+        self._now = self._look()
+        self._visits += 1
+
+
+def standing(now: Standing) -> RenderableType:
+    """Draw where the learner stands, and what to do next."""
+    if now.fresh:
+        return Group(Text("ddpquiz", style="head"), Text(), prose(WELCOME))
+    return Group(Text("ddpquiz", style="head"), Text(), _figures(now), *section("Next", advice(advise(now))))
+
+
+def page(now: Standing) -> Group:
+    """Draw the page for a pipe: where the learner stands, what to do next, and the commands."""
     rows = ((Text(f"ddpquiz {command}", style="code"), Text(what)) for command, what in COMMANDS)
-    parts += section("Commands", columns(rows))
-    return Group(*parts)
+    first = section("Next", advice(advise(now))) if now.fresh else []
+    return Group(standing(now), *first, *section("Commands", columns(rows)))
 
 
 def advice(found: Sequence[Advice]) -> RenderableType:
@@ -53,16 +177,30 @@ def advice(found: Sequence[Advice]) -> RenderableType:
     return columns((Text(plain(one.command), style="code"), Text(plain(one.why))) for one in found)
 
 
-def _standing(now: Standing) -> RenderableType:
-    labels = ", ".join(f"{count} {label}" for label, count in sorted(now.labels.items(), key=lambda pair: pair[0]))
+def _figures(now: Standing) -> RenderableType:
     rows = [
-        ("Due", f"{now.due} card{'s' * (now.due != 1)}"),
-        ("New", f"{now.new_today} for today, {now.new} in all"),
+        ("Due", f"{_due(now)} {now.new_today} new for today, {now.new} in all."),
         ("7 days", forecast(now.soon, now.day)),
-        ("Concepts", labels),
+        ("Streak", streak(now.streak)),
     ]
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "not enough answers yet to say; ddpquiz test CONCEPT asks about one alone"))
-    return columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
+    lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
+    return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
+
+
+def _tracks(now: Standing) -> RenderableType:
+    def told_of(labels: dict[Label, int]) -> str:
+        return ", ".join(f"{labels[label]} {label}" for label in Label if labels[label])
+
+    rows = [(Text(plain(one.track)), Text(told_of(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
+    more = len(now.tracks) - _TRACKS
+    return Group(
+        columns(rows), *([Text(f"{counted(more, 'more track')}, stronger", style="quiet")] if more > 0 else [])
+    )
+
+
+def _due(now: Standing) -> str:
+    return f"{counted(now.due, 'card')} due now." if now.due else "Nothing is due now."

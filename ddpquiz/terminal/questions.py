@@ -1,4 +1,4 @@
-"""Questions on the screen: asked, judged, and what a quiz came to."""
+"""Questions on the screen: asked, and judged."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Kind
-from ddpquiz.learning import quiz as quizzes
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.mastery import MEANING
 from ddpquiz.terminal.layout import columns, indented, numbered, section
 from ddpquiz.terminal.sitting import header
 from ddpquiz.terminal.style import code, plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import Option, Question
     from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.learning.mastery import Strength
-    from ddpquiz.learning.quiz import Answer, Quiz, Score
+    from ddpquiz.learning.quiz import Answer, Quiz
 
 _HOW = {
     Kind.CHOICE: "one is right",
@@ -37,8 +32,9 @@ _HOW = {
 def where(quiz: Quiz) -> Text:
     """Draw the header of the question on screen."""
     question = quiz.asked[quiz.place].question
-    again = "once more" if quiz.retry else ""
-    return header(f"Question {quiz.place + 1}/{len(quiz.asked)}", again, question.level, question.concept)
+    sort = "once more" if quiz.retry else "exam" if quiz.rules.exam else ""
+    most = f" of at most {quiz.most}" if quiz.rules.adaptive else f"/{quiz.most}"
+    return header(f"Question {quiz.place + 1}{most}", sort, question.level, question.concept)
 
 
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
@@ -70,51 +66,6 @@ def judged(answer: Answer) -> list[RenderableType]:
     if question.check:
         parts += section("Check", prose(question.check))
     return parts
-
-
-def result(quiz: Quiz, again: Quiz | None, strengths: Mapping[str, Strength], called: int) -> Group:
-    """Draw what a quiz came to: the score by concept and level, the strengths that follow, and what to do next.
-
-    `again` is the last retry of what was wrong, `called` how many cards wrong answers made due.
-    """
-    parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''])}.", style="head")]
-    if again:
-        parts.append(Text(f"Once more: {_score(quizzes.scores(again, '')[''])}."))
-    for group in ("concept", "level"):
-        rows = quizzes.scores(quiz, group)
-        parts += section(f"By {group}", columns(_row(name, score, strengths) for name, score in rows.items()))
-        if any("%" in strengths[name].short for name in rows if name in strengths):
-            parts.append(indented(Text(MEANING, style="quiet")))
-    parts += section("Next", _next(again or quiz, called))
-    return Group(*parts)
-
-
-def _next(quiz: Quiz, called: int) -> RenderableType:
-    rows: list[tuple[str, str]] = []
-    if quiz.missed:
-        rows.append(("ddpquiz test --wrong", "what was wrong, once more"))
-    if weak := quizzes.wanting(quiz):
-        rows.append((f"ddpquiz learn {weak}", "read about what cost most"))
-    if called:
-        rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due by wrong answers"))
-    if not rows and quiz.answers:
-        hardest = all(answer.posed.question.level == "hard" for answer in quiz.answers)
-        rows.append(("ddpquiz test", "another concept") if hardest else ("ddpquiz test --level hard", "a harder one"))
-    rows = rows or [("ddpquiz test", "when you have time to answer")]
-    return columns((Text(plain(command), style="code"), Text(what)) for command, what in rows)
-
-
-def _row(name: str, score: Score, strengths: Mapping[str, Strength]) -> tuple[Text, Text, Text]:
-    strength = Text(strengths[name].short, style="quiet") if name in strengths else Text()
-    return Text(plain(name)), Text(_score(score)), strength
-
-
-def _score(score: Score) -> str:
-    skipped = score.asked - score.answered
-    if not score.answered:
-        return f"{skipped} not answered"
-    earned = f", {score.credit:g} earned" if score.credit != score.right else ""
-    return f"{score.right} of {score.answered} right{earned}" + (f", {skipped} not answered" if skipped else "")
 
 
 def stem(question: Question) -> list[RenderableType]:
@@ -153,6 +104,8 @@ def _judged_option(place: int, option: Option, *, chosen: bool) -> list[Renderab
 
 def verdict(answer: Answer) -> Text:
     """Say in a line whether an answer is right."""
+    if answer.late:
+        return Text("Time is up; it counts as no answer. Take your time now to see how it goes.", style="warn")
     if answer.solved:
         return Text("This is the solution; it earns nothing.", style="warn")
     if not answer.verdict.right:

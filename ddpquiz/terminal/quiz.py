@@ -9,18 +9,19 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning import mastery, quiz
-from ddpquiz.learning.keeping import Kept, keep
-from ddpquiz.learning.quiz import Act, Given
+from ddpquiz.learning.calibration import SURENESS
+from ddpquiz.learning.quiz import Act, Given, Sure
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal import questions, style
+from ddpquiz.terminal import clock, questions, result, style
 from ddpquiz.terminal.answering import ESCAPE, Entry, is_typed
 from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, Hotkey
+from ddpquiz.terminal.ledger import Ledger
 from ddpquiz.terminal.sitting import Desk, Seat, told
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Hashable
-    from datetime import datetime
+    from datetime import timedelta
 
     from rich.console import RenderableType
 
@@ -35,6 +36,13 @@ TOLD = "The answer was shown: a new one earns nothing."
 RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order")
 
 
+SURE = tuple(
+    Hotkey(str(key), f"{word} {SURENESS[key]:.0%}") for key, word in enumerate(("guess", "unsure", "fairly", "sure"), 1)
+)
+HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
+IN_EXAM = "There are no hints, solutions and demos in an exam; s skips."
+
+
 class Quizzing(Seat):
     """One sitting with questions."""
 
@@ -43,8 +51,7 @@ class Quizzing(Seat):
         self.quiz = state
         self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
-        self._kept: list[Kept] = []  # of the answers, in order, with the cards that they called
-        self._before: list[str] = []  # cards called before a retry
+        self._ledger = Ledger(desk)
         self._dice = dice
         self._final = final  # nobody is there to ask again
         self.unread: dict[str, str] = {}  # questions whose answer could not be read then, and what would be one
@@ -52,7 +59,7 @@ class Quizzing(Seat):
     @property
     def scene(self) -> Hashable:
         """The question and whether it was judged."""
-        return id(self.quiz.asked), self.quiz.place, self.quiz.judged, self.quiz.stopped
+        return id(self.quiz.asked), self.quiz.place, self.quiz.judged, self.quiz.pending is None, self.quiz.stopped
 
     @property
     def over(self) -> bool:
@@ -70,7 +77,8 @@ class Quizzing(Seat):
             )
         else:
             verdict, parts = Text(), questions.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
-        said = told(self.note or self.quiz.unclear or (TOLD if self.quiz.told else ""))
+        sure = self._how_sure()
+        said = told(self.note or self.quiz.unclear or sure or (TOLD if self.quiz.told else ""))
         return Group(questions.where(self.quiz), verdict, *([] if not verdict else [Text()]), *parts, Text(), *said)
 
     @property
@@ -81,7 +89,23 @@ class Quizzing(Seat):
     def above_keys(self) -> list[RenderableType]:
         """Draw what was typed so far."""
         posed = self._typing()
-        return [questions.field(posed.question, self.entry.text)] if posed else []
+        left = self._left()
+        field = [questions.field(posed.question, self.entry.text)] if posed else []
+        return [*field, *([clock.remaining(left)] if left is not None else [])]
+
+    def patience(self) -> float | None:
+        """Return the seconds until the clock shows something else."""
+        left = self._left()
+        return None if left is None else clock.until_change(left)
+
+    def tick(self) -> bool:
+        """Take the question away when its time is over."""
+        left = self._left()
+        if left is None or left:
+            return False
+        self.helping, self.note = False, ""
+        self._do(Act.LATE)
+        return True
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
@@ -90,6 +114,8 @@ class Quizzing(Seat):
             retry = [RETRY] if self.quiz.missed else []
             demo = [DEMO] if self.demo_of(quiz.wanting(self.quiz)) else []
             return [Hotkey("enter", "leave"), *retry, *undo, *demo, HELP]
+        if self.quiz.pending:
+            return [*SURE, *undo, HELP, QUIT]
         question = self.quiz.posed.question
         demo = [DEMO] if self.demo_of(question.concept) else []
         if self.quiz.judged:
@@ -123,7 +149,9 @@ class Quizzing(Seat):
         match key:
             case "u":
                 self._do(Act.UNDO)
-            case "d":
+            case "d" | "h" | "x" if posed and self.quiz.rules.exam:
+                self.note = IN_EXAM
+            case "d" if self._may_leave():
                 self.run_demo(posed.question.concept if posed else quiz.wanting(self.quiz))
                 self._do(Act.BACK)
             case "r" if posed is None and self.quiz.missed:
@@ -139,6 +167,9 @@ class Quizzing(Seat):
                 self.flag(posed.question.key)
             case _ if self.quiz.judged:
                 self._after_verdict(key, posed)
+            case _ if self.quiz.pending:
+                if key.isdecimal() and int(key) in SURENESS:
+                    self._do(Sure(SURENESS[int(key)]))
             case "h":
                 self._do(Act.HINT)
             case "x":
@@ -152,14 +183,15 @@ class Quizzing(Seat):
         """Draw what the quiz came to."""
         today = study_day(self.desk.clock())
         counting = (row for row in self.desk.progress.kept("answer") if not row.retry)
-        called = {*self._before, *(card for _, card in self._kept if card)}
         again = self.quiz if self._first else None
-        return questions.result(self._first or self.quiz, again, mastery.strengths(counting, today), len(called))
+        return result.result(self._first or self.quiz, again, mastery.strengths(counting, today), self._ledger.called)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
         if answer := self.quiz.answer:
             return Group(questions.verdict(answer), *questions.judged(answer))
+        if self.quiz.pending:
+            return Text(self._how_sure())
         assert self.quiz.posed is not None  # noqa: S101
         return Group(Text(), questions.where(self.quiz), *questions.asked(self.quiz.posed, self.quiz.hints))
 
@@ -173,14 +205,19 @@ class Quizzing(Seat):
         """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
         posed = self.quiz.posed
         key = line.removeprefix(":")
+        if self.quiz.pending and (key in map(str, SURENESS) or self._final or not key):
+            self._do(Sure(SURENESS.get(int(key)) if key.isdecimal() else None))
+            return
         as_key = len(key) == 1 and key in "hxsdpufq?" and (key != line or not self._typing())
         self.note = ""
         if as_key and key == "p" and self.quiz.answers:
             self.run_proof(self.quiz.answers[-1].posed)
         elif as_key:
             super().take(key)  # not as text
-            if key == "h" and posed:
+            if key == "h" and posed and self.quiz.hints:
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
+        elif self.quiz.pending:
+            self.note = self._how_sure()
         elif posed:
             self._do(Given(line) if line else Act.SKIP)
             self._pass_over(posed, line)
@@ -188,16 +225,28 @@ class Quizzing(Seat):
 
     def _typing(self) -> Posed | None:
         """Return the question on screen if its answer is typed."""
-        posed = None if self.quiz.judged else self.quiz.posed
+        posed = None if self.quiz.judged or self.quiz.pending else self.quiz.posed
         return posed if posed and is_typed(posed.question) else None
+
+    def _how_sure(self) -> str:
+        return HOW_SURE.format(given=style.plain(self.quiz.pending.given)) if self.quiz.pending else ""
+
+    def _left(self) -> timedelta | None:
+        return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
+
+    def _may_leave(self) -> bool:
+        """Whether a demo may be run now: not while the clock runs."""
+        return self._left() is None
 
     def _commands(self, question: Question) -> list[Hotkey]:
         """Return the keys that work while a question is on screen, besides those that answer it."""
+        undo = [UNDO] if self.quiz.previous else []
+        if self.quiz.rules.exam:
+            return [*undo, SKIP, FLAG, HELP, QUIT]
         left = len(question.hints) - self.quiz.hints
         more = f"a hint, of {left} that are left; it halves what a right answer earns"
         hint = [Hotkey("h", f"hint ({left})", more)] if left else []
-        undo = [UNDO] if self.quiz.previous else []
-        demo = [DEMO] if self.demo_of(question.concept) else []
+        demo = [DEMO] if self.demo_of(question.concept) and self._may_leave() else []
         return [*hint, *undo, SOLVE, SKIP, *demo, FLAG, HELP, QUIT]
 
     def _pass_over(self, posed: Posed, line: str) -> None:
@@ -230,8 +279,7 @@ class Quizzing(Seat):
     def _retry(self) -> None:
         self._first = self._first or self.quiz
         self.quiz = quiz.begin(self._originals(), self._dice, self.desk.clock(), retry=True)
-        self._before += [card for _, card in self._kept if card]
-        self._kept.clear()
+        self._ledger.close()
 
     def _originals(self) -> list[Question]:
         """Return the missed questions as they stand in the content, to be posed anew."""
@@ -245,26 +293,9 @@ class Quizzing(Seat):
         after = quiz.step(self.quiz, event, now)
         added, taken = quiz.news(self.quiz, after)
         if added:
-            self._keep(added, now)
+            self._ledger.keep(added, now, retry=self.quiz.retry)
         if taken:
-            self.desk.progress.undo(self._kept.pop()[0], now)
-        if after.place != self.quiz.place or after.judged != self.quiz.judged:
+            self._ledger.take_back(now)
+        if after.place != self.quiz.place or after.judged != self.quiz.judged or after.pending != self.quiz.pending:
             self.entry = Entry()
         self.quiz = after
-
-    def _keep(self, answer: quiz.Answer, now: datetime) -> None:
-        """Write an answer to the log; a wrong one makes a card of its concept due."""
-        question = answer.posed.question
-        concept = self.desk.concepts.get(question.concept)
-        kept = keep(
-            self.desk.progress,
-            question,
-            concept.cards if concept else (),
-            now,
-            right=answer.right,
-            credit=answer.credit,
-            took=answer.took,
-            given=worded(answer.posed, answer.given, answer.verdict.chosen),
-            retry=self.quiz.retry,
-        )
-        self._kept.append(kept)

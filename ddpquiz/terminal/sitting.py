@@ -88,8 +88,9 @@ class Seat(ABC):
         """Return after how many seconds the screen is painted again without a key; None: never."""
         return None
 
-    def tick(self) -> None:
-        """Do what the time that went by asks for."""
+    def tick(self) -> bool:
+        """Do what the time that went by asks for; return whether something else is asked now."""
+        return False
 
     @abstractmethod
     def body(self) -> RenderableType:
@@ -197,8 +198,7 @@ class Seat(ABC):
                 key = keys.get(self.patience()) or ""
                 if key == "ctrl+c":
                     raise KeyboardInterrupt
-                self.tick()
-                if (self.scene, self.helping) != scene:
+                if self.tick():
                     continue  # the key was meant for what is gone
                 if key in self.leaving:
                     self.press(QUIT.key)

@@ -1,0 +1,118 @@
+"""Whether the schedule keeps its promise: simulated learners study for half a year, and what they recall is counted.
+
+    python benchmarks/simulate.py [--days 180] [--retention 0.9] [--learners 5]
+
+They play the real sittings (`learning/study.py`) with cards that come due. The first learner forgets as FSRS takes for
+granted; the others do not, and the gap to the desired retention is what a wrong model costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from fsrs.scheduler import LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS
+
+from ddpquiz.curriculum.concept import Card, CardLevel
+from ddpquiz.learning import study
+from ddpquiz.learning.advice import new_left
+from ddpquiz.learning.schedule import FSRS_6, Grade, Memory, Schedule, Weights, study_day
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import date
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+CARDS = tuple(Card(f"c{n // 8}", f"i{n}", CardLevel.BEGINNER, "?", "!", "") for n in range(2000))
+RECALLED = (Grade.HARD, *[Grade.GOOD] * 8, Grade.EASY)  # how those who know it grade themselves
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Somebody whose memory follows `truth`, and fades from there as `fades` says."""
+
+    name: str
+    truth: Schedule
+    fades: Callable[[Schedule, Memory, date], float]
+
+
+def by_fsrs(truth: Schedule, memory: Memory, day: date) -> float:
+    """Return the chance of recall by FSRS's own curve."""
+    return truth.recall(memory, day)
+
+
+def exponential(truth: Schedule, memory: Memory, day: date) -> float:
+    """Return the chance of recall if forgetting were exponential, with the same stability: 90 % after so many days."""
+    del truth
+    return float(0.9 ** ((day - (memory.last or day)).days / (memory.stability or 1.0)))
+
+
+def noisy(dice: random.Random, retention: float) -> Schedule:
+    """Return the memory of somebody for whom each weight is another by about a fifth."""
+    bounds = zip(FSRS_6, LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS, strict=True)
+    weights = tuple(min(max(w * dice.lognormvariate(0, 0.2), low), high) for w, low, high in bounds)
+    return Schedule(Weights(weights, retention))
+
+
+def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Random) -> tuple[float, float, int, float, int]:
+    """Return the share recalled, that of memories that last a day, first looks of a day, reviews a day, and cards."""
+    memories: dict[str, Memory] = {}
+    truth: dict[str, Memory] = {}
+    recalled, looks, reviews = 0, 0, 0
+    lasting = [0, 0]  # recalled, of how many
+    for number in range(days):
+        at = START + timedelta(days=number)
+        day = study_day(at)
+        dealt = study.deal(CARDS, memories, day, limit=10_000, new=new_left(memories, day))
+        sitting = study.begin(dealt, memories, schedule, at)
+        while card := sitting.card:
+            real, known = truth.get(card.key), sitting.memory(card)
+            knows = real is not None and dice.random() < learner.fades(learner.truth, real, day)
+            if known is None or real is None:
+                grade = dice.choice((Grade.AGAIN, Grade.GOOD, Grade.GOOD))
+            elif known.last == day:
+                grade = Grade.GOOD  # read a moment ago
+            else:
+                looks, recalled = looks + 1, recalled + knows
+                if (known.stability or 0) >= 1:
+                    lasting = [lasting[0] + knows, lasting[1] + 1]
+                grade = dice.choice(RECALLED) if knows else Grade.AGAIN
+            truth[card.key] = learner.truth.review(card.key, real, grade, day)
+            sitting = study.step(study.step(sitting, study.Act.SHOW, at), grade, at)
+            reviews += 1
+            sitting = replace(sitting, previous=None)  # nobody undoes here, and half a year of it fills the memory
+        memories = dict(sitting.memories)
+    return recalled / max(1, looks), lasting[0] / max(1, lasting[1]), looks, reviews / days, len(memories)
+
+
+def main() -> None:
+    """Let them study, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--days", type=int, default=180)
+    parser.add_argument("--retention", type=float, default=0.9)
+    parser.add_argument("--learners", type=int, default=5, help="of those whose weights are their own")
+    wanted = parser.parse_args()
+    schedule = Schedule(Weights(retention=wanted.retention))
+    learners = [Learner("FSRS's own model", schedule, by_fsrs), Learner("exponential", schedule, exponential)]
+    dice = [random.Random(number) for number in range(wanted.learners)]
+    learners += [Learner(f"own weights, {n}", noisy(one, wanted.retention), by_fsrs) for n, one in enumerate(dice, 1)]
+    print(f"{wanted.days} days, 10 new cards a day, desired retention {wanted.retention:.0%}\n")
+    print(f"{'forgets by':22} {'recalled':>9} {'gap':>7} {'± 2 se':>7} {'if it lasts':>11} {'looks':>7} {'reviews a day':>14} {'cards':>6}")
+    gaps = []
+    for learner in learners:
+        share, lasting, looks, a_day, cards = half_a_year(learner, schedule, wanted.days, random.Random(7))
+        gap, error = 100 * (share - wanted.retention), 200 * (share * (1 - share) / looks) ** 0.5
+        gaps.append(gap)
+        print(f"{learner.name:22} {share:9.1%} {gap:+7.1f} {error:7.1f} {lasting:11.1%} {looks:7,} {a_day:14.1f} {cards:6,}")
+    if wanted.learners:
+        print(f"\nlearners with weights of their own: mean gap {statistics.mean(gaps[2:]):+.1f} points")
+    print("if it lasts: of reviews where the schedule took the memory to last a day or more; no card comes back sooner")
+    print(f"by FSRS's own model: {abs(gaps[0]):.1f} points off, wanted at most 2.0")
+
+
+if __name__ == "__main__":
+    main()

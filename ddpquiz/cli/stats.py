@@ -1,0 +1,93 @@
+"""`ddpquiz stats`: what you recall, what comes due, how strong you are, and what misled you."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpquiz.cli import sitting
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.statistics import Recall, Share, Statistics
+
+
+def stats(
+    as_json: Annotated[bool, typer.Option("--json", help="Write everything as JSON, and nothing else.")] = False,
+) -> None:
+    """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.learning import database
+    from ddpquiz.learning.progress import Progress
+
+    known = catalog.load()
+    with Progress(database.folder()) as progress:
+        if as_json:
+            import json
+
+            print(json.dumps(_told(_statistics(known, progress)), indent=2, ensure_ascii=False))
+        else:
+            from ddpquiz.terminal import layout, style
+
+            layout.show(style.console(), page(known, progress))
+
+
+def page(known: Catalog, progress: Progress) -> RenderableType:
+    """Draw everything, as it is now."""
+    from ddpquiz.terminal.stats import Stats
+
+    return Stats(_statistics(known, progress))
+
+
+def _statistics(known: Catalog, progress: Progress) -> Statistics:
+    from ddpquiz.learning import statistics
+    from ddpquiz.learning.schedule import study_day
+
+    return statistics.statistics(progress, known.concepts, study_day(sitting.now()))
+
+
+def _told(now: Statistics) -> dict[str, Any]:
+    return {
+        "day": str(now.day),
+        "streak": now.streak,
+        "longest_streak": now.longest,
+        "seconds": round(now.seconds),
+        "days": [{"day": str(day), "done": did.done, "seconds": round(did.seconds)} for day, did in now.days.items()],
+        "retention": {"wanted": now.wanted, "last_30_days": _recall(now.lately), "ever": _recall(now.ever)},
+        "due": now.due,
+        "forecast": list(now.ahead),
+        "calibration": [{"confidence": sure.confidence, **_share(sure.right)} for sure in now.sure],
+        "concepts": [
+            {
+                "concept": concept.id,
+                "strength": strength.label,
+                "mean": round(strength.mean, 3),
+                "low": round(strength.low, 3),
+                "high": round(strength.high, 3),
+                "answers": strength.answers,
+            }
+            for concept, strength in now.strengths
+        ],
+        "untested": now.untested,
+        "misconceptions": [
+            {"question": one.question, "why": one.why, "times": one.times, "demo": one.demo} for one in now.misled
+        ],
+    }
+
+
+def _recall(recall: Recall) -> dict[str, Any]:
+    return {"young": _share(recall.young), "mature": _share(recall.mature), "all": _share(recall.all)}
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {
+        "count": share.count,
+        "of": share.of,
+        "share": None if share.value is None else round(share.value, 4),
+        "low": round(share.low, 4),
+        "high": round(share.high, 4),
+    }

@@ -1,0 +1,191 @@
+"""What a log says about a learner: what is recalled, what comes due, days, time, sureness, beliefs that mislead."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.study import due_now, due_soon
+from ddpquiz.learning.wording import beliefs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.learning.mastery import Strength
+    from ddpquiz.learning.progress import Progress
+
+AHEAD = 14  # days of the forecast
+LATELY = 30  # days
+_Z = 1.96  # standard deviations on each side of the middle 95 %
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many of so many, and the interval that holds the true share with 95 % (Wilson's)."""
+
+    count: int
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        """The share itself, if there is any."""
+        return self.count / self.of if self.of else None
+
+    @property
+    def low(self) -> float:
+        """Where the interval begins."""
+        return max(0.0, self._middle - self._half)
+
+    @property
+    def high(self) -> float:
+        """Where the interval ends."""
+        return min(1.0, self._middle + self._half)
+
+    @property
+    def _middle(self) -> float:
+        return (self.count + _Z**2 / 2) / (self.of + _Z**2)
+
+    @property
+    def _half(self) -> float:
+        n = self.of
+        return _Z * math.sqrt(self.count * (n - self.count) / max(n, 1) + _Z**2 / 4) / (n + _Z**2)
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How many cards were recalled when they came back: young ones, mature ones, all."""
+
+    young: Share
+    mature: Share
+
+    @property
+    def all(self) -> Share:
+        """Both together."""
+        return Share(self.young.count + self.mature.count, self.young.of + self.mature.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was done on a study day: reviews, answers and explanations, and their seconds."""
+
+    done: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sure:
+    """How often answers that were given with one confidence were right."""
+
+    confidence: float
+    right: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Misled:
+    """A wrong belief that answers showed, how often, and the demo that shows what is true."""
+
+    question: str
+    why: str
+    times: int
+    demo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """All of it, on one day."""
+
+    day: date
+    wanted: float  # the share of cards that is to be recalled when they come back
+    lately: Recall
+    ever: Recall
+    due: int  # now
+    ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
+    days: Mapping[date, Day]
+    sure: tuple[Sure, ...]
+    strengths: tuple[tuple[Concept, Strength], ...]  # weakest first
+    untested: int  # concepts
+    misled: tuple[Misled, ...]  # most often first
+
+    @property
+    def streak(self) -> int:
+        """Study days in a row up to today; a day that is not over does not end it."""
+        return streak(self.days, self.day)
+
+    @property
+    def longest(self) -> int:
+        """The longest streak ever."""
+        return max((streak(self.days, day) for day in self.days if day + timedelta(days=1) not in self.days), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all days."""
+        return sum(day.seconds for day in self.days.values())
+
+
+def streak(days: Iterable[date], today: date) -> int:
+    """Return how many days in a row something was done, up to today or yesterday."""
+    done, count = frozenset(days), 0
+    last = today if today in done else today - timedelta(days=1)
+    while last - timedelta(days=count) in done:
+        count += 1
+    return count
+
+
+def active_days(progress: Progress) -> dict[date, Day]:
+    """Return what was done on each day."""
+    return {date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()}
+
+
+def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> Statistics:
+    """Return what the log says about these concepts; items that are gone or hidden do not come due."""
+    memories, hidden = progress.memories(), progress.hidden(day)
+    known = {card.key for concept in concepts for card in concept.cards} - hidden
+    memories = {key: memory for key, memory in memories.items() if key in known}
+    counted = progress.recalls(day - timedelta(days=LATELY))
+    strong = strengths(progress.last_answers(), day)
+    tested = [(concept, strong[concept.id]) for concept in concepts if concept.id in strong]
+    return Statistics(
+        day=day,
+        wanted=progress.weights().retention,
+        lately=_recall(row for row in counted if row[0]),
+        ever=_recall(counted),
+        due=due_now(memories, day),
+        ahead=tuple(due_soon(memories, day, AHEAD)),
+        days=active_days(progress),
+        sure=tuple(Sure(sure, Share(right, of)) for sure, of, right in progress.sureness()),
+        strengths=tuple(sorted(tested, key=lambda pair: pair[1].mean)),
+        untested=len(concepts) - len(tested),
+        misled=_misled(progress.wrong(), concepts),
+    )
+
+
+def _recall(counted: Iterable[tuple[int, bool, int, int]]) -> Recall:
+    of, recalled = Counter[bool](), Counter[bool]()
+    for _, mature, count, good in counted:
+        of[bool(mature)] += count
+        recalled[bool(mature)] += good
+    return Recall(Share(recalled[False], of[False]), Share(recalled[True], of[True]))
+
+
+def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) -> tuple[Misled, ...]:
+    """Count beliefs; `wrong` is in the order of time, so the words are those that were shown last."""
+    questions = {question.key: (question, concept) for concept in concepts for question in concept.questions}
+    times, words = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for item, given, count in wrong:
+        if item in questions:
+            for belief, shown in beliefs(questions[item][0], given):
+                times[item, belief] += count
+                words[item, belief] = shown
+    return tuple(
+        Misled(item, words[item, belief], count, _demo(questions[item][1]))
+        for (item, belief), count in sorted(times.items(), key=lambda pair: (-pair[1], pair[0]))
+    )
+
+
+def _demo(concept: Concept) -> str | None:
+    return concept.demos[0].run if concept.demos else None

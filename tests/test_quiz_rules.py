@@ -1,0 +1,363 @@
+"""A quiz with a clock, an exam, a quiz that asks how sure one is, and one that picks what tells most."""
+
+import json
+import os
+import random
+import re
+import signal
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS, Clock
+from seats import press, quizzing, screen, spoken
+from test_sittings import LEAVE_SCREEN, Terminal, log, piped
+
+from ddpquiz.curriculum.concept import Level
+from ddpquiz.curriculum.pose import pose
+from ddpquiz.learning import adaptive, mastery
+from ddpquiz.learning.judge import chance, expected
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.quiz import Act, Given, Rules, Sure, begin, news, scores, step
+from ddpquiz.terminal import clock
+
+TIMED = Rules(timed=timedelta(seconds=30))
+EXAM = Rules(exam=True)
+CONFIDENT = Rules(confidence=True)
+
+
+@pytest.fixture
+def progress(tmp_path):
+    with Progress(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home"
+
+
+def quiz(rules, *questions):
+    return begin(questions or (BYTES, PHASES), random.Random(0), START, rules=rules)
+
+
+def play(state, *events, clock=None):
+    clock = clock or Clock()
+    for event in events:
+        state = step(state, event, clock())
+    return state
+
+
+def right(state):
+    return Given(expected(state.posed))
+
+
+def wrong(state):
+    return Given("2" if expected(state.posed) == "1" else "1")
+
+
+# The clock
+
+
+def test_the_clock_runs_until_an_answer():
+    state = quiz(TIMED)
+    assert state.left(START + timedelta(seconds=10)) == timedelta(seconds=20)
+    assert state.left(START + timedelta(seconds=40)) == timedelta(0)
+    state = play(state, right(state))
+    assert state.left(START) is None
+    state = play(state, Act.NEXT)
+    assert state.left(state.since) == timedelta(seconds=30)
+    assert quiz(Rules()).left(START) is None
+
+
+def test_no_answer_in_time_is_no_answer_and_its_solution_is_shown():
+    start = quiz(TIMED)
+    state = play(start, Act.LATE)
+    assert (state.judged, state.answer.late, state.answers, state.missed) == (True, True, (), ())
+    assert news(start, state) == (None, None)
+    assert (scores(state, "")[""].answered, scores(state, "")[""].asked) == (0, 2)
+    assert play(state, Act.NEXT).place == 1
+
+
+def test_an_answer_after_the_time_was_over_and_undone_earns_nothing():
+    state = play(quiz(TIMED), Act.LATE, Act.UNDO)
+    assert state.told
+    assert play(state, right(state)).answer.credit == 0.0
+
+
+def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
+    assert play(quiz(TIMED), Act.SKIP, Act.UNDO).place == 1
+    state = quiz(replace(TIMED, exam=True))
+    assert play(state, right(state), Act.UNDO).place == 1
+    state = play(quiz(replace(TIMED, exam=True)), Act.LATE, Act.UNDO)
+    assert (state.place, state.judged) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown", "change"), [(90, "1:30 left", 1.0), (12.4, "13 s left", 0.4), (0.3, "1 s left", 0.3)]
+)
+def test_the_clock_is_painted_when_it_shows_something_else(seconds, shown, change):
+    assert clock.remaining(timedelta(seconds=seconds)).plain == shown
+    assert clock.until_change(timedelta(seconds=seconds)) == pytest.approx(change)
+
+
+def test_the_clock_is_on_screen_and_the_end_of_time_is_told_kindly(progress):
+    seat = quizzing(progress, BYTES, PHASES, rules=TIMED)
+    seat.desk.clock.tick = timedelta(0)
+    assert "30 s left\n1-4 answer · h hint (2) · x solution · s skip · f flag · ? help · q quit" in screen(seat)
+    assert not seat.tick()
+    seat.desk.clock.at += timedelta(seconds=31)
+    assert seat.tick()
+    assert "Time is up; it counts as no answer. Take your time now to see how it goes.\n" in screen(seat)
+    assert "✓ 2  1,800 bytes" in screen(seat)
+    assert progress.log() == []
+    assert "30 s left" in screen(press(seat, "enter"))
+
+
+def test_while_the_clock_runs_no_demo_stops_it(progress):
+    seat = press(quizzing(progress, BYTES, rules=TIMED), "d")
+    assert seat.desk.actions.started == []
+    press(seat, "2", "d")
+    assert seat.desk.actions.started == ["allreduce"]
+
+
+def test_the_time_of_a_question_ends_in_a_terminal(home):
+    terminal = Terminal(home, "test", "ring", "--kind", "choice", "--timed", "5")
+    terminal.wait("5 s left|4 s left")
+    terminal.wait("Time is up", seconds=30)
+    terminal.press("\r", "Done: 1 not answered")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+    assert log(home) == []
+
+
+def test_a_pipe_has_no_clock(home):
+    done = piped(home, "test", "ring", "--kind", "number", "--timed", "5", lines="1800\n")
+    assert "Done: 1 of 1 right." in done.stdout
+    assert " left" not in done.stdout
+
+
+# The exam
+
+
+def test_an_exam_shows_no_verdict_and_gives_no_hint_and_no_solution():
+    state = play(quiz(EXAM), Act.HINT, Act.SOLVE)
+    assert (state.hints, state.place, state.answers) == (0, 0, ())
+    state = play(state, wrong(state))
+    assert (state.place, state.judged, len(state.answers)) == (1, False, 1)
+
+
+def test_in_an_exam_an_answer_can_be_changed_until_the_end():
+    state = quiz(EXAM)
+    state = play(state, wrong(state), Act.UNDO)
+    assert not state.told
+    state = play(state, right(state), Given("1"))
+    assert (state.posed, [answer.right for answer in state.answers]) == (None, [True, False])
+    state = play(state, Act.UNDO)
+    assert state.told  # every verdict was shown
+
+
+def test_leaving_an_exam_shows_every_verdict():
+    state = play(quiz(EXAM), Act.STOP)
+    assert state.seen == {0, 1}
+
+
+def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
+    seat = quizzing(progress, BYTES, PHASES, rules=EXAM)
+    assert screen(seat).startswith("Question 1/2 · exam · medium · ring\n")
+    assert screen(seat).endswith("1-4 answer · s skip · f flag · ? help · q quit")
+    assert "There are no hints, solutions and demos in an exam; s skips.\n" in screen(press(seat, "h"))
+    assert screen(press(seat, "x", "d")).startswith("Question 1/2")
+    seat = press(seat, "1")
+    assert "Wrong" not in screen(seat)
+    assert screen(seat).startswith("Question 2/2 · exam")
+    shown = screen(press(seat, "s"))
+    assert shown.startswith("Question 1 · medium · ring/bytes\n✗ Wrong.\n")
+    assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
+    assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
+    assert "Done: 0 of 1 right, 1 not answered.\n" in shown
+    assert [row.credit for row in progress.kept("answer")] == [0.0]
+    assert "once more" in screen(press(seat, "r"))
+    assert "✓ Right." in screen(press(seat, "2"))  # asked again it is no exam
+
+
+def test_an_exam_in_a_pipe_tells_nothing_before_the_end(progress):
+    seat = quizzing(progress, BYTES, PRINTS, rules=EXAM, final=True)
+    text = spoken(seat, "h", "1", ":x", "[4.0, 6.0]")
+    assert text.count("There are no hints, solutions and demos in an exam; s skips.\n") == 2
+    assert "Wrong" not in text
+    assert seat.over
+    assert [answer.right for answer in seat.quiz.answers] == [False, True]
+
+
+# How sure
+
+
+def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
+    start = quiz(CONFIDENT)
+    state = play(start, right(start))
+    assert (state.judged, state.answers) == (False, ())
+    assert play(state, Act.SKIP, Act.HINT, Given("1")) == state
+    judged = play(state, Sure(0.75))
+    assert (judged.judged, judged.answer.confidence, judged.answer.right) == (True, 0.75, True)
+    assert play(judged, Act.UNDO).pending is None
+    assert play(state, Act.UNDO) == replace(start, since=play(state, Act.UNDO).since)
+    assert not play(state, Act.UNDO).told
+
+
+def test_a_key_says_how_sure_and_the_end_tells_how_that_went(progress):
+    seat = press(quizzing(progress, BYTES, STEPS, rules=CONFIDENT), "1")
+    assert "You answered 1. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?\n" in screen(seat)
+    assert screen(seat).endswith("\n1 guess 25% · 2 unsure 50% · 3 fairly 75% · 4 sure 95% · ? help · q quit")
+    assert "u undo" in screen(seat, width=90)
+    assert progress.log() == []
+    assert "✗ Wrong." in screen(press(seat, "9", "x", "4"))
+    seat = press(seat, "enter", *"1800", "enter", "2", "enter")
+    assert """\
+How sure you were
+  said 50%  right 1 of 1
+  said 95%  right 0 of 1
+  Brier score 0.58: 0 is perfect, always saying 50 % gives 0.25.
+""" in screen(seat)
+    assert [(row.credit, row.confidence) for row in progress.kept("answer")] == [(0.0, 0.95), (1.0, 0.5)]
+
+
+def test_overconfidence_is_told_after_enough_answers(progress):
+    seat = quizzing(progress, *[replace(BYTES, id=f"b{number}") for number in range(10)], rules=CONFIDENT)
+    for _ in range(10):
+        press(seat, expected(seat.quiz.posed) if len(seat.quiz.answers) < 5 else "1", "4", "enter")
+    shown = " ".join(screen(seat).split())
+    share = sum(answer.right for answer in seat.quiz.answers) * 10
+    assert share <= 80
+    assert f"You were surer than you were right: said 95% on average, right {share}%." in shown
+
+
+def test_in_a_pipe_a_line_after_each_answer_says_how_sure(home):
+    done = piped(home, "test", "ring", "--kind", "number", "--confidence", "--json", lines="1800\n3\n")
+    result = json.loads(done.stdout)
+    assert result["questions"][0]["confidence"] == 0.75
+    assert result["calibration"] == {"bands": [{"said": 0.75, "answers": 1, "right": 1}], "brier": 0.0625}
+    done = piped(home, "test", "ring", "--kind", "number", "--confidence", "--json", lines="1800\nmaybe\n")
+    result = json.loads(done.stdout)
+    assert (result["questions"][0]["confidence"], result["calibration"]) == (None, None)
+
+
+def test_an_exam_may_ask_how_sure_too(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, rules=replace(EXAM, confidence=True)), "2")
+    assert "How sure are you" in screen(seat)
+    assert screen(press(seat, "4")).startswith("Question 2/2 · exam")
+
+
+# What tells most
+
+
+def pool(dice, size=30):
+    made = []
+    for number in range(size):
+        question = (BYTES, STEPS, PHASES, HOOKS)[number % 4]
+        question = replace(question, concept="c", id=f"q{number}", level=tuple(Level)[number % 3])
+        made.append(pose(question, dice))
+    return made
+
+
+def asked_until_clear(ability, dice, order):
+    """Return how many questions it took until a verdict was clear, at most all."""
+    left, asked, answers = pool(dice), [], []
+    dice.shuffle(left)
+    while True:
+        posed = adaptive.pick(left, asked, answers) if order == "adaptive" else left[len(asked)]
+        asked.append(posed)
+        question = posed.question
+        knows = dice.random() < ability ** {"easy": 0.5, "medium": 1, "hard": 2}[question.level]
+        answers.append((question, float(knows or dice.random() < chance(question))))
+        if len(asked) == len(left) or adaptive.pick(left, asked, answers) is None:
+            return len(asked)
+
+
+def test_it_needs_fewer_questions_than_a_random_order_does():
+    dice = random.Random(7)
+    abilities = [dice.random() for _ in range(120)]
+
+    def mean(order):
+        dice = random.Random(8)
+        return sum(asked_until_clear(ability, dice, order) for ability in abilities) / len(abilities)
+
+    assert mean("adaptive") < 0.95 * mean("random")
+
+
+def test_it_asks_each_question_once_and_stops_at_the_count():
+    state = begin([one.question for one in pool(random.Random(1))], random.Random(1), START, rules=Rules(adaptive=4))
+    for number in range(4):
+        assert len(state.asked) == number + 1
+        state = play(state, (right if number % 2 else wrong)(state), Act.NEXT)
+    assert state.posed is None
+    assert len({posed.question.key for posed in state.asked}) == 4
+
+
+def test_it_stops_when_the_verdict_is_clear():
+    state = begin([one.question for one in pool(random.Random(1))], random.Random(1), START, rules=Rules(adaptive=15))
+    while state.posed:
+        state = play(state, right(state), Act.NEXT)
+    belief = mastery.Belief()
+    for answer in state.answers:
+        belief = belief.after(answer.posed.question.level, chance(answer.posed.question), answer.credit)
+    assert belief.label(len(state.answers)) is mastery.Label.STRONG
+    assert 3 <= len(state.answers) < 10
+
+
+def test_undo_takes_the_pick_back_too():
+    first = begin([BYTES, PHASES, STEPS], random.Random(1), START, rules=Rules(adaptive=3))
+    second = play(first, Act.SKIP)
+    assert len(second.asked) == 2
+    assert play(second, Act.UNDO).asked == first.asked
+
+
+def test_concepts_are_asked_about_in_turn():
+    state = begin([BYTES, PHASES, HOOKS, PRINTS], random.Random(1), START, rules=Rules(adaptive=4))
+    for _ in range(2):
+        state = play(state, right(state), Act.NEXT)
+    assert {posed.question.concept for posed in state.asked[:2]} == {"ring", "ddp"}
+
+
+def test_an_adaptive_quiz_says_how_many_it_may_be(progress):
+    seat = quizzing(progress, BYTES, PHASES, STEPS, rules=Rules(adaptive=3))
+    assert re.match(r"Question 1 of at most 3 · \w+ · ring\n", screen(seat))
+
+
+def test_what_was_missed_is_not_picked_by_what_tells_most(home):
+    done = piped(home, "test", "--adaptive", "--wrong")
+    assert done.returncode == 2
+    assert "--adaptive asks what tells most and --wrong what you missed; leave one of them out" in " ".join(
+        re.sub("[│|]", " ", done.stderr).split()
+    )
+
+
+# From end to end
+
+
+def test_all_of_it_at_once_in_a_narrow_terminal(home):
+    terminal = Terminal(
+        home, "test", "ring", "--kind", "choice", "--exam", "--confidence", "--timed", "90", "--adaptive",
+        width=60, height=16, NO_COLOR="1",
+    )  # fmt: skip
+    terminal.wait("1:[23][0-9] left")
+    terminal.press("1", "How sure are you")
+    terminal.child.setwinsize(20, 60)
+    terminal.press("3", "Question 1 · medium · ring/bytes|more below")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+    left = re.sub(r"\x1b\[[0-9;]*m|\r", "", terminal.raw.split(LEAVE_SCREEN)[-1])
+    assert "said 75%" in left
+    assert max(map(len, left.split("\n"))) <= 60
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_an_exam_keeps_what_was_answered(home, number):
+    terminal = Terminal(home, "test", "ring", "--exam", "--seed", "1")
+    terminal.wait("Question 1/3")
+    terminal.press("s", "Question 2/3")
+    terminal.press("1", "Question 3/3")
+    os.kill(terminal.child.pid, number)
+    assert terminal.end() == 128 + number
+    assert LEAVE_SCREEN in terminal.raw
+    assert len(log(home)) == 1
