@@ -13,7 +13,7 @@ import random
 import statistics
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fsrs.scheduler import LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS
 
@@ -58,8 +58,18 @@ def noisy(dice: random.Random, retention: float) -> Schedule:
     return Schedule(Weights(weights, retention))
 
 
-def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Random) -> tuple[float, float, int, float, int]:
-    """Return the share recalled, that of memories that last a day, first looks of a day, reviews a day, and cards."""
+class Told(NamedTuple):
+    """What half a year came to; a look is the first one at a card on a day, if it was learned before."""
+
+    recalled: float
+    lasting: float  # recalled, of memories that the schedule takes to last a day
+    looks: int
+    a_day: float  # reviews
+    cards: int
+
+
+def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Random) -> Told:
+    """Return what somebody recalls who studies each day."""
     memories: dict[str, Memory] = {}
     truth: dict[str, Memory] = {}
     recalled, looks, reviews = 0, 0, 0
@@ -86,7 +96,7 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
             reviews += 1
             sitting = replace(sitting, previous=None)  # nobody undoes here, and half a year of it fills the memory
         memories = dict(sitting.memories)
-    return recalled / max(1, looks), lasting[0] / max(1, lasting[1]), looks, reviews / days, len(memories)
+    return Told(recalled / max(1, looks), lasting[0] / max(1, lasting[1]), looks, reviews / days, len(memories))
 
 
 def main() -> None:
@@ -101,13 +111,22 @@ def main() -> None:
     dice = [random.Random(number) for number in range(wanted.learners)]
     learners += [Learner(f"own weights, {n}", noisy(one, wanted.retention), by_fsrs) for n, one in enumerate(dice, 1)]
     print(f"{wanted.days} days, 10 new cards a day, desired retention {wanted.retention:.0%}\n")
-    print(f"{'forgets by':22} {'recalled':>9} {'gap':>7} {'± 2 se':>7} {'if it lasts':>11} {'looks':>7} {'reviews a day':>14} {'cards':>6}")
+    columns = (
+        f"{'recalled':>9} {'gap':>6} {'± 2 se':>7} {'if it lasts':>12} {'looks':>8} {'reviews a day':>14} {'cards':>6}"
+    )
+    print(f"{'forgets by':18} {columns}")
     gaps = []
     for learner in learners:
-        share, lasting, looks, a_day, cards = half_a_year(learner, schedule, wanted.days, random.Random(7))
-        gap, error = 100 * (share - wanted.retention), 200 * (share * (1 - share) / looks) ** 0.5
+        told = half_a_year(learner, schedule, wanted.days, random.Random(7))
+        gap, error = (
+            100 * (told.recalled - wanted.retention),
+            200 * (told.recalled * (1 - told.recalled) / told.looks) ** 0.5,
+        )
         gaps.append(gap)
-        print(f"{learner.name:22} {share:9.1%} {gap:+7.1f} {error:7.1f} {lasting:11.1%} {looks:7,} {a_day:14.1f} {cards:6,}")
+        counts = f"{told.looks:8,} {told.a_day:14.1f} {told.cards:6,}"
+        print(
+            f"{learner.name:18} {told.recalled:9.1%} {gap:+6.1f} {error:7.1f} {told.lasting:12.1%} {counts}", flush=True
+        )
     if wanted.learners:
         print(f"\nlearners with weights of their own: mean gap {statistics.mean(gaps[2:]):+.1f} points")
     print("if it lasts: of reviews where the schedule took the memory to last a day or more; no card comes back sooner")

@@ -83,11 +83,10 @@ def main() -> None:
         home = Path(folder)
         print(f"making up {given.reviews:,} rows: {timed(lambda: fill(home, given.reviews, given.cards)):.0f} s")
         print(f"file: {(home / 'progress.db').stat().st_size / 1e6:.0f} MB")
-        month_ago = date.today() - timedelta(days=30)  # noqa: DTZ011
         with Progress(home) as progress:
             questions: dict[str, Callable[[], object]] = {
                 "days": progress.days,
-                "recalls": lambda: progress.recalls(month_ago),
+                "first grades": lambda: sum(1 for _ in progress.first_grades()),
                 "sureness": progress.sureness,
                 "wrong": progress.wrong,
                 "last answers": progress.last_answers,

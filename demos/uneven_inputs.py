@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
-BASE, LR, WAIT = 3, 0.1, 1.5  # rank 0's batches; the learning rate; seconds that a collective without Join may take
+BASE, LR = 3, 0.1  # rank 0's batches; the learning rate
 
 
 class Shadow(Joinable, JoinHook):
@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--surplus", type=int, default=1, help="batches that each rank has more than the one before it")
     parser.add_argument("--divide", choices=["all", "live"], default="all", help="gradients are divided by which ranks")
     parser.add_argument("--throw", action="store_true", help="let Join stop everybody when one rank runs out")
+    parser.add_argument("--timeout", type=float, default=1.5, help="seconds that a collective without Join may take")
     args = parser.parse_args()
     if args.surplus < 1:
         raise SystemExit("--surplus needs 1 or more: with as many batches on every rank there is nothing to see.")
@@ -102,7 +103,7 @@ def main() -> None:
 
     # 2. Plain DDP, in a group of its own, over Gloo: after a time-out it is of no use.
     ddp = DistributedDataParallel(replica(device))
-    group = dist.new_group(timeout=timedelta(seconds=WAIT), backend="gloo")
+    group = dist.new_group(timeout=timedelta(seconds=args.timeout), backend="gloo")
     plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
     steps, error = 0, ""
     try:

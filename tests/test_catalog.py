@@ -317,3 +317,15 @@ def test_a_folder_that_cannot_keep_a_copy_is_no_fault(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "file"))
     assert cache.kept(DATA, lambda: load(DATA / "content")).concepts
+
+
+def test_most_of_a_kept_concept_is_read_when_it_is_first_asked_for():
+    read = lambda: load(DATA / "content")  # noqa: E731
+    cache.kept(DATA, read)
+    concept = cache.kept(DATA, read).concepts[0]
+    assert concept.cards == read().concepts[0].cards
+    with pytest.raises(AttributeError):
+        object.__getattribute__(concept, "lesson")
+    assert concept.lesson == read().concepts[0].lesson
+    assert object.__getattribute__(concept, "questions") == read().concepts[0].questions
+    assert not hasattr(concept, "no_such_thing")

@@ -175,7 +175,7 @@ BROKEN = {
     "years": (row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"), "row 1 of its log has a time that cannot be"),
     "far": (row(0, day="2026-03-09"), "row 1 of its log has a time that cannot be"),
     "points": (row(1, points="[3]"), "has points that are none"),
-    "grade": (row(0, grade=5), "These rows do not hold together (CHECK constraint failed"),
+    "grade": (row(0, grade=5), "row 1 of its log has values that do not go together"),
     "undone": (row(2, undone_sequence=17), "These rows do not hold together (FOREIGN KEY constraint failed)"),
     "nameless weights": (row(0, weights="00000000"), "These rows do not hold together (FOREIGN KEY constraint failed)"),
     "weights": (lambda told: told["weights"][0].update(retention=0.7), "number 1 of its weights do not fit their name"),

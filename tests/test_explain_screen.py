@@ -1,17 +1,22 @@
 """Explaining at the keyboard, as text on screens and from end to end."""
 
+import contextlib
 import io
 import json
 import os
 import re
 import signal
 import stat
+import sys
+import time
 from dataclasses import replace
 
+import pexpect
+import pyte
 import pytest
 from sample import WHY_RING
 from seats import explaining, press, screen, spoken
-from test_sittings import LEAVE_SCREEN, Terminal, piped
+from test_sittings import LEAVE_SCREEN, PROGRAM, Terminal, environment, piped
 
 from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal import style
@@ -281,3 +286,29 @@ def test_the_editor_opens_by_itself_when_asked_for(home, editor):
     terminal.wait("You got 1 of 3 points")
     terminal.child.send("q")
     assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("words", ["explain ring", "test ring --kind number"])
+def test_what_was_written_is_still_there_after_control_z(home, words):
+    shell = pexpect.spawn("bash", ["--norc", "-i"], env=environment(home, PS1="$ "), encoding="utf-8", timeout=20)
+    seen = pyte.Screen(80, 24)
+    shell.setwinsize(24, 80)
+
+    def wait(pattern):
+        stream, end = pyte.Stream(seen), time.monotonic() + 20
+        while not re.search(pattern, "\n".join(seen.display)):
+            assert time.monotonic() < end, "\n".join(seen.display)
+            with contextlib.suppress(pexpect.TIMEOUT):
+                stream.feed(shell.read_nonblocking(65536, 0.1))
+
+    shell.sendline(f"{sys.executable} {PROGRAM} {words}")
+    wait("Explain 1/1|Question 1/1")
+    shell.send("18")
+    wait("> 18_")
+    shell.send("\x1a")
+    wait("Stopped")
+    shell.sendline("fg")
+    wait("> 18_")
+    shell.send("00")
+    wait("> 1800_")
+    shell.close(force=True)

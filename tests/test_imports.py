@@ -129,6 +129,10 @@ COMMANDS = {
     "run --help": "status 0 typer",
     "prove --help": "status 0 typer",
     "doctor --help": "status 0 typer",
+    "optimize": "status 1 rich typer",
+    "progress rebuild": "status 0 typer",
+    "progress restore a/b": "status 1 rich typer",
+    "list --hidden": "status 0 rich typer",
     "no-such-command": "status 2 typer",
     "learn no-such-concept": "status 1 rich typer",
 }

@@ -193,9 +193,10 @@ See it run
     It asks first what you expect.
 
 Next
-  ddpquiz study ring  1 card to recall
-  ddpquiz test ring   4 questions: 2 easy, 1 medium, 1 hard
-  ddpquiz learn ops   comes before this: Collective operations
+  ddpquiz study ring    1 card to recall
+  ddpquiz test ring     4 questions: 2 easy, 1 medium, 1 hard
+  ddpquiz explain ring  say it in your own words
+  ddpquiz learn ops     comes before this: Collective operations
 """
 
 

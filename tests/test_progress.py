@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample import BYTES, RING_CARDS
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import database
+from ddpquiz.learning.keeping import keep
 from ddpquiz.learning.progress import Point, Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 
@@ -421,3 +423,18 @@ def test_a_rebuild_gives_the_same_bytes_in_another_time_zone_and_after_merges_in
         assert done.stdout == "5 cards from 99 rows of the log; nothing changed.\n"
         with Progress(tmp_path / "forward") as same:
             assert repr(states(same)) == repr(kept)
+
+
+def test_the_cards_of_one_concept_are_read_alone(progress):
+    for item in ("ring/one", "ring-2/one", "rin/g", "ring0/x", "ring/zwei"):
+        progress.review(item, Grade.GOOD, AT, TOOK)
+    assert set(progress.memories("ring")) == {"ring/one", "ring/zwei"}
+
+
+def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
+    progress.suspend("ring/two", AT)  # of the question's level, so the first choice
+    wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
+    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/one"
+    progress.restore("ring/two", AT)
+    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/two"
+    assert keep(progress, BYTES, RING_CARDS, AT, retry=True, **wrong).called is None

@@ -165,6 +165,7 @@ def test_leaving_an_exam_shows_every_verdict():
 def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     seat = quizzing(progress, BYTES, PHASES, rules=EXAM)
     assert screen(seat).startswith("Question 1/2 · exam · medium · ring\n")
+    assert "An exam: answers are taken without a word, and the verdicts come at the end.\n" in screen(seat)
     assert screen(seat).endswith("1-4 answer · s skip · f flag · ? help · q quit")
     assert "There are no hints, solutions and demos in an exam; s skips.\n" in screen(press(seat, "h"))
     assert screen(press(seat, "x", "d")).startswith("Question 1/2")
@@ -172,10 +173,10 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "Wrong" not in screen(seat)
     assert screen(seat).startswith("Question 2/2 · exam")
     shown = screen(press(seat, "s"))
-    assert shown.startswith("Question 1 · medium · ring/bytes\n✗ Wrong.\n")
+    assert shown.startswith("Done: 0 of 1 right, 1 not answered.\n")
+    assert "Question 1 · medium · ring/bytes\n✗ Wrong.\n" in shown
     assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
-    assert "Done: 0 of 1 right, 1 not answered.\n" in shown
     assert [row.credit for row in progress.kept("answer")] == [0.0]
     assert "once more" in screen(press(seat, "r"))
     assert "✓ Right." in screen(press(seat, "2"))  # asked again it is no exam
@@ -342,8 +343,8 @@ def test_all_of_it_at_once_in_a_narrow_terminal(home):
     )  # fmt: skip
     terminal.wait("1:[23][0-9] left")
     terminal.press("1", "How sure are you")
-    terminal.child.setwinsize(20, 60)
-    terminal.press("3", "Question 1 · medium · ring/bytes|more below")
+    terminal.child.setwinsize(14, 60)
+    terminal.press("3", "enter leave")
     terminal.child.send("q")
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[0-9;]*m|\r", "", terminal.raw.split(LEAVE_SCREEN)[-1])

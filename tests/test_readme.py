@@ -52,8 +52,9 @@ def test_a_command_line_of_the_documents_parses(words):
 def test_the_names_in_it_exist(words):
     plain = [word for word in words[1:] if not word.startswith("-")]
     match words[0]:
-        case "study" | "test" | "learn":
-            assert not plain or plain[0] in names.concepts("")
+        case "study" | "test" | "learn" | "explain":
+            named = GROUP.commands[words[0]].make_context(words[0], list(words[1:])).params["concept"] or []
+            assert {*([named] if isinstance(named, str) else named)} <= {*names.concepts("")}
         case "demo":
             assert not plain or plain[0] in names.demos("")
         case "prove" | "show":

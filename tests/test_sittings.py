@@ -134,6 +134,19 @@ def test_a_kill_in_the_middle_loses_no_grade(home):
     assert log(home) == [("review", "ring/one", 3, None)]
 
 
+def test_kills_at_random_moments_lose_no_grade_that_was_acknowledged(capsys):
+    """The benchmark does it a thousand times; it ends with status 1 at the first loss."""
+    sys.path.insert(0, str(TESTS.parent / "benchmarks"))
+    try:
+        import learning as benchmark
+    finally:
+        sys.path.pop(0)
+    benchmark.kills(20, seed=3)
+    assert re.match(
+        r"20 kills: \d+ grades acknowledged, \d+ kept, none lost, every database whole", capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 0), ("q", 0)])
 def test_leaving_by_control_keys_puts_the_terminal_back_and_sums_up(home, key, status):
     terminal = Terminal(home, "study")

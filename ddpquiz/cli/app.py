@@ -177,12 +177,31 @@ def main() -> None:
         from ddpquiz.terminal.style import plain
 
         _flush()
-        print(plain(str(error)), file=sys.stderr)
+        print(plain(_told(error)), file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)
     finally:
         _flush()
+
+
+def _told(error: UserError) -> str:
+    """Return the sentence of an error; a damaged progress file is put right first, and the sentence says so."""
+    from ddpquiz.learning.database import DamagedError
+
+    if not isinstance(error, DamagedError):
+        return str(error)
+    from ddpquiz.cli.sitting import now
+    from ddpquiz.learning.repair import repair
+
+    try:
+        aside, rows = repair(error.path, now())
+    except UserError as worse:
+        return str(worse)
+    return (
+        f"{error.path} was damaged: it is kept as {aside}, and {rows} rows of your log could be read and are in place "
+        "again; run the command once more."
+    )
 
 
 def _flush() -> None:

@@ -1,7 +1,8 @@
 """What was read from content files, kept for the next start.
 
 The copy is taken only while every file that it was made from, content and reader alike, has the size and the time of
-change that it had. It is a pickle in the learner's own folder, as private as Python's own compiled files there.
+change that it had. It is a pickle in the learner's own folder, as private as Python's own compiled files there. In it,
+most of a concept is a pickle of its own, which is opened when it is first asked for: a sitting needs few concepts.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import hashlib
 import os
 import pickle
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ddpquiz.curriculum.concept import Concept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +25,37 @@ if TYPE_CHECKING:
 
 FILE = "catalog.pickle"
 _DIGEST = 32  # bytes of a SHA-256
+_AT_ONCE = ("id", "track", "title", "needs", "demos", "cards")  # what lists and sittings ask of every concept
+_LATER = tuple(each.name for each in fields(Concept) if each.name not in _AT_ONCE)
+
+
+class Later(Concept):
+    """A concept of which most is read when it is first asked for."""
+
+    __slots__ = ("_rest",)
+    _rest: bytes
+
+    @classmethod
+    def of(cls, at_once: tuple[object, ...], rest: bytes) -> Later:
+        """Return the concept with these parts."""
+        made = object.__new__(cls)
+        for name, value in zip((*_AT_ONCE, "_rest"), (*at_once, rest), strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(name)
+        for later, value in zip(_LATER, pickle.loads(self._rest), strict=True):  # noqa: S301  # checked with the rest
+            object.__setattr__(self, later, value)
+        return getattr(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Concept):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(Concept))
+
+    __hash__ = Concept.__hash__
 
 
 def folder() -> Path:
@@ -74,16 +109,18 @@ def _load(path: Path, fingerprint: str) -> Catalog | None:
         return None
     collecting = gc.isenabled()
     gc.disable()  # tens of thousands of objects come, and none goes
-    copy: Any = pickle.loads(payload)  # noqa: S301  # our own file, checked above
+    copy: tuple[Catalog, list[tuple[tuple[Any, ...], bytes]]] = pickle.loads(payload)  # noqa: S301  # ours, checked above
+    bare, concepts = copy
+    found = replace(bare, concepts=tuple(Later.of(at_once, rest) for at_once, rest in concepts))
     if collecting:
         gc.enable()
-    found: Catalog = copy
     return found
 
 
 def _keep(path: Path, fingerprint: str, catalog: Catalog) -> None:
     """Write the copy, whole or not at all; a folder that cannot be written only costs time at the next start."""
-    payload = pickle.dumps(catalog, pickle.HIGHEST_PROTOCOL)
+    concepts = [(_parts(concept, _AT_ONCE), _pickled(_parts(concept, _LATER))) for concept in catalog.concepts]
+    payload = _pickled((replace(catalog, concepts=()), concepts))
     fresh = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,3 +128,11 @@ def _keep(path: Path, fingerprint: str, catalog: Catalog) -> None:
         fresh.replace(path)
     except OSError:
         return
+
+
+def _parts(concept: Concept, names: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple(getattr(concept, name) for name in names)
+
+
+def _pickled(what: object) -> bytes:
+    return pickle.dumps(what, pickle.HIGHEST_PROTOCOL)

@@ -114,6 +114,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 
 
+class DamagedError(UserError):
+    """The file of the progress is damaged; `repair.repair` saves what can be read."""
+
+    def __init__(self, sentence: str, path: Path) -> None:
+        self.path = path
+        super().__init__(sentence)
+
+
 def folder() -> Path:
     """Return the folder of the learner's data: DDPQUIZ_HOME, or where this system keeps such things."""
     if home := os.environ.get("DDPQUIZ_HOME"):
@@ -148,6 +156,8 @@ def mendable(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
         for fault, sentence in _FAULTS.items():
+            if name.startswith(_DAMAGED) and name.startswith(fault):
+                raise DamagedError(sentence.format(path=path), path) from error
             if name.startswith(fault):
                 raise UserError(sentence.format(path=path, folder=path.parent)) from error
         raise
@@ -199,6 +209,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 _ELSEWHERE = "make it writable, or set DDPQUIZ_HOME to another folder."
+_DAMAGED = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _FAULTS = {
     "SQLITE_CANTOPEN": f"{{path}} cannot be opened; {_ELSEWHERE}",
     "SQLITE_READONLY": f"{{path}} cannot be written; {_ELSEWHERE}",

@@ -93,6 +93,8 @@ def read_row(told: object) -> Row:
     row = Row(**told)
     if row.kind not in _KINDS or not row.item or not row.device or row.sequence < 1:
         raise UnreadableError("is of no kind that ddpquiz knows, or has no name")
+    if not _holds(row):
+        raise UnreadableError("has values that do not go together")
     _check_time(row.at, row.day)
     _check_points(row.points)
     return row
@@ -133,6 +135,19 @@ def _check_points(points: str | None) -> None:
             Point(**point)
     except (ValueError, TypeError, RecursionError):
         raise UnreadableError("has points that are none") from None
+
+
+def _holds(row: Row) -> bool:
+    """Whether the values of a row go together, as the database asks too."""
+    needed = {"review": "grade", "undo": "undone_sequence", "explanation": "points"}
+    shares = (share for share in (row.credit, row.chance, row.confidence) if share is not None)
+    return (
+        all((row.kind == kind) == (getattr(row, name) is not None) for kind, name in needed.items())
+        and (row.kind in ("answer", "explanation")) == (row.credit is not None)
+        and (row.confidence is None or row.kind == "answer")
+        and row.grade in (None, 1, 2, 3, 4)
+        and all(0 <= share <= 1 for share in shares)
+    )
 
 
 def _fits(value: object) -> bool:

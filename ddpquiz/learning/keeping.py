@@ -36,10 +36,13 @@ def keep(
     retry: bool = False,
     confidence: float | None = None,
 ) -> Kept:
-    """Write an answer to the log; a wrong one makes one of the concept's cards due, but not when it is asked again."""
+    """Write an answer to the log; a wrong one makes one of the concept's cards due, if it is no retry."""
     called = None
     if not right and not retry:
-        called = card_to_call(question, cards, progress.memories(), study_day(at))
+        day = study_day(at)
+        hidden = progress.hidden(day)
+        offered = [card for card in cards if card.key not in hidden]
+        called = card_to_call(question, offered, progress.memories(question.concept), day)
     receipt = progress.answer(
         question.key,
         credit,

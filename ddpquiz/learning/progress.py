@@ -7,6 +7,7 @@ import os
 import sqlite3
 from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ddpquiz.errors import UserError
@@ -24,7 +25,6 @@ _ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that
 # A plus before `kind` makes SQLite read the log from end to end, which is faster by far than most of it by an index
 _MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
 _PAUSE = 120_000  # milliseconds after which somebody is thought to be elsewhere
-MATURE = 21  # days between two reviews from which on a card counts as mature
 _CLASH = (
     "Row {row.sequence} of machine {row.device} is another one here, so none was taken in: one of the two data "
     "folders is a copy of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
@@ -183,12 +183,15 @@ class Progress:
         undo = Row("undo", row.item, *_when(at), calls=row.calls)
         return self._append(replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence))
 
-    def memories(self) -> dict[str, Memory]:
-        """Return what is known of each card that was reviewed or called."""
+    def memories(self, concept: str | None = None) -> dict[str, Memory]:
+        """Return what is known of each card that was reviewed or called, of one concept or of all."""
+        of_it = (
+            ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
+        )  # 0 is next to /
         with self._mendable():
-            rows = self._database.execute(_FROM_CARD).fetchall()
+            rows = self._database.execute(f"{_FROM_CARD} {of_it[0]}", of_it[1]).fetchall()
         return {
-            item: Memory(date.fromisoformat(due), stability, difficulty, _day(first), _day(last), reps, lapses)
+            item: Memory(_a_day(due), stability, difficulty, _day(first), _day(last), reps, lapses)
             for item, due, stability, difficulty, first, last, reps, lapses in rows
         }
 
@@ -219,19 +222,12 @@ class Progress:
         which = f"WHERE +l.kind IN ('review', 'answer', 'explanation') AND {_KEPT} GROUP BY l.day ORDER BY l.day"
         return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
 
-    def recalls(self, since: date) -> list[tuple[int, bool, int, int]]:
-        """Count the first reviews that cards got on a day after the one on which they were last reviewed.
-
-        A row is: whether it lay `since` a day, whether at least MATURE days had passed, how many, how many recalled.
-        """
-        first = f"SELECT l.item, l.day, min({_MOMENT}), l.grade FROM log AS l WHERE +l.kind = 'review' AND {_KEPT} "  # noqa: S608  SQLite takes the grade of that row
-        before = "julianday(day) - julianday(lag(day) OVER (PARTITION BY item ORDER BY day))"
-        return self._select(
-            f"WITH first AS ({first} GROUP BY l.item, l.day), "  # noqa: S608
-            f"spaced AS (SELECT day, grade, {before} AS gap FROM first) "
-            f"SELECT day >= ?, gap >= {MATURE}, count(*), sum(grade > 1) FROM spaced WHERE gap > 0 GROUP BY 1, 2",
-            str(since),
-        )
+    def first_grades(self) -> Iterator[tuple[str, str, int]]:
+        """Yield for each card, and each day on which it was reviewed in order, the day and the first grade of it."""
+        first = "SELECT l.item, l.day, l.grade, min(l.at) FROM log AS l "  # SQLite takes the grade of that row
+        which = f"WHERE +l.kind = 'review' AND {_KEPT} GROUP BY l.item, l.day ORDER BY l.item, l.day"
+        with self._mendable():
+            yield from (found[:3] for found in self._database.execute(first + which))
 
     def sureness(self) -> list[tuple[float, int, int]]:
         """Return for each confidence how many answers were given with it, and how many were right."""
@@ -270,6 +266,10 @@ class Progress:
             since = max(_utc(at), _just_after(newest)) if newest else _utc(at)  # the clock may have been set back
             self._add_weights(weights, since)
             self._database.execute("UPDATE weights SET since = ? WHERE version = ?", (since, weights.version))
+
+    def columns(self) -> list[str]:
+        """Return the names of what a row of the log holds, in the order in which the file has them."""
+        return [name for (name,) in self._select("SELECT name FROM pragma_table_info('log') ORDER BY cid")]
 
     def used(self) -> dict[Weights, str]:
         """Return every set of weights that the log names, and since when each is in use."""
@@ -338,7 +338,7 @@ class Progress:
         """Return what follows from some rows of the log, each by the weights of its time."""
         memories: dict[str, Memory] = {}
         for row in self._each(where, *values):
-            day = date.fromisoformat(row.day)
+            day = _a_day(row.day)
             if row.kind == "review" and row.grade:
                 schedule = self._schedule(row.weights)
                 memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
@@ -408,7 +408,12 @@ def _just_after(at: str) -> str:
 
 
 def _day(text: str | None) -> date | None:
-    return date.fromisoformat(text) if text else None
+    return _a_day(text) if text else None
+
+
+@lru_cache(maxsize=10_000)
+def _a_day(text: str) -> date:
+    return date.fromisoformat(text)
 
 
 def _milliseconds(took: timedelta) -> int:

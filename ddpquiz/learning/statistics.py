@@ -6,9 +6,11 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.study import due_now, due_soon
 from ddpquiz.learning.wording import beliefs
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
+MATURE = 21  # days between two reviews from which on a card counts as mature
 _Z = 1.96  # standard deviations on each side of the middle 95 %
 
 
@@ -146,14 +149,14 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
     memories, hidden = progress.memories(), progress.hidden(day)
     known = {card.key for concept in concepts for card in concept.cards} - hidden
     memories = {key: memory for key, memory in memories.items() if key in known}
-    counted = progress.recalls(day - timedelta(days=LATELY))
+    lately, ever = _recalls(progress.first_grades(), day - timedelta(days=LATELY))
     strong = strengths(progress.last_answers(), day)
     tested = [(concept, strong[concept.id]) for concept in concepts if concept.id in strong]
     return Statistics(
         day=day,
         wanted=progress.weights().retention,
-        lately=_recall(row for row in counted if row[0]),
-        ever=_recall(counted),
+        lately=lately,
+        ever=ever,
         due=due_now(memories, day),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days=active_days(progress),
@@ -164,12 +167,29 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
     )
 
 
-def _recall(counted: Iterable[tuple[int, bool, int, int]]) -> Recall:
-    of, recalled = Counter[bool](), Counter[bool]()
-    for _, mature, count, good in counted:
-        of[bool(mature)] += count
-        recalled[bool(mature)] += good
-    return Recall(Share(recalled[False], of[False]), Share(recalled[True], of[True]))
+def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recall, Recall]:
+    """Count first grades of days on which a card came back, by the days that had passed: those `since` a day, and all.
+
+    `grades` come card by card, and day by day.
+    """
+    number = cache(lambda day: date.fromisoformat(day).toordinal())
+    first, forgot = since.toordinal(), int(Grade.AGAIN)
+    counts = Counter[tuple[bool, bool, bool]]()  # lately, mature, recalled
+    card_before, before = "", 0
+    for card, day, grade in grades:
+        at = number(day)
+        if card == card_before:
+            counts[at >= first, at - before >= MATURE, grade > forgot] += 1
+        card_before, before = card, at
+
+    def share(lately: tuple[bool, ...], *, mature: bool) -> Share:
+        good, bad = (sum(counts[late, mature, recalled] for late in lately) for recalled in (True, False))
+        return Share(good, good + bad)
+
+    def recall(*lately: bool) -> Recall:
+        return Recall(share(lately, mature=False), share(lately, mature=True))
+
+    return recall(True), recall(True, False)
 
 
 def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) -> tuple[Misled, ...]:

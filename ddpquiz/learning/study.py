@@ -178,20 +178,25 @@ def deal(
     `hidden` items are left out, and so are new cards of `proven` concepts. With `cram` all cards that were seen count
     as due, the next to be forgotten first, and none is new.
     """
-    seen = [card for card in cards if card.key in memories and card.key not in hidden]
+    asked = [(card, card.key) for card in cards]  # a key is put together each time it is read
+    asked = [(card, key) for card, key in asked if key not in hidden]
+    seen = [(card, memories[key]) for card, key in asked if key in memories]
     if cram:
-        seen.sort(key=lambda card: memories[card.key].due)
-        return Deal(tuple(seen[:limit]), max(0, len(seen) - limit))
-    earlier = earlier or {}
-    again = {key: should_return(grades, memories[key].lapses) for key, grades in earlier.items() if key in memories}
-    soon, last = ([card for card in seen if again.get(card.key) is when][:limit] for when in (Return.SOON, Return.LAST))
-    met = (None, Return.NO)
-    due = [card for card in seen if memories[card.key].due <= day and again.get(card.key) in met]
-    due.sort(key=lambda card: memories[card.key].due)
+        seen.sort(key=lambda pair: pair[1].due)
+        return Deal(tuple(card for card, _ in seen[:limit]), max(0, len(seen) - limit))
+    again = {
+        key: should_return(grades, memories[key].lapses) for key, grades in (earlier or {}).items() if key in memories
+    }
+    returning = [(card, again[key]) for card, key in asked if key in again]
+    soon, last = ([card for card, when in returning if when is what][:limit] for what in (Return.SOON, Return.LAST))
+    due = [(card, memory) for card, memory in seen if memory.due <= day]
+    due = [(card, memory) for card, memory in due if again.get(card.key, Return.NO) is Return.NO]
+    due.sort(key=lambda pair: pair[1].due)
     room = max(0, limit - len(soon) - len(last))
     place = {concept: number for number, concept in enumerate(dict.fromkeys(card.concept for card in cards))}
-    taken = sorted(due[:room], key=lambda card: (memories[card.key].due == day, place[card.concept]))
-    unseen = [card for card in cards if card.key not in memories and card.key not in hidden]
+    chosen = sorted(due[:room], key=lambda pair: (pair[1].due == day, place[pair[0].concept]))
+    taken = [card for card, _ in chosen]
+    unseen = [card for card, key in asked if key not in memories]
     fresh = [card for card in unseen if card.concept not in proven]
     taken_new = fresh[: max(0, min(new, room - len(taken)))]
     once = (*taken, *taken_new)

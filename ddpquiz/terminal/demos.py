@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept
     from ddpquiz.curriculum.demos import Demo
     from ddpquiz.learning.timings import Timing
 
@@ -28,10 +29,10 @@ _NEXT = (
 
 
 def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]) -> Group:
-    """Draw each demo once, under the track of the last concept that has it; those before only touch on it."""
+    """Draw each demo once, under the track of the concept that it is about."""
     width = max((len(demo.name) for demo in known), default=0)
     parts: list[RenderableType] = []
-    about = {link.run: concept for concept in catalog.concepts for link in concept.demos}
+    about = {demo.name: concept for demo in known if (concept := _about(demo, catalog))}
     tracks = {demo.name: about[demo.name].track if demo.name in about else "" for demo in known}
     order = {concept.id: place for place, concept in enumerate(catalog.concepts)}
     for track, title in [*((track.id, track.title) for track in catalog.tracks), ("", "Others")]:
@@ -42,6 +43,17 @@ def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]
             rows = ((Text(demo.name.ljust(width), style="code"), _said(demo, timings.get(demo.name))) for demo in here)
             parts += section(plain(title), columns(rows))
     return Group(*parts[1:], Text(), columns((Text(command, style="code"), Text(what)) for command, what in _NEXT))
+
+
+def _about(demo: Demo, catalog: Catalog) -> Concept | None:
+    """Return the concept that shows most of a demo, rather first than beside another one; the rest only touch on it."""
+
+    def weight(concept: Concept) -> tuple[int, bool]:
+        runs = [link.run for link in concept.demos]
+        return runs.count(demo.name), runs[0] == demo.name
+
+    touching = [concept for concept in catalog.concepts if any(link.run == demo.name for link in concept.demos)]
+    return max(touching, key=weight, default=None)
 
 
 def _said(demo: Demo, timing: Timing | None) -> Text:

@@ -12,9 +12,8 @@ from ddpquiz.learning import mastery, quiz
 from ddpquiz.learning.calibration import SURENESS
 from ddpquiz.learning.quiz import Act, Given, Sure
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal import clock, questions, result, style
+from ddpquiz.terminal import clock, offers, questions, result, style
 from ddpquiz.terminal.answering import ESCAPE, Entry, is_typed
-from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, Hotkey
 from ddpquiz.terminal.ledger import Ledger
 from ddpquiz.terminal.sitting import Desk, Seat, told
 
@@ -27,20 +26,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.pose import Posed
-
-SKIP = Hotkey("s", "skip", "leave this question unanswered")
-SOLVE = Hotkey("x", "solution", "give up and see the solution; it earns nothing")
-UNDO = Hotkey("u", "undo", "take the last answer or skip back; once its verdict was shown, a new answer earns nothing")
-NEXT = Hotkey("enter", "next", "go on to the next question")
-TOLD = "The answer was shown: a new one earns nothing."
-RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order")
-
-
-SURE = tuple(
-    Hotkey(str(key), f"{word} {SURENESS[key]:.0%}") for key, word in enumerate(("guess", "unsure", "fairly", "sure"), 1)
-)
-HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
-IN_EXAM = "There are no hints, solutions and demos in an exam; s skips."
+    from ddpquiz.terminal.hotkeys import Hotkey
 
 
 class Quizzing(Seat):
@@ -69,7 +55,7 @@ class Quizzing(Seat):
     def body(self) -> RenderableType:
         """Draw the question, the verdict on it, or what the quiz came to."""
         if self.quiz.posed is None:
-            return Group(self.summary(), Text(), *told(self.note))
+            return Group(self._result(), Text(), *told(self.note), *self._review())
         if answer := self.quiz.answer:
             verdict, parts = (
                 questions.verdict(answer),
@@ -77,8 +63,7 @@ class Quizzing(Seat):
             )
         else:
             verdict, parts = Text(), questions.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
-        sure = self._how_sure()
-        said = told(self.note or self.quiz.unclear or sure or (TOLD if self.quiz.told else ""))
+        said = told(self.note or offers.remark(self.quiz))
         return Group(questions.where(self.quiz), verdict, *([] if not verdict else [Text()]), *parts, Text(), *said)
 
     @property
@@ -109,26 +94,11 @@ class Quizzing(Seat):
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
-        undo = [UNDO] if self.quiz.previous else []
-        if self.quiz.posed is None:
-            retry = [RETRY] if self.quiz.missed else []
-            demo = [DEMO] if self.demo_of(quiz.wanting(self.quiz)) else []
-            return [Hotkey("enter", "leave"), *retry, *undo, *demo, HELP]
-        if self.quiz.pending:
-            return [*SURE, *undo, HELP, QUIT]
-        question = self.quiz.posed.question
-        demo = [DEMO] if self.demo_of(question.concept) else []
-        if self.quiz.judged:
-            proof = [PROOF] if question.proof else []
-            return [NEXT, *proof, *demo, *undo, FLAG, HELP, QUIT]
-        if not is_typed(question):
-            return [*self.entry.keys(question), *self._commands(question)]
-        return self._commands(question) if self.entry.escaped else self.entry.keys(question)
+        return offers.keys(self.quiz, self.entry, demo=self._has_demo())
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
-        posed = self._typing()
-        return self._commands(posed.question) if posed and not self.entry.escaped else []
+        return offers.commands(self.quiz, demo=self._has_demo()) if self._typing() and not self.entry.escaped else []
 
     def take(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
@@ -150,8 +120,8 @@ class Quizzing(Seat):
             case "u":
                 self._do(Act.UNDO)
             case "d" | "h" | "x" if posed and self.quiz.rules.exam:
-                self.note = IN_EXAM
-            case "d" if self._may_leave():
+                self.note = offers.IN_EXAM
+            case "d" if self._left() is None:  # a demo does not stop the clock
                 self.run_demo(posed.question.concept if posed else quiz.wanting(self.quiz))
                 self._do(Act.BACK)
             case "r" if posed is None and self.quiz.missed:
@@ -180,7 +150,14 @@ class Quizzing(Seat):
                 self._type(key, posed.question)
 
     def summary(self) -> RenderableType:
-        """Draw what the quiz came to."""
+        """Draw what the quiz came to; an exam is gone through before that, so that the result stays in sight."""
+        return Group(*self._review(), self._result())
+
+    def _review(self) -> list[RenderableType]:
+        first = self._first or self.quiz
+        return result.review(first) if first.rules.exam else []
+
+    def _result(self) -> RenderableType:
         today = study_day(self.desk.clock())
         counting = (row for row in self.desk.progress.kept("answer") if not row.retry)
         again = self.quiz if self._first else None
@@ -191,7 +168,7 @@ class Quizzing(Seat):
         if answer := self.quiz.answer:
             return Group(questions.verdict(answer), *questions.judged(answer))
         if self.quiz.pending:
-            return Text(self._how_sure())
+            return Text(offers.remark(self.quiz))
         assert self.quiz.posed is not None  # noqa: S101
         return Group(Text(), questions.where(self.quiz), *questions.asked(self.quiz.posed, self.quiz.hints))
 
@@ -217,7 +194,7 @@ class Quizzing(Seat):
             if key == "h" and posed and self.quiz.hints:
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
         elif self.quiz.pending:
-            self.note = self._how_sure()
+            self.note = offers.remark(self.quiz)
         elif posed:
             self._do(Given(line) if line else Act.SKIP)
             self._pass_over(posed, line)
@@ -228,26 +205,12 @@ class Quizzing(Seat):
         posed = None if self.quiz.judged or self.quiz.pending else self.quiz.posed
         return posed if posed and is_typed(posed.question) else None
 
-    def _how_sure(self) -> str:
-        return HOW_SURE.format(given=style.plain(self.quiz.pending.given)) if self.quiz.pending else ""
-
     def _left(self) -> timedelta | None:
         return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
 
-    def _may_leave(self) -> bool:
-        """Whether a demo may be run now: not while the clock runs."""
-        return self._left() is None
-
-    def _commands(self, question: Question) -> list[Hotkey]:
-        """Return the keys that work while a question is on screen, besides those that answer it."""
-        undo = [UNDO] if self.quiz.previous else []
-        if self.quiz.rules.exam:
-            return [*undo, SKIP, FLAG, HELP, QUIT]
-        left = len(question.hints) - self.quiz.hints
-        more = f"a hint, of {left} that are left; it halves what a right answer earns"
-        hint = [Hotkey("h", f"hint ({left})", more)] if left else []
-        demo = [DEMO] if self.demo_of(question.concept) and self._may_leave() else []
-        return [*hint, *undo, SOLVE, SKIP, *demo, FLAG, HELP, QUIT]
+    def _has_demo(self) -> bool:
+        posed = self.quiz.posed
+        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz)) is not None
 
     def _pass_over(self, posed: Posed, line: str) -> None:
         """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""

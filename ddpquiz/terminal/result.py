@@ -32,10 +32,7 @@ _LEANS = {
 
 def result(quiz: Quiz, again: Quiz | None, strengths: Mapping[str, Strength], called: int) -> Group:
     """Draw what a quiz came to; `again` is the last retry of what was wrong, `called` counts cards that became due."""
-    parts: list[RenderableType] = []
-    if quiz.rules.exam:
-        parts += _review(quiz)
-    parts.append(Text(f"Done: {_score(quizzes.scores(quiz, '')[''])}.", style="head"))
+    parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''])}.", style="head")]
     if again:
         parts.append(Text(f"Once more: {_score(quizzes.scores(again, '')[''])}."))
     by_concept = quizzes.scores(quiz, "concept")
@@ -61,7 +58,7 @@ def sureness(quiz: Quiz) -> Calibration | None:
     return calibration((said, right) for said, right in given if said is not None)
 
 
-def _review(quiz: Quiz) -> list[RenderableType]:
+def review(quiz: Quiz) -> list[RenderableType]:
     """Draw each question of an exam with the verdict on it."""
     answers = {id(answer.posed): answer for answer in quiz.answers}
     parts: list[RenderableType] = []
