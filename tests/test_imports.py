@@ -122,6 +122,8 @@ COMMANDS = {
     "learn all-reduce-ring": "status 0 markdown_it rich typer",
     "check": "status 0 typer",
     "study --help": "status 0 typer",
+    "explain --help": "status 0 typer",
+    "explain all-reduce-ring": "status 1 rich typer",
     "study all-reduce-ring": None,
     "test all-reduce-ring": None,
     "demo": "status 0 rich typer",
