@@ -4,9 +4,9 @@
 
 Each rank trains on samples of its own, as in DDP, but nobody stores what the others store: weights, gradients and
 Adam's two averages, 16 bytes for each parameter, are split over the ranks (ZeRO-3). A layer is all-gathered before it
-computes and freed afterwards; its gradients are reduce-scattered. Look at `layers whole now`: L is a layer in use, whole,
-a dot one of which this rank has only its part (in backward the next is being gathered beside it). Look at the bytes, and
-at what they cost in collectives: AG is an all-gather, RS a reduce-scatter, AR an all-reduce, the work of both.
+computes and freed afterwards; its gradients are reduce-scattered. Look at `layers whole now`: L is a whole layer, a dot
+one of which this rank has only its part (in backward the next is being gathered already). Look at the bytes, and at
+what they cost in collectives: AG is an all-gather, RS a reduce-scatter, AR an all-reduce, which does the work of both.
 
 Try    --stage 0                DDP: every rank holds all 16 bytes, and sends gradients only
        --stage 2                layers stay whole from forward to backward: half the all-gathers, more bytes

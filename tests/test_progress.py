@@ -438,3 +438,9 @@ def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
     progress.restore("ring/two", AT)
     assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/two"
     assert keep(progress, BYTES, RING_CARDS, AT, retry=True, **wrong).called is None
+
+
+def test_weights_are_in_use_from_when_they_were_chosen_also_by_a_clock_that_was_set_back(progress):
+    progress.use(Weights(retention=0.8), AT)
+    progress.use(Weights(retention=0.95), AT - timedelta(days=400))
+    assert progress.weights() == Weights(retention=0.95)

@@ -108,3 +108,13 @@ def test_wrong_weights_are_refused_and_right_ones_have_a_name_of_their_own():
     with pytest.raises(UserError, match="no FSRS-6 weights"):
         Weights((1.0, 2.0))
     assert Weights().version == Weights(FSRS_6, 0.9).version != Weights(retention=0.85).version
+
+
+def test_a_lower_retention_stretches_intervals_by_what_it_says():
+    assert Weights().stretch == pytest.approx(1)
+    for retention in (0.8, 0.95):
+        other = Weights(retention=retention)
+        known = Memory(DAY, 300.0, 5.0, DAY - timedelta(300), DAY - timedelta(300), 3)
+        memory = Schedule(other).review("c/a", known, Grade.GOOD, DAY)
+        days = (memory.due - DAY).days
+        assert days / (memory.stability * other.stretch) == pytest.approx(1, abs=0.06)  # fuzz is a twentieth
