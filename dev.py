@@ -27,7 +27,7 @@ CHECKS = {
     "ruff check": ["-m", "ruff", "check", "."],
     "ruff format": ["-m", "ruff", "format", "--check", "."],
     "mypy": ["-m", "mypy"],
-    "pytest": ["-m", "pytest"],
+    "pytest": ["-m", "pytest", "-n", "3", "--dist", "loadgroup"],  # ranks mostly wait, so more than there are cores
 }
 
 

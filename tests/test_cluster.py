@@ -19,6 +19,7 @@ from ddpquiz.ranks.machines.cluster import Cluster, complaint
 from ddpquiz.ranks.machines.elastic import ElasticRun
 from ddpquiz.ranks.machines.jobs import Job
 
+pytestmark = pytest.mark.xdist_group("hosts")  # their names and addresses are fixed
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 ROOT = Path(__file__).parents[1]
 HEAD = """\
