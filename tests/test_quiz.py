@@ -86,7 +86,22 @@ def test_what_names_no_options_is_asked_again(given):
 
 @pytest.mark.parametrize(
     "given",
-    ["1800", "1,800", "1.8e3", "1800 bytes", "1,800 Bytes", "1800 byte", " 1800.0 ", "+1800", "3/4*2400", "1_800"],
+    [
+        "1800",
+        "1,800",
+        "1.8e3",
+        "1800 bytes",
+        "1,800 Bytes",
+        "1800 byte",
+        " 1800.0 ",
+        "+1800",
+        "3/4*2400",
+        "1_800",
+        "2^3*225",
+        "2**3*225 bytes",
+        "sqrt(3240000)",
+        "18 * sqrt(10^4) bytes",
+    ],
 )
 def test_a_number_may_be_written_in_any_usual_way(given):
     assert judge(number(), given).right

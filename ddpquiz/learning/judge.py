@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-5  # relative; content spells numbers with six digits
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
-_NUMBER_AND_UNIT = re.compile(r"([-+*/().\de ]*[\d)])\s*(.*)", re.IGNORECASE)
+_NUMBER_AND_UNIT = re.compile(r"((?:sqrt|log2|[-+*/().\de ])*[\d)])\s*(.*)", re.IGNORECASE)
 _NUMBERS = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _AROUND_MARKS = re.compile(r"\s*([\[\](){},:=])\s*")
 _QUOTES = "'\"`"
@@ -114,7 +114,8 @@ def _order(posed: Posed, given: str) -> Verdict:
 
 
 def _number(question: Question, given: str) -> Verdict:
-    found = _NUMBER_AND_UNIT.fullmatch(_GROUPS.sub("", given.strip().replace("\N{MINUS SIGN}", "-")))
+    typed = given.strip().replace("\N{MINUS SIGN}", "-").replace("^", "**")
+    found = _NUMBER_AND_UNIT.fullmatch(_GROUPS.sub("", typed))
     try:
         value = formula.evaluate(found[1], {}) if found else None
     except ValueError:
