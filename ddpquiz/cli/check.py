@@ -34,7 +34,11 @@ def check(
     problems = [str(complaint) for complaint in found.complaints]
     if proofs and not problems:
         problems = _prove(found.catalog, path)
-    measured = _measure(concepts) if quality else None
+    measured = None
+    if quality:
+        from ddpquiz.curriculum import quality as looks
+
+        measured = looks.quality(concepts)
     problems += measured.fails if measured else ()
     summary = _summary(concepts)
     if json_:
@@ -113,12 +117,6 @@ def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:
         "proofs": sum(question.proof is not None for question in questions),
         "demos": len({link.run for concept in concepts for link in concept.demos}),
     }
-
-
-def _measure(concepts: Sequence[Concept]) -> Quality:
-    from ddpquiz.curriculum.quality import quality
-
-    return quality(concepts)
 
 
 def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Quality | None) -> None:
