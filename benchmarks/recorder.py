@@ -26,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.ranks.inside import recorder
 from ddpquiz.ranks.inside.telling import Teller
+from ddpquiz.ranks.processes import REST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +79,7 @@ def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int,
     lines = 0
     while data := os.read(events, 1 << 16):  # the launcher's part
         lines += data.count(b"\n")
+        time.sleep(REST)
     median, least = map(float, os.read(out, 100).split())
     for pid in pids:
         os.waitpid(pid, 0)

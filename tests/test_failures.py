@@ -52,7 +52,7 @@ def shown(events):
     picture, framed, lines = Seen(), style.console(io.StringIO(), width=200), style.console(io.StringIO(), width=200)
     for event in events:
         picture.add(event)
-        say(event, picture, lines)
+        say(event, picture, lines, lines)
     framed.print(*failure(picture), ending(picture), sep="\n")
     return framed.file.getvalue(), lines.file.getvalue()
 
@@ -120,15 +120,27 @@ def test_what_one_rank_does_wrong_is_said_with_its_line_and_what_to_do(run, faul
         assert f"{end.why}\n{end.mend}".strip() in "\n".join(line.rstrip() for line in text.splitlines())
 
 
-@pytest.mark.parametrize(
-    "use", ["x.cuda()", "torch.cuda.set_device(0)", "x.to('cuda:0')", "torch.ones(1, device='cuda')"]
-)
+GPU_USES = [
+    "x.cuda()",
+    "torch.cuda.set_device(0)",
+    "x.to('cuda:0')",
+    "torch.ones(1, device='cuda')",
+    "x.cuda(list(range(torch.cuda.device_count()))[0])",
+]
+
+
+@pytest.mark.parametrize("use", GPU_USES)
 def test_a_script_that_needs_a_gpu_is_told_which_line_assumes_one(run, use):
     *_, end = run(use, ranks=1)
     assert end.why == "Rank 0 wants a GPU at train.py:6, and this run has none for it: as --device cpu asks."
     assert end.mend == (
         'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").'
     )
+
+
+def test_a_list_that_is_too_short_says_nothing_of_gpus(run):
+    *_, end = run("[1, 2][rank + 2]", ranks=1)
+    assert (end.why, end.mend) == ("Rank 0 raised IndexError: list index out of range", "")
 
 
 def test_a_forgotten_init_process_group_is_named_with_the_line_to_add(run):

@@ -130,7 +130,15 @@ def test_what_is_hidden_is_neither_due_nor_new(progress):
     progress.suspend("ring/one", START)
     progress.suspend("ring/two", START)
     now = look(progress)
-    assert (now.due, now.new, now.cards) == (0, 4, 4)
+    assert (now.due, now.new, now.seen) == (0, 4, 0)
+
+
+def test_new_cards_of_a_concept_that_was_proven_strong_are_not_on_offer(progress):
+    before = look(progress)
+    answer(progress, "ring/q", 1.0, count=60)
+    now = look(progress)
+    assert now.labels[mastery.Label.STRONG] == 1
+    assert (before.new, now.new, now.new_today) == (6, len(DDP.cards), len(DDP.cards))
 
 
 @pytest.mark.parametrize("width", [40, 60])

@@ -71,7 +71,7 @@ def plain(*events):
     picture = Seen()
     for event in (BEGAN, *events):
         picture.add(event)
-        say(event, picture, console)
+        say(event, picture, console, console)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 

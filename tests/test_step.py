@@ -14,10 +14,10 @@ import pexpect
 import pyte
 import pytest
 
-from ddpquiz.ranks.events import Hung, Issued
+from ddpquiz.ranks.events import Hung, Issued, Waited
 from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.launch import Request
-from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.run import STEPPED, Run
 from ddpquiz.shipped import demos_dir
 from ddpquiz.terminal.step import next_calls
 
@@ -169,6 +169,29 @@ def test_a_rank_that_sleeps_does_not_stop_the_clocks(script):
     run = started(script(body))
     stops(run)
     assert float(run.seen.rows["slept"][1][-1]) > 0.9
+
+
+def test_what_is_told_of_a_run_does_not_count_the_looks(script):
+    run = started(script("dist.recv(x, 1) if rank == 0 else dist.send(x, 0)\ndist.all_reduce(x)\ndist.barrier()\n"))
+    events = []
+    run.listeners.append(events.append)
+    pauses = 0
+    while to_stop(run):
+        pause(run, 1)
+        run.step()
+        pauses += 1
+    assert pauses >= 3
+    times = [event.time for event in events[1:]]
+    assert times[-1] == max(times) < 1
+    assert all(each.seconds < 0.4 for each in run.seen.timeline.collectives)
+    assert all(wait.time - wait.since < 0.4 for wait in events if isinstance(wait, Waited))
+
+
+def test_a_claim_that_breaks_may_be_due_to_the_stepping(script):
+    run = started(script("dist.all_reduce(x)\nassert x[0] == 4, 'it is four'\n"))
+    stops(run)
+    assert run.seen.end.why.endswith("raised AssertionError: it is four")
+    assert run.seen.end.mend == STEPPED
 
 
 def test_a_run_that_is_looked_at_does_not_hang(script):

@@ -35,8 +35,8 @@ class Standing:
     day: date
     due: int
     new_today: int  # cards that may still be learned today
-    new: int  # cards never seen
-    cards: int  # all there are
+    new: int  # cards never seen that study offers
+    seen: int  # cards that were ever asked
     soon: tuple[int, ...]  # cards due on each of the next seven days
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
@@ -69,18 +69,23 @@ def standing(
     hidden: Collection[str] = (),
     streak: int = 0,
 ) -> Standing:
-    """Count what a home screen tells. Concepts stand in learning order; items that are gone or hidden do not count."""
+    """Count what a home screen tells; concepts stand in learning order.
+
+    Items that are gone or hidden do not count, nor do new cards of concepts that were proven strong: study offers none.
+    """
     cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
     here = {concept.id: known[concept.id] for concept in concepts if concept.id in known}
+    unseen = [card for card in cards if card.key not in seen]
+    offered = [card for card in unseen if card.concept not in here or here[card.concept].label is not Label.STRONG]
     weak = weakest(here)
     labels = Counter(here[concept.id].label if concept.id in here else Label.UNKNOWN for concept in concepts)
     return Standing(
         day=day,
         due=due_now(seen, day),
-        new_today=min(len(cards) - len(seen), new_left(memories, day)),
-        new=len(cards) - len(seen),
-        cards=len(cards),
+        new_today=min(len(offered), new_left(memories, day)),
+        new=len(offered),
+        seen=len(seen),
         soon=tuple(due_soon(seen, day)),
         labels=labels,
         weakest=next((concept for concept in concepts if concept.id == weak), None),

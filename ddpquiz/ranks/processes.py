@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.launch import Request, Server
     from ddpquiz.ranks.script import Script
 
+REST = (
+    0.002  # seconds for which what ranks say gathers: to wake us for every line would cost them more than to write it
+)
+
 
 class Processes:
     """The ranks of one run, and their pipes."""
@@ -71,6 +75,8 @@ class Processes:
             return
         channel = self.server.channel.fileno()
         ready, _, _ = select.select([*self.pipes, channel], [], [], timeout)
+        if ready and channel not in ready:
+            time.sleep(REST)
         for fd in ready:
             if fd != channel:
                 yield from self._from_pipe(fd)

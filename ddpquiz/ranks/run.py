@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
 MOST_RANKS = 64
 MOST_NOTES = 3  # operations that did not fit together, of which the end tells
+STEPPED = "Ranks that step together wait for each other more than they would; run it without --step."
 FAILED, HUNG = "failed", "hung"  # why we end a run ourselves, when nobody asked for it
 
 
@@ -95,7 +97,7 @@ class Run:
             self._note(events)
             return events
         for rank, carries, data in self._processes.read(timeout):
-            events += self._understand(rank, carries, data)
+            events += [self._timed(event) for event in self._understand(rank, carries, data)]
         self._note(events)
         ours = self._watch()
         if self._processes.over:
@@ -104,7 +106,7 @@ class Run:
             ours += [*(Note(end.time, each.sides[0].ranks[0], str(each)) for each in misfits), end]
             self.over = True
         for event in ours:
-            self._take(event)
+            self.seen.add(event)
         return events + ours
 
     def events(self) -> Iterator[Event]:
@@ -113,8 +115,9 @@ class Run:
             yield from self.read(0.1)
 
     def now(self) -> float:
-        """Return the seconds since the run was asked for: the time of an event that happens now."""
-        return self._processes.now()
+        """Return the seconds since the run was asked for, less those of looks at a step: what an event has now."""
+        now = self._processes.now()
+        return self.gates.clock(now) if self.gates else now
 
     def stop(self, why: str) -> None:
         """End every process; the events that are left still come, and the last one says `why`."""
@@ -125,12 +128,12 @@ class Run:
     @property
     def stands(self) -> bool:
         """Whether the ranks stopped before an operation, and no rank can go on before a step."""
-        return self.gates is not None and not self._stopped and self.gates.stand_still(self.now())
+        return self.gates is not None and not self._stopped and self.gates.stand_still(self._processes.now())
 
     def step(self) -> None:
         """Let the ranks that stopped before an operation do it, up to the next one."""
         if self.gates:
-            self.gates.step(self.now())
+            self.gates.step(self._processes.now())
 
     def _understand(self, rank: int, carries: str, data: bytes) -> list[Event]:
         lines = self._lines.setdefault((rank, carries), Lines())
@@ -160,7 +163,7 @@ class Run:
     def _note(self, events: list[Event]) -> None:
         now = self._processes.now()
         for event in events:
-            self._take(event)
+            self.seen.add(event)
             failed = isinstance(event, Raised) or (isinstance(event, Exited) and event.status and not self._stopped)
             if failed and self._failed_at is None:
                 self._failed_at = now
@@ -168,10 +171,12 @@ class Run:
         if events:
             self._watchdog.moved(now)
 
-    def _take(self, event: Event) -> None:
-        self.seen.add(event)
-        if self.gates:
-            self.gates.hear(event)
+    def _timed(self, event: Event) -> Event:
+        """Return an event as it would have come if nobody had looked at a step."""
+        if self.gates is None:
+            return event
+        self.gates.hear(event)
+        return self.gates.timed(event)
 
     def _watch(self) -> list[Event]:
         """End the run soon after a failure, or when nothing moves; tell of a hang once every rank said where it is."""
@@ -183,24 +188,28 @@ class Run:
         elif self._failed_at is not None:
             if now - self._failed_at > GRACE:
                 self.stop(FAILED)
-                return [hung] if (hung := cause.gave_up(now, self._watchdog.standing(self.seen), self.seen)) else []
+                hung = cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
+                return [hung] if hung else []
         elif self.gates and self.gates.before:  # they wait for the learner
             self._watchdog.moved(now)
         elif standing := self._watchdog.standing_still(now, self.seen):
             self.stop(HUNG)
-            return [Hung(now, round(now - self._watchdog.moved_at, 1), standing)]
+            return [Hung(self.now(), round(now - self._watchdog.moved_at, 1), standing)]
         return []
 
     def _end(self) -> End:
         verdicts = [verdict for _, verdict, _ in self.seen.verdicts()]
         found = self._cause(self._misfits())
         proven = verdicts.count("proven")
-        return End(self._processes.now(), not found.why, proven, len(self.claims), found.rank, found.why, found.mend)
+        return End(self.now(), not found.why, proven, len(self.claims), found.rank, found.why, found.mend)
 
     def _cause(self, unlike: Sequence[Mismatch]) -> cause.Cause:
         """Return why the run failed, if it did."""
-        stopped = self._stopped not in ("", FAILED, HUNG)
-        return cause.Cause(why=self._stopped) if stopped else cause.find(self.seen, unlike)
+        if self._stopped not in ("", FAILED, HUNG):
+            return cause.Cause(why=self._stopped)
+        found = cause.find(self.seen, unlike)
+        broken = any(verdict == "broken" for _, verdict, _ in self.seen.verdicts())
+        return replace(found, mend=STEPPED) if broken and self.gates and not found.mend else found
 
     def _misfits(self) -> list[Mismatch]:
         """Return the operations for which the ranks asked in ways that do not fit."""

@@ -32,6 +32,7 @@ WELCOME = (
 COMMANDS = (
     ("study", "recall cards, each just before you would forget it"),
     ("test", "questions at three levels, each with the reason why"),
+    ("explain", "say it in your own words, and see which points you made"),
     ("demo", "run a demo on real ranks, live"),
     ("learn", "read the lesson of a concept"),
     ("list, search, show", "what there is to learn"),
@@ -95,7 +96,7 @@ class Home(Seat):
         if self._page:
             return [BACK, Hotkey("↑ ↓", "scroll")]
         now, demo = self._now, self.demo_of(self._subject.id if self._subject else None)
-        study = STUDY if now.due or now.new_today else AHEAD if now.new < now.cards else None
+        study = STUDY if now.due or now.new_today else AHEAD if now.seen else None
         lesson = self._subject
         return [
             *([FIRST] if now.fresh else []),

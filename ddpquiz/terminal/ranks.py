@@ -178,13 +178,14 @@ def summary(seen: Seen) -> Text:
     return Text.assemble(ending(seen), f"\nended after {seconds}{claims}")
 
 
-def say(event: Event, seen: Seen, console: Console) -> None:
-    """Print an event as plain lines, for a pipe or a dumb terminal."""
+def say(event: Event, seen: Seen, console: Console, complaints: Console) -> None:
+    """Print an event as plain lines, for a pipe or a dumb terminal; what ranks wrote to standard error goes there."""
     match event:
         case Began():
             console.print(header(seen), soft_wrap=True)
-        case Output(stream="stdout"):
-            console.print(Text(f"rank {event.rank}  {plain(event.text)}"), soft_wrap=True)
+        case Output(stream=stream):
+            to = complaints if stream == "stderr" else console
+            to.print(Text(f"rank {event.rank}  {plain(event.text)}"), soft_wrap=True)
         case Note():
             console.print(Text(plain(event.text)), soft_wrap=True)
         case Nodes():
@@ -201,7 +202,4 @@ def say(event: Event, seen: Seen, console: Console) -> None:
                 console.print(Text.assemble(*line), soft_wrap=True)
             for part in failure(seen):
                 console.print(part, soft_wrap=True)
-            for said in seen.lines:
-                if said.stream == "stderr" and matters(said, seen):
-                    console.print(_line(said), soft_wrap=True)
             console.print(summary(seen), soft_wrap=True)

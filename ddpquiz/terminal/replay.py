@@ -14,6 +14,7 @@ from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.layout import shown_path
 from ddpquiz.terminal.looking import Looking
 from ddpquiz.terminal.ranks import frame, on_screen, say
+from ddpquiz.terminal.style import complaints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +104,7 @@ def lines(events: Sequence[Event], console: Console) -> Seen:
     seen = Seen()
     for event in events:
         seen.add(event)
-        say(event, seen, console)
+        say(event, seen, console, complaints())
     return seen
 
 

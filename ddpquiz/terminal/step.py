@@ -16,7 +16,7 @@ from ddpquiz.terminal.replay import Tape
 from ddpquiz.terminal.running import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
 
@@ -80,8 +80,7 @@ class Stepping:
                 self.back = min(self.back + 1, max(0, len(self.stops) - 1))
             case "c" | "end":
                 self.back = 0
-                self._call()
-                self.gates.let_go()
+                self._go_on(self.gates.let_go)
             case _:
                 return False
         return True
@@ -106,8 +105,7 @@ class Stepping:
         self._is_wanted = not self._stands
         if self._stands:
             self._stands = False
-            self._call()
-            self.run.step()
+            self._go_on(self.run.step)
 
     def _hear(self, event: Event) -> None:
         if self.gates.open or not isinstance(event, Issued):
@@ -117,9 +115,11 @@ class Stepping:
         """Return the calls before which ranks stand."""
         return tuple(call for _, waiting in sorted(self.gates.before.items()) for call in waiting)
 
-    def _call(self) -> None:
-        """Let the calls before which ranks stand happen now."""
-        self.events += [replace(call, time=self.run.now()) for call in self._calls()]
+    def _go_on(self, go_on: Callable[[], None]) -> None:
+        """Let the ranks go on; what they stood before happens now, by a clock that stood still meanwhile."""
+        calls = self._calls()
+        go_on()
+        self.events += [replace(call, time=self.run.now()) for call in calls]
 
     def _before(self) -> float:
         """Return the time of the stop before the one that is looked at; what changed since is marked."""

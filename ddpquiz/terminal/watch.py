@@ -17,6 +17,7 @@ from ddpquiz.terminal.looking import Looking
 from ddpquiz.terminal.ranks import frame, on_screen, say, torchrun
 from ddpquiz.terminal.replay import step_through, steps
 from ddpquiz.terminal.step import Stepping
+from ddpquiz.terminal.style import complaints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -192,7 +193,7 @@ def lines(run: Run, console: Console) -> Seen:
     """Print a run as plain lines, as it goes on."""
     with _stopping(run):
         for event in run.events():
-            say(event, run.seen, console)
+            say(event, run.seen, console, complaints())
     return run.seen
 
 

@@ -28,7 +28,8 @@ FRAME = re.compile(r'File "(.+?)", line (\d+)')
 PLACE = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>")  # nobody's own file
 
 ALIKE = "Every rank of a group must make the same calls in the same order, with equal shapes, types and roots."
-# How an exception begins (its type, then its message): what it means, and what to do. {rank} raised it at {where}.
+# How an exception begins (its type, its message, then the line of code that raised it): what it means, and what to do.
+# {rank} raised it at {where}.
 _MEMORY = "{ranks} ranks share this machine's memory: make the model or the batch smaller, or lower --nproc."
 MEANINGS = {
     r"ValueError: Default process group has not been initialized": (
@@ -53,7 +54,8 @@ MEANINGS = {
     ),
     r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
     r"requires CUDA support|no CUDA-capable device|CUDA error: invalid device ordinal|"
-    r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)": (
+    r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)|"
+    r"IndexError: list index out of range\n[^\n]*(device|cuda|gpu)": (  # a list of the GPUs, which is empty
         "Rank {rank} wants a GPU at {where}, and this run has none for it: {reason}.",
         'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").',
     ),
@@ -155,10 +157,11 @@ def _of_rank(rank: int, seen: Seen) -> Cause:
     raised = seen.raised.get(rank)
     if raised is None:
         return _of_exit(rank, seen)
-    where = _where(*_frame(raised.traceback, seen))
+    frame = _frame(raised.traceback, seen)
+    where = _where(*frame)
     if raised.error == "SystemExit":
         return _of_sys_exit(rank, raised.message, where, seen)
-    if told := _meaning(rank, f"{raised.error}: {raised.message}", where, seen):
+    if told := _meaning(rank, f"{raised.error}: {raised.message}\n{_code(raised.traceback, *frame)}", where, seen):
         return told
     first = raised.message.strip().partition("\n")[0]
     return Cause(rank, f"Rank {rank} raised {raised.error}: {first}".rstrip(": "))
@@ -274,6 +277,12 @@ def _frame(stack: str, seen: Seen, *, newest_first: bool = False) -> tuple[str, 
     script = str(Path(seen.began.script).absolute()) if seen.began else ""
     own = [frame for frame in frames if frame[0] == script] or [f for f in frames if not PLACE.search(f[0])] or frames
     return own[-1] if own else ("", 0)
+
+
+def _code(stack: str, file: str, line: int) -> str:
+    """Return the line of code that a traceback shows for one of its frames."""
+    _, _, rest = stack.rpartition(f'File "{file}", line {line}')
+    return rest.partition("\n")[2].partition("\n")[0].strip()
 
 
 def _where(file: str, line: int) -> str:

@@ -3,7 +3,8 @@
 A rank tells what it is about to call, and then waits at its gate for a word from the launcher. Waiting for all ranks to
 come there would never end where only some take part, so they stand still once each one is at its gate, or silent and
 idle: blocked in a communication with one that is. Time stands still with them: the clocks of the script are put back by
-as much, so that what it measures and claims does not depend on how long somebody looks.
+as much, and so are the times of what is told of the run, so that nothing that is measured depends on how long somebody
+looks.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import socket
 import struct
 import threading
 import time
+from bisect import bisect_left
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.ranks.events import Began, Exited, Issued
+from ddpquiz.ranks.events import Began, Ended, Exited, Issued, Waited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +92,7 @@ class Gates:
         self.open = False
         self._changed_at = 0.0  # when a rank last said something, or used the processor, or went on
         self._noticed_at = 0.0  # when we last saw that they stand still
-        self._stood = 0.0  # seconds for which they have
+        self._pauses: list[tuple[float, float, float]] = []  # since when they stood, till when, and how long until then
         self._cpu = 0.0
 
     def hear(self, event: Event) -> None:
@@ -122,11 +125,30 @@ class Gates:
         """Let every rank that stands at its gate go on."""
         blocked = all(rank in self.before or self.seen.waits_in(rank) for rank in self.processes.pids)
         since = self._changed_at if blocked else max(self._changed_at, self._noticed_at)  # one may have slept till then
-        self._stood += max(0.0, now - since)
+        self._pauses.append((since, max(since, now), now - self.clock(now) + max(0.0, now - since)))
         for rank in self.processes.pids:
-            self.processes.speak(rank, RECORD.pack(len(self.before.get(rank, ())), self._stood))
+            self.processes.speak(rank, RECORD.pack(len(self.before.get(rank, ())), self._pauses[-1][2]))
         self._changed_at = now
         self.before.clear()
+
+    def clock(self, at: float) -> float:
+        """Return what a clock shows at a time of the run, if it stands still whenever the ranks do."""
+        began = bisect_left(self._pauses, at, key=lambda pause: pause[0])
+        if not began:
+            return at
+        since, until, stood = self._pauses[began - 1]
+        return round(at - stood + max(0.0, until - max(at, since)), 6)
+
+    def timed(self, event: Event) -> Event:
+        """Return an event by that clock."""
+        match event:
+            case Began():
+                return event
+            case Waited():
+                return replace(event, time=self.clock(event.time), since=self.clock(event.since))
+            case Ended(started=float(started)):
+                return replace(event, time=self.clock(event.time), started=self.clock(started))
+        return replace(event, time=self.clock(event.time))
 
     def let_go(self) -> None:
         """Let every rank go on, and never stop again."""
