@@ -75,10 +75,10 @@ class Tally:
     @property
     def fine(self) -> bool:
         """Whether all was as it must be."""
-        return not (self.wrong or self.left) and max(self.seconds) <= self.limit
+        return not (self.wrong or self.left) and max(self.seconds, default=0.0) <= self.limit
 
     def __str__(self) -> str:
-        median, worst = statistics.median(self.seconds), max(self.seconds)
+        median, worst = statistics.median(self.seconds or [0.0]), max(self.seconds, default=0.0)
         late = sum(each > self.limit for each in self.seconds)
         return f"{self.name:14} {len(self.seconds):6} {median:8.2f} {worst:8.2f} {late:6} {self.wrong:6} {self.left:6}"
 
@@ -104,12 +104,15 @@ def faults(script: Path, name: str, times: int, ranks: int, dice: random.Random)
     for _ in range(times):
         run, victim = Run(Request(script, ranks=ranks, device="cpu", timeout=TIMEOUT)), dice.randrange(ranks)
         pids, talking = dict[int, int](), set[int]()
-        while len(talking) < ranks:
+        while len(talking) < ranks and not run.over:
             for event in run.read(0.1):
                 if isinstance(event, Started):
                     pids[event.rank] = event.pid
                 elif isinstance(event, Issued):
                     talking.add(event.rank)
+        if run.over:  # nothing was planted yet
+            tally.wrong += 1
+            continue
         until = time.monotonic() + dice.uniform(0, 0.1)
         while time.monotonic() < until:
             run.read(0.01)
