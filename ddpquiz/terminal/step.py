@@ -116,10 +116,10 @@ class Stepping:
         return tuple(call for _, waiting in sorted(self.gates.before.items()) for call in waiting)
 
     def _go_on(self, go_on: Callable[[], None]) -> None:
-        """Let the ranks go on; what they stood before happens now, by a clock that stood still meanwhile."""
+        """Let the ranks go on; what they stood before happens then, and not when they came to it."""
         calls = self._calls()
         go_on()
-        self.events += [replace(call, time=self.run.now()) for call in calls]
+        self.events += [replace(call, time=self.gates.went_on_at) for call in calls]
 
     def _before(self) -> float:
         """Return the time of the stop before the one that is looked at; what changed since is marked."""

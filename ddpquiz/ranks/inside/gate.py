@@ -131,6 +131,11 @@ class Gates:
         self._changed_at = now
         self.before.clear()
 
+    @property
+    def went_on_at(self) -> float:
+        """When the ranks last went on, by a clock that stands still whenever they do."""
+        return self.clock(self._pauses[-1][1]) if self._pauses else 0.0
+
     def clock(self, at: float) -> float:
         """Return what a clock shows at a time of the run, if it stands still whenever the ranks do."""
         began = bisect_left(self._pauses, at, key=lambda pause: pause[0])

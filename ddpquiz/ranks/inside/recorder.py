@@ -176,7 +176,7 @@ class Recorder:
             op, members, peer, tuple([tensor.shape for tensor in brought]),
             _dtype(brought[0].dtype) if brought else "",
             sum([tensor.numel() * tensor.element_size() for tensor in brought]),
-            file, line, group, "" if operator.reduce is None else _reduce(args[operator.reduce], caller), asynchronous,
+            file, line, group, _reduce(operator, args, caller), asynchronous,
         ))  # fmt: skip
         return number, now, asynchronous, bucket
 
@@ -397,13 +397,17 @@ def _dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _reduce(boxed: Any, caller: FrameType | None) -> str:
-    """Name the reduce op; to ask the operator's own argument costs ten times as much as to look at the call's."""
+def _reduce(operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> str:
+    """Name the reduce op; to ask the operator's own argument costs ten times as much as to look at who calls."""
+    if operator.reduce is None:
+        return ""
+    if caller is not None and caller.f_code is _ENGINE and operator.op == "all_reduce":
+        return "sum"  # DDP's reducer has divided already
     if caller is not None and caller.f_code.co_filename == _C10D:
         op = caller.f_locals.get("op")
         if isinstance(op, dist.ReduceOp.RedOpType):
             return _reduce_name(op)
-    return _reduce_name(dist.ReduceOp.RedOpType(boxed.op()))
+    return _reduce_name(dist.ReduceOp.RedOpType(args[operator.reduce].op()))
 
 
 @cache
