@@ -1,19 +1,19 @@
 """Runs in the Trace Event Format, and as pictures: what a viewer needs is there, and nothing comes from a network."""
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
 from test_timeline import Rank
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Output, Result
+from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Note, Output, Result
 from ddpquiz.ranks.history import recording, trace
 from ddpquiz.shipped import recordings_dir
 
@@ -39,8 +39,8 @@ METADATA = {
 
 
 def complaints(told):
-    """Return what is wrong with a trace by the format, and by what Perfetto says that it cannot show."""
-    wrong, rows, starts = [], {}, {}
+    """Return what is wrong with a trace by the format, and by how Perfetto reads it."""
+    wrong, owners, named = [], {}, set()
     if set(told) - {"displayTimeUnit", "traceEvents"} or told["displayTimeUnit"] not in ("ms", "ns"):
         wrong.append("the object itself")
     for event in told["traceEvents"]:
@@ -50,36 +50,90 @@ def complaints(told):
             wrong.append(f"fields of {event}")
             continue
         wrong += [f"{name} of {event}" for name, value in event.items() if not isinstance(value, known[name])]
+        pid, tid = event["pid"], event["tid"]
+        if pid <= 0 or tid <= 0:  # process 0 and thread 0 are the kernel's
+            wrong.append(f"kernel's place of {event}")
+        if {owners.setdefault(each, pid) for each in (pid, tid)} != {pid}:  # all threads are numbered together
+            wrong.append(f"another's place of {event}")
         match event["ph"]:
-            case "X":
-                if event["dur"] < 0 or event["ts"] < 0:
-                    wrong.append(f"times of {event}")
-                rows.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+            case "X" if event["dur"] < 0 or event["ts"] < 0:
+                wrong.append(f"times of {event}")
             case "i" if event["s"] not in ("g", "p", "t"):
                 wrong.append(f"scope of {event}")
             case "C" if not all(isinstance(value, NUMBER) for value in event["args"].values()):
                 wrong.append(f"value of {event}")
+            case "C" if list(event["args"]) != [""]:  # a curve is called by its name and what stands here
+                wrong.append(f"double name of {event}")
             case "M":
                 key, kind = METADATA[event["name"]]
                 if not isinstance(event["args"].get(key), kind):
                     wrong.append(f"args of {event}")
-            case "s":
-                starts[event["cat"], event["name"], event["id"]] = event
-    for (pid, tid), slices in rows.items():
-        slices.sort(key=lambda each: (each[0], -each[1]))
-        wrong += [
-            f"overlap in {pid}.{tid}: {a} {b}" for a, b in pairwise(slices) if a[1] > b[0] + 0.001 and b[1] > a[1]
-        ]
+                named.add((event["name"], pid if event["name"] == "process_name" else tid))
     for event in told["traceEvents"]:
-        if event["ph"] in "sf":
-            inside = any(a - 0.001 <= event["ts"] <= b + 0.001 for a, b in rows.get((event["pid"], event["tid"]), ()))
-            if not inside:
-                wrong.append(f"no slice around {event}")
-        if event["ph"] == "f":
-            start = starts.pop((event["cat"], event["name"], event["id"]), None)
-            if start is None or start["ts"] > event["ts"] or event["bp"] != "e":
+        if not {("process_name", event["pid"]), ("thread_name", event["tid"])} <= named:
+            wrong.append(f"no name of {event}")
+    return wrong + read(told["traceEvents"])[1]
+
+
+def read(events):
+    """Return the arrows of a trace as Perfetto finds them, and what it cannot place.
+
+    Events come in order of time, at the same time in that of the file. A slice is put into those of its row that last
+    longer. Each end of an arrow goes to the slice of its row that began last, if at all, and is returned as the slices
+    that it is in, from the outermost.
+    """
+    arrows, wrong, rows, starts = [], [], {}, {}
+    for event in sorted((event for event in events if event["ph"] in "Xisf"), key=lambda event: event["ts"]):
+        row, at = rows.setdefault(event["tid"], []), nanoseconds(event["ts"])
+        if event["ph"] in "Xi":
+            while row and ended(row[-1]) <= at:
+                row.pop()
+            if row and ended(row[-1]) < ended(event):
+                wrong.append(f"overlap of {row[-1]} and {event}")
+            row.append(event)
+            continue
+        key = event["cat"], event["name"], event["id"]
+        if not row or at >= ended(row[-1]):
+            wrong.append(f"no slice around {event}")
+        elif event["ph"] == "s" and starts.setdefault(key, row[:]) != row:
+            wrong.append(f"second start of {event}")
+        elif event["ph"] == "f":
+            if event["bp"] != "e" or key not in starts:
                 wrong.append(f"no start of {event}")
-    return wrong + [f"no finish of {event}" for event in starts.values()]
+            elif starts[key][-1]["ts"] > row[-1]["ts"]:
+                wrong.append(f"turned round: {event}")
+            arrows.append((starts.pop(key, []), row[:]))
+    return arrows, wrong + [f"no finish of {key}" for key in starts]
+
+
+def nanoseconds(time):
+    return round(time * 1000)
+
+
+def ended(event):
+    return nanoseconds(event["ts"]) + nanoseconds(event.get("dur", 0))
+
+
+def places(events):
+    """Return what the viewer writes beside each row: the names of its process and of itself."""
+    names = {
+        (event["name"], event["pid" if event["name"] == "process_name" else "tid"]): event["args"]["name"]
+        for event in events
+        if event["name"] in ("process_name", "thread_name")
+    }
+    return {event["tid"]: (names["process_name", event["pid"]], names["thread_name", event["tid"]]) for event in events}
+
+
+def drawn(events):
+    """Return each arrow of a trace: its seconds, and rank and slices of both ends."""
+    where = places(events)
+    return [
+        tuple(
+            (end[-1]["ts"] / 1e6, where[end[-1]["tid"]][0], "/".join(each["name"] for each in end))
+            for end in (source, target)
+        )
+        for source, target in read(events)[0]
+    ]
 
 
 def run():
@@ -103,28 +157,48 @@ def told(events):
     return {"displayTimeUnit": "ms", "traceEvents": list(trace.trace(events))}
 
 
+def of(*ranks, device="cpu"):
+    """Return the trace events of a run of these ranks."""
+    between = sorted((event for rank in ranks for event in rank.events), key=lambda event: event.time)
+    run = [Began("train.py", (), len(ranks), device, "gloo", ""), *between, End(20, True, 0, 0)]
+    assert complaints(told(run)) == []
+    return told(run)["traceEvents"]
+
+
 def test_a_trace_is_what_the_format_asks_for():
     assert complaints(told(run())) == []
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_the_traces_of_the_shipped_runs_are_what_the_format_asks_for(path):
-    assert complaints(json.loads(json.dumps(told(recording.read(path))))) == []
+    seen = json.loads(json.dumps(told(recording.read(path))))
+    assert complaints(seen) == []
+    where = places(seen["traceEvents"])
+    for source, target in read(seen["traceEvents"])[0]:
+        first, held = source[0], target[0]  # the operations
+        assert {where[first["tid"]][1], where[held["tid"]][1]} == {"operations"}
+        if first["name"] == "send":
+            assert held["name"] == "recv"
+        else:
+            assert where[first["tid"]][0] == f"rank {held['args']['last to enter']}"
 
 
 def test_a_rank_is_a_process_with_its_time_and_its_operations():
     events = told(run())["traceEvents"]
-    assert {event["args"]["name"] for event in events if event["name"] == "process_name"} == {"rank 0", "rank 1"}
+    where = places(events)
+    assert list(dict.fromkeys(where[tid] for tid in sorted(where))) == [
+        (rank, row) for rank in ("rank 0", "rank 1") for row in ("time", "output", "operations")
+    ]
     time = [
         (each["name"], each["ts"], each["dur"])
         for each in events
-        if each["ph"] == "X" and (each["pid"], each["tid"]) == (0, 0)
+        if each["ph"] == "X" and where[each["tid"]] == ("rank 0", "time")
     ]
     assert time == [
         ("compute", 0, 1e6), ("waiting", 1e6, 3e6), ("communication", 4e6, 1e6), ("compute", 5e6, 5e6),
     ]  # fmt: skip
-    first = next(each for each in events if each["ph"] == "X" and each["name"] == "all_reduce" and each["pid"] == 0)
-    about = first["args"]
+    slices = [each for each in events if each["ph"] == "X" and where[each["tid"]][0] == "rank 0"]
+    about = next(each["args"] for each in slices if each["name"] == "all_reduce")
     assert (about["line"], about["bytes"], about["ranks"], about["last to enter"], about["after"]) == (
         "train.py:7", 16, [0, 1], 1, "[3.0]",
     )  # fmt: skip
@@ -132,15 +206,72 @@ def test_a_rank_is_a_process_with_its_time_and_its_operations():
 
 def test_operations_at_the_same_time_stand_on_rows_of_their_own():
     events = told(run())["traceEvents"]
-    rows = {each["name"]: each["tid"] for each in events if each["ph"] == "X" and each["pid"] == 0 and each["tid"]}
+    where = places(events)
+    rows = {
+        each["name"]: each["tid"]
+        for each in events
+        if each["ph"] == "X" and where[each["tid"]] == ("rank 0", "operations")
+    }
     assert rows["all_reduce"] == rows["all_gather"] != rows["barrier"]
 
 
-def test_an_arrow_leads_from_the_last_to_enter_to_who_was_held_up():
-    events = told(run())["traceEvents"]
-    start = next(each for each in events if each["ph"] == "s" and each["name"] == "all_reduce")
-    finish = next(each for each in events if each["ph"] == "f" and each["id"] == start["id"])
-    assert (start["pid"], start["ts"], finish["pid"], finish["ts"]) == (1, 4e6, 0, 5e6)
+def test_an_arrow_leads_from_the_last_to_enter_to_what_is_left_for_who_was_held_up():
+    assert drawn(told(run())["traceEvents"]) == [
+        ((4, "rank 1", "all_reduce"), (4, "rank 0", "all_reduce/communication")),
+        ((6, "rank 1", "all_gather"), (6, "rank 0", "all_gather")),
+        ((6.5, "rank 1", "barrier"), (6.5, "rank 0", "barrier")),
+    ]
+
+
+def test_no_arrow_leads_to_who_left_before_the_last_one_came_or_to_nobody():
+    root, other = Rank(0).sync("broadcast", 1, 2, peer=0), Rank(1).sync("broadcast", 3, 4, peer=0)
+    root.issue("barrier", 5)
+    assert drawn(of(root, other)) == []
+
+
+def test_on_a_gpu_the_last_to_begin_is_the_last_to_enter():
+    first, second = Rank(0), Rank(1)
+    first.issue("all_reduce", 1)
+    second.issue("all_reduce", 2)
+    first.end(6, started=5)
+    second.end(6, started=3)
+    assert drawn(of(first, second, device="cuda")) == [
+        ((5, "rank 0", "all_reduce/communication"), (5, "rank 1", "all_reduce/communication"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "begin", "end"),
+    [
+        ((3, 4), (1, 5), (3, "send"), (3, "recv/communication")),
+        ((1, 5), (3, 4), (3, "send/communication"), (3, "recv")),
+        ((1, 2), (3, 4), (1, "send"), (3, "recv")),
+        ((1, None), (3, 4), (3, "send/communication"), (3, "recv")),  # nobody waits for it
+    ],
+)
+def test_an_arrow_leads_from_a_send_to_its_receive_whoever_came_first(sent, received, begin, end):
+    sender, receiver = Rank(0), Rank(1)
+    sender.issue("send", sent[0], peer=1)
+    if sent[1]:
+        sender.end(sent[1])
+    receiver.sync("recv", *received, peer=0)
+    assert drawn(of(sender, receiver)) == [((begin[0], "rank 0", begin[1]), (end[0], "rank 1", end[1]))]
+
+
+def test_a_node_without_rank_0_says_on_it_what_is_said_of_the_run():
+    began = Began("train.py", (), 4, "cpu", "gloo", "", here=(2, 3))
+    events = told(
+        [began, Note(0, 0, "a note"), *Rank(2, 4).sync("barrier", 1, 2).events, End(3, False, 0, 0, None, "why")]
+    )
+    assert complaints(events) == []
+    assert {name for name, _ in places(events["traceEvents"]).values()} == {"rank 0", "rank 2", "rank 3"}
+
+
+def test_text_beyond_ascii_is_written_as_it_is():
+    file = io.StringIO()  # Perfetto leaves what is escaped in a name as it stands
+    trace.write([run()[0], Output(1, 0, "stdout", "größer 数 🙂"), End(2, True, 0, 0)], file)
+    assert '"größer 数 🙂"' in file.getvalue()
+    assert complaints(json.loads(file.getvalue())) == []
 
 
 def test_what_is_said_stands_at_its_time_and_numbers_make_a_curve():
@@ -148,7 +279,8 @@ def test_what_is_said_stands_at_its_time_and_numbers_make_a_curve():
     assert {"loss: 0.5", "state: nan", "claim holds: it holds"} <= {
         each["name"] for each in events if each["ph"] == "i"
     }
-    assert [each["args"] for each in events if each["ph"] == "C"] == [{"loss": 0.5}]  # JSON has no nan
+    curve = [(each["name"], each["args"]) for each in events if each["ph"] == "C"]
+    assert curve == [("loss", {"": 0.5})]  # JSON has no nan
 
 
 def ddpquiz(*args, **more):

@@ -1,8 +1,9 @@
 """A run in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
 Each rank is a process. Its first row holds what it did; the rows below hold its operations, on as many rows as it had
-at once, since slices of a row must nest. Arrows lead from the member that came last into a collective to where it let
-the others go, and from a send to its receive.
+at once, since slices of a row must nest. What is left of an operation when its last member has come is a slice within
+it. Arrows lead to these from the operation of the member that came last, and from a send to its receive: Perfetto lets
+an arrow lead from the slice that begins first, so one to the whole of an earlier operation would be turned round.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.history.collective import Call
 
 TIME, OUTPUT, OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
+ROWS = 100_000  # of a rank, at most: rows of two ranks must not have the same number
 Trace = dict[str, Any]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 
@@ -53,7 +55,10 @@ def trace(events: Iterable[Event]) -> Iterator[Trace]:
         shared = _about(collective)
         for rank, call in collective.calls.items():
             about = _about_call(call) | shared | values.of(rank, call.number)
-            yield _slice(call.op, rank, rows[rank, call.number], call.issued, _left(call, end), about)
+            row, met, left = rows[rank, call.number], _met(collective, call, end), _left(call, end)
+            yield _slice(call.op, rank, row, call.issued, left, about)
+            if met > call.issued:
+                yield _slice("communication", rank, row, met, left, {"operation": call.op})
     yield from _arrows(timeline.collectives, rows, end)
 
 
@@ -81,10 +86,8 @@ def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
             yield _instant(text, rank, time, {"stream": event.stream})
             number = _number(event.value)
             if event.label is not None and number is not None:
-                yield {
-                    "ph": "C", "name": event.label, "pid": rank, "tid": OUTPUT, "ts": _micro(time),
-                    "args": {event.label: number},
-                }  # fmt: skip
+                value = {"": number}  # what stands here is added to the name of the curve
+                yield {"ph": "C", "name": event.label} | _place(rank, OUTPUT) | {"ts": _micro(time), "args": value}
         case Claimed(rank=rank, time=time, line=line, held=held):
             verdict = "holds" if held else "is broken"
             yield _instant(f"claim {verdict}: {claims.get(line, '')}", rank, time, {"line": line})
@@ -119,9 +122,9 @@ def _rows(timeline: Timeline, end: float) -> dict[tuple[int, int], int]:
 
 
 def _names(timeline: Timeline, rows: dict[tuple[int, int], int]) -> Iterator[Trace]:
-    for rank in timeline.ranks:
-        yield _name("process_name", rank, 0, {"name": f"rank {rank}"})
-        yield _name("process_sort_index", rank, 0, {"sort_index": rank})
+    for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, also where it runs elsewhere
+        yield _name("process_name", rank, TIME, {"name": f"rank {rank}"})
+        yield _name("process_sort_index", rank, TIME, {"sort_index": rank})
         used = {row for (of, _), row in rows.items() if of == rank}
         names = {TIME: "time", OUTPUT: "output"} | dict.fromkeys(sorted(used), "operations")
         for row, name in names.items():
@@ -154,20 +157,24 @@ def _about_call(call: Call) -> Trace:
 def _arrows(collectives: list[Collective], rows: dict[tuple[int, int], int], end: float) -> Iterator[Trace]:
     number = 0
     for collective in collectives:
-        last = collective.entered_last
-        if last is None:
+        last, started = collective.entered_last, collective.started
+        if last is None or started is None:
             continue
         source = next(rank for rank in collective.members) if collective.op in PAIRED else last
-        begin = collective.calls[source].issued
         for rank, call in collective.calls.items():
-            left = _left(call, end)
-            if rank != source and left >= begin:  # whoever left before was not held up
+            if rank != source and _left(call, end) > started:  # whoever left before was not held up
                 number += 1
                 about = {"name": collective.op, "cat": "operation", "id": number}
-                start = {"ph": "s", "pid": source, "tid": rows[source, collective.calls[source].number]}
-                finish = {"ph": "f", "bp": "e", "pid": rank, "tid": rows[rank, call.number]}
-                yield about | start | {"ts": _micro(begin)}
-                yield about | finish | {"ts": _micro(left)}
+                for phase, at in ({"ph": "s"}, source), ({"ph": "f", "bp": "e"}, rank):
+                    its = collective.calls[at]
+                    begin = _micro(_met(collective, its, end))  # where a slice begins
+                    yield phase | about | _place(at, rows[at, its.number]) | {"ts": begin}
+
+
+def _met(collective: Collective, call: Call, end: float) -> float:
+    """Return when a call and all the others were there, or when it came if it left before that."""
+    started = collective.started
+    return call.issued if started is None or _left(call, end) <= started else max(call.issued, started)
 
 
 def _left(call: Call, end: float) -> float:
@@ -177,27 +184,24 @@ def _left(call: Call, end: float) -> float:
 
 def _slice(name: str, rank: int, row: int, start: float, end: float, about: Trace) -> Trace:
     begin = _micro(start)
-    return {
-        "ph": "X", "name": name, "cat": "time" if row == TIME else "operation", "pid": rank, "tid": row, "ts": begin,
-        "dur": round(_micro(end) - begin, 3), "args": about,
-    }  # fmt: skip
+    kind = "time" if row == TIME else "operation"
+    lasts = {"ts": begin, "dur": round(_micro(end) - begin, 3)}
+    return {"ph": "X", "name": name, "cat": kind} | _place(rank, row) | lasts | {"args": about}
 
 
 def _instant(text: str, rank: int, time: float, about: Trace) -> Trace:
-    return {
-        "ph": "i",
-        "s": "t",
-        "name": text,
-        "cat": "output",
-        "pid": rank,
-        "tid": OUTPUT,
-        "ts": _micro(time),
-        "args": about,
-    }
+    kind = {"ph": "i", "s": "t", "name": text, "cat": "output"}
+    return kind | _place(rank, OUTPUT) | {"ts": _micro(time), "args": about}
 
 
 def _name(what: str, rank: int, row: int, args: Trace) -> Trace:
-    return {"ph": "M", "name": what, "pid": rank, "tid": row, "ts": 0, "args": args}
+    return {"ph": "M", "name": what} | _place(rank, row) | {"ts": 0, "args": args}
+
+
+def _place(rank: int, row: int) -> Trace:
+    """Return the process and thread that a row is; process 0 and thread 0 would be those of an idle kernel."""
+    process = (rank + 1) * ROWS
+    return {"pid": process, "tid": process + row}
 
 
 def _micro(seconds: float) -> float:
