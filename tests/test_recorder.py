@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.ranks.events import Ended, Issued, Note, Output, Result, Waited, decode, encode
+from ddpquiz.ranks.events import Ended, Issued, Note, Output, Result, Waited, Waiting, decode, encode
 from ddpquiz.ranks.inside.gpu import Lookout, Queued
 from ddpquiz.ranks.inside.telling import Teller
 from ddpquiz.ranks.launch import Request
@@ -329,6 +329,40 @@ def test_a_wait_is_told_when_it_lasts(watch):
     assert sum(event.time - event.since for event in of(events, Waited, 1)) < 0.1, "rank 1 came when it was done"
 
 
+WAITS = {
+    "dist.all_reduce(x, async_op=True).wait()": "",
+    "print(functional.all_reduce(x, 'sum', dist.group.WORLD).sum())": "functional",  # imports much, the first time
+    "replica(x).sum().backward()": "replica = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
+    head = f"import torch.distributed._functional_collectives as functional\n{WAITS[wait]}\n"
+    events = watch(f"{head}{wait}\n{wait}\nif rank == 1: time.sleep(0.3)\n{wait}\n")  # DDP makes its buckets anew once
+    began, waited = of(events, Waiting)[-1], of(events, Waited)[-1]
+    assert (began.number, began.time) == (waited.number, waited.since)
+    assert waited.time - waited.since > 0.2
+
+
+@pytest.mark.parametrize("call", ["dist.all_reduce(x, group=g)", "dist.all_reduce(x, group=g, async_op=True).wait()"])
+def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, call):
+    body = f"""
+    from datetime import timedelta
+    g = dist.new_group(timeout=timedelta(seconds=0.5))
+    if rank == 0:
+        try:
+            {call}
+        except RuntimeError:
+            print("gave up")
+    time.sleep(1)
+    """
+    events = watch(body)
+    issued = next(event for event in of(events, Issued) if event.op == "all_reduce")
+    assert [(event.number, event.failed) for event in of(events, Ended)][-1] == (issued.number, True)
+    assert not [event for event in of(events, Result) if event.number == issued.number]
+
+
 def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
     body = """
     import gc
@@ -430,7 +464,7 @@ def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
     target = where if "." in where else f"recorder.{where}"
     path.write_text(
         HEAD
-        + plant.format(f"{target} = lambda *_: 1 / 0")
+        + plant.format(f"{target} = lambda *_, **__: 1 / 0")
         + f"{FAULTS[where]}\nprint('end:', x.tolist())\ndist.destroy_process_group()\n"
     )
     events = list(Run(Request(path, ranks=2, device="cpu", timeout=10.0)).events())

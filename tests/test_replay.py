@@ -42,6 +42,13 @@ def test_events_are_played_in_the_order_in_which_they_happened(tmp_path):
     assert recording.read(path) == EVENTS
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\r"])
+def test_output_may_hold_whatever_ends_a_line_elsewhere(tmp_path, mark):
+    said = Output(0.5, 0, "stdout", f"one{mark}two")
+    recording.save([EVENTS[0], said, EVENTS[-1]], tmp_path / "run.json")
+    assert said in recording.read(tmp_path / "run.json")
+
+
 FAULTS = {
     "": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
     "nonsense\n": "{}:1: this line is no event; a saved run holds one event a line.",

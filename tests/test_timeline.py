@@ -7,7 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddpquiz.ranks.events import Began, End, Ended, Exited, Hung, Issued, Joining, Output, Standing, Started, Waited
+from ddpquiz.ranks.events import (
+    Began,
+    End,
+    Ended,
+    Exited,
+    Hung,
+    Issued,
+    Joining,
+    Output,
+    Standing,
+    Started,
+    Waited,
+    Waiting,
+)
 from ddpquiz.ranks.history import recording
 from ddpquiz.ranks.history.collective import What, bus_factor, sent
 from ddpquiz.ranks.history.timeline import Timeline
@@ -65,6 +78,31 @@ def folded(*ranks, end=None, hung=None, device="cpu"):
 
 def spans(timeline, rank, now):
     return [(span.kind, span.start, span.end) for span in timeline.spans(rank, now)]
+
+
+def test_a_rank_that_waits_for_what_ran_beside_it_is_seen_to_wait_before_it_is_done():
+    early, late = Rank(0), Rank(1)
+    early.events.append(Waiting(3, 0, early.issue("all_reduce", 1, asynchronous=True)))
+    timeline = folded(early, late)
+    assert spans(timeline, 0, 5) == [("compute", 0, 3), ("waiting", 3, 5)]
+    late.sync("all_reduce", 4, 6)
+    early.end(6).wait(3, 6, 1)
+    timeline = folded(early, late)
+    assert spans(timeline, 0, 7) == [("compute", 0, 3), ("waiting", 3, 4), ("communication", 4, 6), ("compute", 6, 7)]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_operation_that_failed_holds_nobody_up_any_more(asynchronous):
+    early, late = Rank(0), Rank(1)
+    number = early.issue("all_reduce", 1, asynchronous=asynchronous)
+    if asynchronous:
+        early.events.append(Waiting(1, 0, number))
+    early.end(4, failed=True)
+    timeline = folded(early, late)
+    assert spans(timeline, 0, 6) == [("compute", 0, 1), ("waiting", 1, 4), ("compute", 4, 6)]
+    assert timeline.current() == []
+    timeline.add(Exited(7, 1, 0))
+    assert [each.kind for each in timeline.mismatches] == ["missing"]
 
 
 def test_a_rank_waits_until_the_last_one_has_entered_and_then_communicates():

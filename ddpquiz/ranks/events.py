@@ -111,7 +111,8 @@ class Issued:
 class Ended:
     """The operation `number` of a rank is done.
 
-    `started` is when a GPU began with it, where that was measured; `source` is who sent to a receive from anybody.
+    `started` is when a GPU began with it, where that was measured; `source` is who sent to a receive from anybody. One
+    that `failed` ended in an error, such as a time-out.
     """
 
     event: ClassVar[str] = "ended"
@@ -120,6 +121,17 @@ class Ended:
     number: int
     started: float | None = None
     source: int | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The script begins to wait for the operation `number`, which ran beside it and is not done yet."""
+
+    event: ClassVar[str] = "waiting"
+    time: float
+    rank: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +272,7 @@ Event = (
     | Output
     | Issued
     | Ended
+    | Waiting
     | Waited
     | Result
     | Marked
@@ -280,6 +293,7 @@ _KINDS: dict[str, type[Any]] = {
         Output,
         Issued,
         Ended,
+        Waiting,
         Waited,
         Result,
         Marked,

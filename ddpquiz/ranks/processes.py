@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.launch import Request, Server
     from ddpquiz.ranks.script import Script
 
+PASSES = 2  # over the pipes: whoever was read first may have told of what another one did before
 REST = (
     0.002  # seconds for which what ranks say gathers: to wake us for every line would cost them more than to write it
 )
@@ -77,9 +78,13 @@ class Processes:
         ready, _, _ = select.select([*self.pipes, channel], [], [], timeout)
         if ready and channel not in ready:
             time.sleep(REST)
-        for fd in ready:
-            if fd != channel:
-                yield from self._from_pipe(fd)
+        for _ in range(PASSES):
+            for fd in ready:
+                if fd != channel:
+                    yield from self._from_pipe(fd)
+            if channel in ready:
+                break
+            ready, _, _ = select.select([*self.pipes, channel], [], [], 0)
         if channel in ready:
             self.server.hear()
         while self.server.said:

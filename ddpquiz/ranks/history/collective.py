@@ -50,6 +50,7 @@ class Call:
     issued: float
     began: float | None = None  # when a GPU began with it, where that was measured
     ended: float | None = None
+    failed: bool = False  # it ended in an error
     blocks: tuple[tuple[float, float], ...] = ()
 
     @property

@@ -50,11 +50,12 @@ class Recent:
 def read(path: Path) -> tuple[Event, ...]:
     """Return the events of a saved run in the order in which they happened; raises UserError when it is none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"There is no saved run {path}; `ddpquiz demo NAME --save FILE` makes one.") from None
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{path} cannot be read as a saved run; `ddpquiz demo NAME --save FILE` makes one.") from None
+    lines = text.removesuffix("\n").split("\n") if text else []  # JSON may hold other characters that end a line
     events = [_event(line, path, number) for number, line in enumerate(lines, 1)]
     first, last = (events[0], events[-1]) if events else (None, None)
     if not isinstance(first, Began) or not isinstance(last, End):

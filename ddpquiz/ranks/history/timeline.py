@@ -6,7 +6,20 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpquiz.ranks.events import Began, End, Ended, Event, Exited, Hung, Issued, Joining, Marked, Started, Waited
+from ddpquiz.ranks.events import (
+    Began,
+    End,
+    Ended,
+    Event,
+    Exited,
+    Hung,
+    Issued,
+    Joining,
+    Marked,
+    Started,
+    Waited,
+    Waiting,
+)
 from ddpquiz.ranks.history.collective import PAIRED, Call, Collective, What, sent
 from ddpquiz.ranks.history.gradients import Gradients
 from ddpquiz.ranks.history.matching import Matching
@@ -73,6 +86,7 @@ class Timeline:
         self._calls: dict[tuple[int, int], tuple[Collective, Call]] = {}  # of which more may be heard, by rank, number
         self._done: deque[tuple[int, int]] = deque()  # asynchronous ones of these that have ended
         self._open: dict[Collective, None] = {}  # not finished, in the order in which they were first heard of
+        self._failed: dict[Collective, None] = {}  # those that all who had come have given up
         self._mismatches = Mismatches(text)
         self._gone: dict[int, int] = {}  # the status with which a rank has ended
         self._hung: Hung | None = None
@@ -90,6 +104,8 @@ class Timeline:
                 self._issue(event)
             case Ended(rank=rank, number=number) if (rank, number) in self._calls:
                 self._end(event, *self._calls[rank, number])
+            case Waiting(rank=rank, number=number, time=time) if (rank, number) in self._calls:
+                self._tracks[rank].begin_to_wait(*self._calls[rank, number], time)
             case Waited(rank=rank, number=number) if (rank, number) in self._calls:
                 collective, call = self._calls[rank, number]
                 self._tracks[rank].wait(collective, call, event.since, event.time)
@@ -136,7 +152,7 @@ class Timeline:
         """The operations for which the ranks ask in ways that do not fit."""
         told = self._mismatches.told()
         known = {(each.group, each.members, each.index) for each in told}
-        for collective in self._open:
+        for collective in (*self._failed, *self._open):
             key = (collective.group, collective.members, collective.index)
             if len(told) < MOST and key not in known and (found := missing(collective, self._gone, self._hung)):
                 told.append(found)
@@ -189,7 +205,7 @@ class Timeline:
         self.traffic[key] = self.traffic.get(key, 0) + sent(what, event.rank, event.members)
 
     def _end(self, event: Ended, collective: Collective, call: Call) -> None:
-        call.began, call.ended = event.started, event.time
+        call.began, call.ended, call.failed = event.started, event.time, event.failed
         collective.refresh()
         if event.source is not None:
             send = self._matching.resolve(collective, event.rank, call, event.source)
@@ -198,6 +214,11 @@ class Timeline:
                 collective = send
                 self._settle(send)
         self._tracks[event.rank].end(call, event.time)
+        if event.failed and all(each.ended is not None for each in collective.calls.values()):
+            self._open.pop(collective, None)
+            self._failed[collective] = None
+            if len(self._failed) > KEPT:
+                del self._failed[next(iter(self._failed))]
         if not call.asynchronous:
             del self._calls[event.rank, event.number]
         else:  # the script may still wait for it

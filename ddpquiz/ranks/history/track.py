@@ -54,7 +54,8 @@ class _Block:
 
     def is_final(self, whole: bool) -> bool:
         """Whether nothing that is heard later changes it."""
-        return self.end is not None and (self.collective is None or _known(self.collective, whole))
+        failed = self.call is not None and self.call.failed
+        return self.end is not None and (self.collective is None or failed or _known(self.collective, whole))
 
 
 def _known(collective: Collective, whole: bool) -> bool:
@@ -114,20 +115,32 @@ class Track:
                 self._flights.popleft()
 
     def end(self, call: Call, time: float) -> None:
-        """An operation is done."""
+        """An operation is done; nothing more is heard of one that failed."""
+        if not call.asynchronous:
+            call.blocks = ((call.entered, time),)
+            self._close(call, call.entered, time)
+        elif call.failed and (since := self._close(call, None, time)) is not None:
+            call.blocks = (*call.blocks, (since, time))
+
+    def begin_to_wait(self, collective: Collective, call: Call, since: float) -> None:
+        """The script begins to wait for an asynchronous operation."""
         if call.asynchronous:
-            return
-        call.blocks = ((call.entered, time),)
-        for block in self._blocks:
-            if block.call is call:
-                block.start, block.end = call.entered, time
-                return
+            self._blocks.append(_Block(since, None, collective, call))
 
     def wait(self, collective: Collective, call: Call, since: float, until: float) -> None:
         """The script had to wait for an asynchronous operation."""
         if call.asynchronous:
             call.blocks = (*call.blocks, (since, until))
-            self._blocks.append(_Block(since, until, collective, call))
+            if self._close(call, since, until) is None:
+                self._blocks.append(_Block(since, until, collective, call))
+
+    def _close(self, call: Call, since: float | None, until: float) -> float | None:
+        """Note until when a call has held the rank up, and return since when; None if it was not known to do so."""
+        for block in self._blocks:
+            if block.call is call and block.end is None:
+                block.start, block.end = block.start if since is None else since, until
+                return block.start
+        return None
 
     def join(self, time: float, done: bool) -> None:
         """The rank waits for the others to form a group, or has done so."""
@@ -193,7 +206,7 @@ class Track:
             return
         started = collective.started
         if started is None:
-            ready = start if block.end is not None else end
+            ready = end if block.end is None or call.failed else start
         else:
             ready = min(max(started, start), end) if needs(started, end) else start
         self.on_laid(collective, call, end - start, ready - start)

@@ -85,6 +85,7 @@ class Open:
     outputs: list[torch.Tensor]  # where they are few
     since: float = 0.0  # when a call began that returns when it has ended
     on_gpu: bool = False  # then it ends when the GPU is done with it, not when the script has waited
+    awaited: bool = False  # it was told that the script begins to wait for it
     storages: list[int] = field(default_factory=list)  # its keys in Recorder.by_storage
     senders: tuple[int, ...] = ()  # one of whom a receive from anybody gets something
 
@@ -204,7 +205,7 @@ class Recorder:
                 self.keep(self.by_storage, storage, opened)
         if asynchronous and not opened.on_gpu:
             with contextlib.suppress(RuntimeError):  # this work has no future: whoever waits tells its end
-                work.get_future().add_done_callback(lambda _: self.done(opened))
+                work.get_future().add_done_callback(lambda future: self.done(opened, failed=_failed(future)))
 
     def look_after(self, opened: Open, mark: Any) -> None:
         """Find out when the GPU comes to an operation, which is when it passes `mark`, and when it is done with it."""
@@ -243,34 +244,42 @@ class Recorder:
             if self.by_storage.get(storage) is opened:
                 del self.by_storage[storage]
 
-    def end(self, opened: Open, now: float) -> str:
+    def end(self, opened: Open, now: float, *, failed: bool = False) -> str:
         """Return what tells that an operation has ended, once: its future and its wait may both say so."""
         try:
             self.running.remove(opened.number)
         except KeyError:
             return ""
-        source = opened.senders[opened.work._source_rank()] if opened.senders else None
-        return self.teller.ended(now, opened.number, source=source)
+        source = opened.senders[opened.work._source_rank()] if opened.senders and not failed else None
+        return self.teller.ended(now, opened.number, source=source, failed=failed)
 
-    def done(self, opened: Open) -> None:
+    def done(self, opened: Open, *, failed: bool = False) -> None:
         """Tell that an operation has ended; called by its future, on a thread of the backend."""
         try:
-            if told := self.end(opened, self.teller.now()):
+            if told := self.end(opened, self.teller.now(), failed=failed):
                 self.teller.write(told)
             if not opened.outputs:  # nobody needs to see what it left
                 self.forget(opened)
         except Exception as fault:  # noqa: BLE001  # the same
             self.missed(fault)
 
-    def waited(self, opened: Open, since: float) -> None:
+    def waits(self, opened: Open) -> float:
+        """Tell that the script begins to wait for what ran beside it; return since when."""
+        now = self.teller.now()
+        if not (opened.on_gpu or opened.work.is_completed()):
+            opened.awaited = True
+            self.teller.write(self.teller.waiting(now, opened.number))
+        return now
+
+    def waited(self, opened: Open, since: float, *, failed: bool = False) -> None:
         """Tell that the script has waited for an operation, and what that left."""
         now = self.teller.now()
-        told = "" if opened.on_gpu else self.end(opened, now)
-        if now - since > LONG:
+        told = "" if opened.on_gpu and not failed else self.end(opened, now, failed=failed)
+        if opened.awaited or now - since > LONG:
             told += self.teller.waited(now, opened.number, since)
-        if opened.outputs and opened.on_gpu:
+        if opened.outputs and opened.on_gpu and not failed:
             self.copy(opened)
-        elif opened.outputs:
+        elif opened.outputs and not failed:
             told += self.teller.result(now, opened.number, _values(opened.outputs))
         if told:
             self.teller.write(told)
@@ -281,13 +290,17 @@ class Recorder:
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             opened = self.by_work.get(id(work))
-            since = (opened.since or self.teller.now()) if opened else 0.0
-            done = original(work, *args, **kwargs)
-            if opened and self.by_work.pop(id(work), None):
-                try:
-                    self.waited(opened, since)
-                except Exception as fault:  # noqa: BLE001  # the same
-                    self.missed(fault)
+            since = (opened.since or self.waits(opened)) if opened else 0.0
+            failed = True
+            try:
+                done = original(work, *args, **kwargs)
+                failed = False
+            finally:
+                if opened and self.by_work.pop(id(work), None):
+                    try:
+                        self.waited(opened, since, failed=failed)
+                    except Exception as fault:  # noqa: BLE001  # the same
+                        self.missed(fault)
             return done
 
         dist.Work.wait = wait
@@ -297,10 +310,14 @@ class Recorder:
         redispatch = torch.ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed
 
         def kernel(keyset: Any, tensor: torch.Tensor) -> torch.Tensor:
-            since = self.teller.now()
-            out: torch.Tensor = redispatch(keyset & below, tensor)
+            opened, since = None, 0.0
             try:
                 opened = self.by_storage.pop(tensor.untyped_storage().data_ptr(), None) if self.by_storage else None
+                since = self.waits(opened) if opened else 0.0
+            except Exception as fault:  # noqa: BLE001  # the same
+                self.missed(fault)
+            out: torch.Tensor = redispatch(keyset & below, tensor)
+            try:
                 if opened:
                     self.forget(opened)
                     self.waited(opened, since)
@@ -338,7 +355,7 @@ class Recorder:
 
     def backward_done(self) -> None:
         """Note that autograd is done; the reducer waits for its buckets next, in a callback that is queued by now."""
-        self.backward.done = self.teller.now()
+        self.backward.done = self.waits(self.backward.open[-1]) if self.backward.open else self.teller.now()
         torch.autograd.Variable._execution_engine.queue_callback(self.buckets_done)
 
     def buckets_done(self) -> None:
@@ -426,6 +443,14 @@ def _asynchronous(operator: Operator, args: tuple[Any, ...], caller: FrameType |
             return False
         caller = caller.f_back
     return True
+
+
+def _failed(future: Any) -> bool:
+    try:
+        future.value()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _work(out: Any) -> Any:

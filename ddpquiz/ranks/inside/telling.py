@@ -72,13 +72,19 @@ class Teller:
             f'"before": {_texts(before)}, {form[1]}{"null" if bucket is None else bucket}}}\n'
         )
 
-    def ended(self, time: float, number: int, started: float | None = None, source: int | None = None) -> str:
+    def ended(
+        self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
+    ) -> str:
         """Return the line of an Ended."""
         began, sent = ("null" if each is None else repr(each) for each in (started, source))
         return (
             f'{{"event": "ended", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
-            f'"started": {began}, "source": {sent}}}\n'
+            f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
         )
+
+    def waiting(self, time: float, number: int) -> str:
+        """Return the line of a Waiting."""
+        return f'{{"event": "waiting", "time": {time!r}, "rank": {self.rank}, "number": {number}}}\n'
 
     def waited(self, time: float, number: int, since: float) -> str:
         """Return the line of a Waited."""
