@@ -217,7 +217,7 @@ def test_no_color_is_obeyed_on_a_terminal():
         child = pexpect.spawn(
             sys.executable,
             ["-m", "ddpquiz", "list"],
-            env={**os.environ, "TERM": "xterm-256color", **variables},
+            env={**os.environ, "TERM": "xterm-256color", "PAGER": "cat", **variables},
             encoding="utf-8",
         )
         child.expect(pexpect.EOF)

@@ -5,7 +5,7 @@ import io
 import pytest
 from sample import DDP, RING, START
 from seats import desk, press, screen
-from test_sittings import Terminal, home, piped  # noqa: F401  home is a fixture
+from test_sittings import LEAVE_SCREEN, Terminal, home, piped  # noqa: F401  home is a fixture
 
 from ddpquiz.learning import advice, mastery
 from ddpquiz.learning.progress import Progress
@@ -29,11 +29,11 @@ class Rooms:
     def __init__(self):
         self.seen = []
 
-    def study(self, *, ahead):
-        self.seen.append(("study", ahead))
+    def study(self, *, ahead, new):
+        self.seen.append(("study", ahead, new))
 
-    def test(self):
-        self.seen.append("test")
+    def test(self, concept):
+        self.seen.append(("test", concept and concept.id))
 
     def lesson(self, concept):
         return f"the lesson of {concept.id}"
@@ -68,7 +68,7 @@ def test_the_first_screen_is_three_sentences_and_the_first_card(progress):
         "enter first card · s study · t test · l learn · d demo · ? help · q quit"
     )
     press(seat, "enter")
-    assert rooms.seen == [("study", False)]
+    assert rooms.seen == [("study", False, 10)]
 
 
 def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
@@ -77,10 +77,11 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
     answer(progress, "ring/q", 0.0, 8)
     assert screen(at_home(progress)[0]) == (
         "ddpquiz\n\n"
-        "Due      2 cards due now. 4 new for today, 4 in all.\n"
-        "7 days   none\n"
-        "Streak   3 days in a row\n"
-        "Weakest  The ring (ring): weak: by 8 answers you know 2% to 22% of it\n\n"
+        "Due        2 cards due now.\n"
+        "New        4 for today, 4 cards not seen yet\n"
+        "Coming up  in the next seven days: none\n"
+        "Streak     3 days in a row\n"
+        "Weakest    The ring (ring): weak: by 8 answers you know 2% to 22% of it\n\n"
         "Tracks, the weakest first\n"
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"
@@ -96,10 +97,12 @@ def test_each_key_leads_where_it_says_and_back(progress):
     answer(progress, "ddp/q", 0.5)
     seat, rooms = at_home(progress)
     press(seat, "s", "t")
-    assert rooms.seen == [("study", False), "test"]
-    assert screen(press(seat, "l")) == "the lesson of ring\nesc back · ↑ ↓ scroll"
-    assert "Next" in screen(press(seat, "escape"))
-    assert screen(press(seat, "i")) == "the statistics\nesc back · ↑ ↓ scroll"
+    assert rooms.seen == [("study", False, 10), ("test", "ring")]
+    for _ in range(2):
+        assert screen(press(seat, "l", "space", "down", "x")) == "the lesson of ring\nspace next page · esc back"
+        assert seat.reading
+        assert "Next" in screen(press(seat, "escape", "escape"))
+    assert screen(press(seat, "i")) == "the statistics\nspace next page · esc back"
     assert "Next" in screen(press(seat, "q"))
     assert not seat.left
     press(seat, "d")
@@ -112,7 +115,7 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
     seat, rooms = at_home(progress)
     rooms.study = lambda **_: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
-    assert "1 card due now. 5 new for today" in screen(press(seat, "enter"))
+    assert "1 card due now.\nNew        5 for today" in screen(press(seat, "enter"))
     assert seat.scene != before
 
 
@@ -121,8 +124,61 @@ def test_with_nothing_due_and_nothing_new_for_today_one_can_study_ahead(progress
         progress.review(card.key, Grade.EASY, START, START - START)
     seat, rooms = at_home(progress)
     assert "s study ahead" in screen(seat)
-    press(seat, "s")
-    assert rooms.seen == [("study", True)]
+    assert "New        none left\n" in screen(seat)
+    press(seat, "s", "n")
+    assert rooms.seen == [("study", True, 10)]
+
+
+def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
+    for number in range(9):
+        progress.review(f"gone/{number}", Grade.EASY, START, START - START)
+    progress.review("ring/one", Grade.EASY, START, START - START)
+    seat, rooms = at_home(progress)
+    assert "New        today's 10 are done, 5 cards not seen yet\n" in screen(seat)
+    assert "  ddpquiz study --new 20  5 more new cards today\n" in screen(seat)
+    assert "s study ahead · n 5 more new cards · t test" in screen(seat)
+    press(seat, "n")
+    assert rooms.seen == [("study", False, 15)]
+
+
+def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):
+    seat, rooms = at_home(progress)
+    assert 'ten questions about "The ring", the next concept that you have not been tested on' in helped(seat)
+    progress.review("ddp/one", Grade.EASY, START, START - START)
+    seat, rooms = at_home(progress)
+    assert "ddpquiz test ddp  not tested yet" in screen(seat)
+    rooms.study = lambda **_: None
+    for tested in ("ddp/q", "ring/q"):
+        press(seat, "t")
+        answer(progress, tested, 1.0)
+        press(seat, "s")  # home looks anew
+    press(seat, "t")
+    assert rooms.seen == [("test", "ddp"), ("test", "ring"), ("test", None)]
+    assert "ten questions about all concepts" in helped(seat)
+
+
+def helped(seat):
+    """Return the page of keys as one line."""
+    shown = " ".join(screen(press(seat, "?")).split())
+    press(seat, "?")
+    return shown
+
+
+def left_with(seat):
+    """Return what stays in the scrollback."""
+    console = style.console(io.StringIO(), width=80)
+    layout.show(console, seat.summary())
+    return console.file.getvalue()
+
+
+def test_what_is_due_is_said_once_when_one_leaves(progress):
+    seat, _ = at_home(progress)
+    assert left_with(seat) == "You have not begun; `ddpquiz study` does.\n"
+    progress.review("ring/one", Grade.AGAIN, START, START - START)
+    seat, _ = at_home(progress)
+    assert left_with(seat) == "1 card due now. Due in the next seven days: none.\n"
+    assert left_with(press(seat, "s")) == ""  # the sitting has said it
+    assert left_with(press(seat, "t")).startswith("1 card due now.")
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):
@@ -163,15 +219,27 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):  # noqa: F811
     terminal.press("\r", "Card 1/6")
     terminal.press(" ", "good")
     terminal.press("3", "Card 2/6")
-    terminal.press("q", r"Nothing is due now\. 5 new for today")
+    terminal.press("q", r"Nothing is due now\.\nNew +5 for today")
     terminal.press("i", "1 card or question on 1 day")
     terminal.press("q", "Tracks|Next")
-    terminal.press("t", "Question 1/5")
+    terminal.press("t", "Question 1/3")
     terminal.press("\x03", "stopped")
     terminal.press("d", "enter goes back")
     terminal.press("\r", "Next")
     terminal.child.send("q")
     assert terminal.end() == 0
+
+
+def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):  # noqa: F811
+    terminal = Terminal(home, height=10)
+    terminal.wait("enter first card")
+    terminal.press("l", "An idea")
+    terminal.press("   ", "say it in your own words")
+    assert "more above" in terminal.text()
+    terminal.press("\x1b", "enter first card")
+    terminal.child.send("\x1bq")
+    assert terminal.end() == 0
+    assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun;")
 
 
 def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):  # noqa: F811

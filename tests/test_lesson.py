@@ -345,7 +345,7 @@ Cards
 
 Questions
   sent  medium number
-    n ranks all-reduce s bytes. How many does each send?
+    4 ranks all-reduce 1200 bytes. How many does each send?
   bug  hard choice
     Which line mends it?
   order  easy order
@@ -362,15 +362,21 @@ ddpquiz show ring/ITEM
     )
 
 
-def test_a_search_shows_where_a_word_was_found():
+def test_a_search_names_the_kind_of_each_hit_and_tells_no_answer():
     assert (
         drawn(listing.found(CATALOG.search("mends barrier"), "mends barrier"))
         == """\
-ring/bug
+ring/bug  question
   Which line mends it?
-  dist.barrier()
 """
     )
+    assert "  if rank == 0:\n" in drawn(listing.found(CATALOG.search("mends if"), "mends if"))
+
+
+def test_what_can_be_read_stands_before_questions():
+    hits = CATALOG.search("all-reduce")
+    assert hits[0].key == "ring/sent"
+    assert [hit.key for hit in listing.to_read(hits)] == [*(hit.key for hit in hits[1:]), "ring/sent"]
 
 
 def test_a_search_shows_text_and_no_notation():
@@ -380,13 +386,13 @@ def test_a_search_shows_text_and_no_notation():
         idea=f"{long}the *global\nbatch* matters.",
         why="",
         cards=(),
-        questions=(replace(SENT, ask="A batch has {=2 * k} of {n} samples.", code="# of rows"),),
+        questions=(replace(SENT, ask="A batch has {=2 * n} of {s} samples.", code="# of rows"),),
     )
     catalog = replace(CATALOG, concepts=(ring,))
     assert drawn(listing.found(catalog.search("batch"), "batch")).splitlines() == [
-        "ring/sent",
-        "  A batch has 2 * k of n samples.",
-        "ring",
+        "ring/sent  question",
+        "  A batch has 8 of 1200 samples.",
+        "ring  concept",
         "  The ring",
         "  … x x x x the global batch matters.",
     ]

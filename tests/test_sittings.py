@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -106,6 +107,8 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal.press("\r", "Back of two")
     terminal.press("\r", "Front of three")
     terminal.press("s", "Done: 2 cards, 2 of them new")
+    terminal.press("n", "Card 4/6 · ring\n\n\nFront of four")
+    terminal.press("u", "Done: 2 cards, 2 of them new")
     terminal.child.send("q")
     assert terminal.end() == 0
     assert LEAVE_SCREEN in terminal.raw
@@ -117,7 +120,8 @@ def test_the_demo_has_the_terminal_to_itself_and_leads_back_to_the_card(home):
     terminal = Terminal(home, "study")
     terminal.wait("Front of one")
     terminal.press("d", "enter goes back")
-    assert terminal.raw.split(LEAVE_SCREEN)[1].strip().startswith("the demo allreduce runs")
+    away = re.sub(r"\x1b\[\?2004.", "", terminal.raw.split(LEAVE_SCREEN)[1])
+    assert away.strip().startswith("the demo allreduce runs")
     terminal.press("\r", "Front of one")
     terminal.press(" ", "Back of one")
     terminal.child.send("q")
@@ -366,11 +370,43 @@ def test_something_is_looked_up_from_a_card(home):
     terminal = Terminal(home, "study")
     terminal.wait("Front of one")
     terminal.press("/", "Type words")
-    terminal.press("four", r"> ring/four\n    Front of four")
+    terminal.press("four", r"> ring/four  card\n    Front of four")
     terminal.press("\r", "Back of four")
     terminal.press("\x1b", r"/four_")
     terminal.press("\x1b", "Front of one")
     terminal.child.send("q")
+    assert terminal.end() == 0
+
+
+@pytest.mark.skipif(not shutil.which("less"), reason="there is no less here")
+@pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
+def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, less):
+    terminal = Terminal(home, "learn", "ring", height=10, **less)
+    assert terminal.wait("space next page, b page back, q leave" if not less else ":").startswith(
+        "The ring\ncollectives · ring\n"
+    )
+    assert "ddpquiz explain ring" not in terminal.text()
+    terminal.press(" ", "A lesson")
+    terminal.press("G", "ddpquiz explain ring  say it")
+    assert "38;5;" in terminal.raw
+    assert "ESC[" not in terminal.raw
+    terminal.press("\x03", "ddpquiz explain ring")
+    time.sleep(0.5)  # less drops what was typed before it has seen the interrupt
+    terminal.child.send("q")
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("pager", ["cat", "", "/no/such/program"])
+def test_other_pagers_and_none_are_obeyed(home, pager):
+    terminal = Terminal(home, "list", "ring", height=8, PAGER=pager)
+    terminal.wait("ddpquiz show ring/ITEM")
+    assert terminal.end() == 0
+    assert "Front of one?" in terminal.raw
+
+
+def test_a_page_that_fits_needs_no_pager(home):
+    terminal = Terminal(home, "show", "ring/one", PAGER="/no/pager/is/asked --x")
+    terminal.wait("Back of one")
     assert terminal.end() == 0
 
 
@@ -407,7 +443,7 @@ def test_home_tells_where_you_stand(home):
     assert max(map(len, first.stdout.splitlines())) <= 80
     piped(home, "test", "ddp", "--seed", "1", lines="x\n:x\n")
     second = piped(home).stdout
-    assert "Due      2 cards due now." in second
+    assert "Due        2 cards due now." in second
     assert "not enough answers yet" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
@@ -419,6 +455,8 @@ def test_home_tells_where_you_stand(home):
     [
         (("study", "rang"), "There is no concept `rang`; did you mean `ring`?\n"),
         (("study", "--track", "x"), "There is no track `x`; tracks are collectives.\n"),
+        (("demo", "ring"), "There is no demo ring; did you mean allreduce?\n"),
+        (("demo", "no-such"), "There is no demo no-such; `ddpquiz demo` lists them.\n"),
         (
             ("test", "ddp", "--level", "hard"),
             "No question fits; leave out --level, --kind or --track, or name another concept.\n",

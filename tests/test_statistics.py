@@ -157,7 +157,7 @@ def test_what_is_kept_of_an_answer_names_what_was_chosen_however_it_was_shuffled
     ],
 )  # fmt: skip
 def test_the_beliefs_behind_an_answer_are_found_again(question, kept, whys):
-    assert [shown for _, shown in beliefs(question, kept)] == whys
+    assert [found.why for found in beliefs(question, kept)] == whys
 
 
 def test_wrong_beliefs_are_counted_and_come_with_the_demo_that_shows_better(progress):
@@ -166,10 +166,28 @@ def test_wrong_beliefs_are_counted_and_come_with_the_demo_that_shows_better(prog
     answer(progress, BYTES, ["1,800 bytes"])
     answer(progress, PRINTS, "[1.0, 1.5]")
     now = statistics(progress, CONCEPTS, DAY)
-    assert [(one.question, one.times, one.demo, one.why) for one in now.misled] == [
-        ("ring/bytes", 3, "allreduce", "That is the limit for very many ranks."),
-        ("ddp/prints", 1, None, "That is the mean."),
+    assert [(one.question, one.given, one.times, one.demo, one.why) for one in now.misled] == [
+        ("ring/bytes", "2,400 bytes", 3, "allreduce", "That is the limit for very many ranks."),
+        ("ddp/prints", "[1.0, 1.5]", 1, None, "That is the mean."),
     ]
+
+
+def test_a_wrong_answer_is_told_with_what_was_asked_there_and_given_before_why_it_is_wrong(progress):
+    answer(progress, STEPS, "2400")
+    for seed in range(2):
+        answer(progress, PHASES, ["broadcast", "all-gather"], seed=seed)
+    assert page(progress).partition("Wrong answers that you gave most, and why they are wrong\n")[2] == (
+        """\
+  twice  Which two collectives make an all-reduce?
+         your answer: broadcast
+         A broadcast copies from one rank.
+         ddpquiz demo allreduce
+  once   A ring of 4 ranks moves 1200 bytes. How many does each rank send?
+         your answer: 2400
+         That is the limit for very many ranks.
+         ddpquiz demo allreduce
+"""
+    )
 
 
 def test_how_sure_is_set_against_how_often_right(progress):
@@ -209,7 +227,7 @@ def test_the_page_says_everything_in_80_columns(progress):
         "  now Thu Fri Sat Sun Mon Tue Wed Thu Fri Sat Sun Mon Tue Wed\n",
         "      · none  ░ 1  ▒ 10  ▓ 30  █ 60 or more\n",
         "  1 concept not tested yet: ddpquiz test CONCEPT.\n",
-        "  3 x  That is the limit for very many ranks.\n       ddpquiz demo allreduce\n",
+        "           your answer: 2,400 bytes\n           That is the limit for very many ranks.\n",
     ):
         assert words in shown, shown
     rows = shown.partition("Study days\n")[2].splitlines()
@@ -246,7 +264,14 @@ def test_the_command_shows_what_a_sitting_left_and_writes_it_as_json(tmp_path):
     assert [day["done"] for day in told["days"]] == [3]
     assert told["retention"]["wanted"] == 0.9
     assert told["misconceptions"] == [
-        {"question": "ring/steps", "why": "That is the limit for very many ranks.", "times": 1, "demo": "allreduce"}
+        {
+            "question": "ring/steps",
+            "ask": "A ring of 4 ranks moves 1200 bytes. How many does each rank send?",
+            "given": "2400",
+            "why": "That is the limit for very many ranks.",
+            "times": 1,
+            "demo": "allreduce",
+        }
     ]
     assert [one["concept"] for one in told["concepts"]] == ["ring"]
     assert told["due"] + sum(told["forecast"]) >= 2

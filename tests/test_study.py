@@ -53,20 +53,21 @@ def grade(state, *grades, clock=None):
 @pytest.mark.parametrize(
     ("limit", "new", "cram", "dealt", "held"),
     [
-        (20, 20, False, ["ring/two", "ring/one", "ring/four", "ddp/one", "ddp/two"], (0, 0)),
-        (20, 1, False, ["ring/two", "ring/one", "ring/four"], (0, 2)),
-        (20, 0, False, ["ring/two", "ring/one"], (0, 3)),
-        (1, 9, False, ["ring/two"], (1, 3)),
-        (3, 9, False, ["ring/two", "ring/one", "ring/four"], (0, 2)),
-        (20, 9, True, ["ring/two", "ring/one", "ring/three"], (0, 0)),
-        (2, 9, True, ["ring/two", "ring/one"], (1, 0)),
+        (20, 20, False, ["ring/two", "ring/one", "ring/four", "ddp/one", "ddp/two"], (0, 0, 0)),
+        (20, 1, False, ["ring/two", "ring/one", "ring/four"], (0, 0, 2)),
+        (20, 0, False, ["ring/two", "ring/one"], (0, 0, 3)),
+        (1, 9, False, ["ring/two"], (1, 3, 0)),
+        (3, 9, False, ["ring/two", "ring/one", "ring/four"], (0, 2, 0)),
+        (3, 2, False, ["ring/two", "ring/one", "ring/four"], (0, 1, 1)),
+        (20, 9, True, ["ring/two", "ring/one", "ring/three"], (0, 0, 0)),
+        (2, 9, True, ["ring/two", "ring/one"], (1, 0, 0)),
     ],
 )
 def test_cards_that_are_due_come_first_the_longest_overdue_ahead_then_new_ones(limit, new, cram, dealt, held):
     memories = {"ring/one": ago(9, due=-1), "ring/two": ago(9, due=-4), "ring/three": ago(9, due=3)}
     found = deal(CARDS, memories, TODAY, limit=limit, new=new, cram=cram)
     assert [one.key for one in found.cards] == dealt
-    assert (found.due_held, found.new_held) == held
+    assert (found.due_held, found.later, found.of_other_days) == held
 
 
 def test_a_grade_counts_only_when_the_back_was_seen():
@@ -137,7 +138,7 @@ def test_hidden_items_and_new_cards_of_what_was_proven_strong_are_left_out():
     memories = {"ring/one": ago(9), "ring/two": ago(9)}
     found = deal(CARDS, memories, TODAY, limit=20, new=20, hidden={"ring/one", "ddp/one"}, proven={"ring"})
     assert [one.key for one in found.cards] == ["ring/two", "ddp/two"]
-    assert (found.new_held, found.proven_held) == (0, 2)
+    assert (found.held, found.proven_held) == ((), 2)
 
 
 def test_a_suspended_or_buried_card_is_gone_and_undo_brings_it_back():
@@ -278,3 +279,26 @@ def test_an_unseen_card_that_a_wrong_answer_called_is_not_counted_as_new():
     assert not state.called
     summary = sum_up(grade(state, Grade.GOOD))
     assert (summary.cards, summary.new, summary.known) == (2, 1, 0)
+
+
+def test_new_cards_that_were_held_back_are_asked_when_one_wants_more_and_undo_gives_them_back():
+    cards = tuple(card(f"n{n}") for n in range(25))
+    dealt = deal(cards, {}, TODAY, limit=3, new=5)
+    state = begin(dealt, {}, SCHEDULE, START)
+    assert play(state, Act.MORE) is state
+    over = grade(state, *[Grade.GOOD] * 3)
+    more = play(over, Act.MORE)
+    assert (more.card.id, len(more.queue), more.place, len(more.deal.cards)) == ("n3", 10, 4, 13)
+    assert (more.deal.later, more.deal.of_other_days, news(over, more)) == (0, 12, (None, None))
+    assert play(more, Act.UNDO).card is None
+    assert sum_up(grade(more, *[Grade.GOOD] * 10)).new == 13
+    last = grade(play(grade(more, *[Grade.GOOD] * 10), Act.MORE), *[Grade.GOOD] * 10)
+    assert [one.id for one in play(last, Act.MORE).queue] == ["n23", "n24"]
+
+
+def test_what_was_done_last_is_nothing_after_a_skip():
+    state = grade(sitting(memories={"ring/one": ago(9, lapses=4)}), Grade.AGAIN)
+    assert (state.last.card.id, state.stuck.id) == ("one", "one")
+    skipped = play(state, Act.SKIP)
+    assert (skipped.last, skipped.stuck) == (None, None)
+    assert play(skipped, Act.UNDO).last == state.last

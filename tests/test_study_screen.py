@@ -104,11 +104,11 @@ def test_the_last_screen_sums_up_and_undo_still_works(progress):
 Done: 3 cards, 3 of them new.
 
 Pace: 8 s a card.
-Held back by a limit: 3 new.
+Left for the next sitting: 3 new; `--limit` deals more at once.
 Due now: 0. In the next seven days: 2 (1 tomorrow, 1 Wed).
-Weakest: The ring. ddpquiz learn ring
+Worth reading: "The ring", ddpquiz learn ring
 
-enter leave · u undo · d demo · / look up · ? help"""
+enter leave · n 3 more new cards · u undo · d demo · / look up · ? help"""
     )
     assert "Card 3/3 · ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
@@ -119,7 +119,21 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
     day = study_day(START)
     memories = {card.key: Memory(day, 10.0, 5.0, day.replace(day=1), day.replace(day=1), 2) for card in RING_CARDS}
     seat = press(studying(progress, RING_CARDS[:2], memories=memories), "space", "3", "space", "1", "space", "3")
-    assert "Recalled at first sight: 1 of 2 (50%)." in screen(seat)
+    assert "Of 2 cards learned before you recalled 1 at first sight (50%)." in screen(seat)
+
+
+def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
+    seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
+    assert "The limit is 2 new cards a day, 4 wait: `ddpquiz study --new 12` raises it.\n" in screen(seat)
+    assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
+    assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
+    press(seat, *["space", "3"] * 4)
+    assert "Done: 6 cards, 6 of them new." in screen(seat)
+    many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
+    told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
+    assert "The limit is 1 new card a day, 19 wait: `ddpquiz study --new 27` raises it." in told
+    assert "limit" not in screen(seat)
+    assert "n 4 more" not in screen(seat)
 
 
 def test_each_grade_is_in_the_log_before_the_next_card_shows(progress):
@@ -184,6 +198,24 @@ def test_a_flag_is_kept_and_can_be_taken_back(progress):
     assert progress.kept("flag") == []
 
 
+def test_a_flag_stays_in_sight_also_in_a_later_sitting_and_can_be_taken_back_there(progress):
+    for _ in range(2):
+        progress.flag("ring/one", "", START)
+    seat = studying(progress, CARDS)
+    assert "Card 1/6 · flagged · ring" in screen(seat)
+    assert "f unflag" in screen(seat)
+    assert "flagged" not in screen(press(seat, "f", "space"))
+    assert progress.kept("flag") == []
+    assert "Card 1/6 · flagged · ring" in screen(press(seat, "f"))
+    assert "Card 2/6 · ring" in screen(press(seat, "3"))
+
+
+def test_after_a_skip_nothing_is_said_of_the_card_before_it(progress):
+    seat = press(studying(progress, CARDS), "space", "3", "s")
+    assert "Card 3/6 · ring\nskipped · u undo\n\nFront of three?" in screen(seat)
+    assert "see again in 2 days · u undo\n\nFront of two?" in screen(press(seat, "u"))
+
+
 def test_the_source_is_told_once_the_back_is_seen(progress):
     seat = press(studying(progress, CARDS), "v")
     assert "PyTorch docs" not in screen(seat)
@@ -196,7 +228,7 @@ def test_quitting_needs_no_second_key_whatever_was_graded(progress, graded):
 
 
 def test_who_quits_was_held_back_by_no_limit(progress):
-    assert "Held back" not in screen(press(studying(progress, CARDS, limit=3), "space", "3", "q"))
+    assert "Left for" not in screen(press(studying(progress, CARDS, limit=3), "space", "3", "q"))
 
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
@@ -255,7 +287,7 @@ def test_a_hard_card_says_that_it_comes_once_more(progress):
 
 def test_a_card_is_suspended_or_buried_with_one_key_and_undo_takes_that_back(progress):
     seat = press(studying(progress, CARDS), "x")
-    assert "suspended; `ddpquiz progress restore ring/one` brings it back · u undo\n\nFront of two?" in screen(seat)
+    assert "suspended · u undo\n\nFront of two?" in screen(seat)
     assert progress.hidden(study_day(START)) == {"ring/one"}
     assert "buried until tomorrow · u undo\n\nFront of three?" in screen(press(seat, "b"))
     assert progress.hidden(study_day(START)) == {"ring/one", "ring/two"}
@@ -279,14 +311,14 @@ def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
     press(seat, "ctrl+u", *"front our")
     assert screen(seat) == (
         """\
-> ring/four
+> ring/four  card
     Front of four?
 /front our_
 enter read · ↑↓ choose · esc back to the card"""
     )
     press(seat, "enter")
     assert "Back of four." in screen(seat)
-    assert screen(seat).endswith("esc back to the list")
+    assert screen(seat).endswith("space next page · esc back to the list")
     press(seat, "3", "q", "escape")
     assert not seat.left
     assert "/front our_" in screen(seat)
@@ -298,13 +330,31 @@ def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(prog
     seat = press(studying(progress, CARDS), "/", *"front", "up", *["down"] * 9)
     keys = [hit.key for hit in seat.finding.hits]
     assert keys == [card.key for card in CARDS]
-    assert f"> {keys[-1]}\n" in screen(seat)
+    assert f"> {keys[-1]}  card\n" in screen(seat)
     assert "Back of two." in screen(press(seat, "enter"))
+
+
+def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_tells_its_answer_when_asked(progress):
+    seat = press(studying(progress, CARDS), "/", *"ring")
+    assert [hit.key for hit in seat.finding.hits] == [
+        "ring", *(card.key for card in RING_CARDS), "ring/bytes", "ring/phases", "ring/steps"
+    ]  # fmt: skip
+    press(seat, "ctrl+u", *"how many each", "down", "enter")
+    asked = "ring/steps  question\n\nA ring of 4 ranks moves 1200 bytes. How many does each rank send?\n"
+    assert screen(seat).startswith(asked)
+    assert screen(seat).endswith("enter show the answer · space next page · esc back to the list")
+    assert "1800" not in screen(seat)
+    assert seat.reading
+    assert "right  1800 bytes" in screen(press(seat, "enter"))
+    assert "right" not in screen(press(seat, "escape", "enter"))
+    said = spoken(studying(progress, CARDS[:1]), "/moves rank", "/ring/steps")
+    assert said.count("A ring of 4 ranks moves 1200 bytes.") == 2
+    assert said.count("right  1800 bytes") == 1
 
 
 def test_lines_of_a_pipe_look_something_up_and_come_back(progress):
     said = spoken(studying(progress, CARDS[:1]), "/front one", "", "/ring/four", "")
-    assert "> ring/one\n    Front of one?\n  ddp/one" in said
+    assert "> ring/one  card\n    Front of one?\n  ddp/one" in said
     assert "Back of four." in said
     assert said.count("Card 1/1 · ring\nFront of one?") == 3
 

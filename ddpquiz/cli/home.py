@@ -56,13 +56,13 @@ class Rooms:
         self._known = known
         self._progress = progress
 
-    def study(self, *, ahead: bool) -> None:
+    def study(self, *, ahead: bool, new: int) -> None:
         """Sit down with cards."""
-        _sit(lambda: study.study(cram=ahead))
+        _sit(lambda: study.study(cram=ahead, new=new))
 
-    def test(self) -> None:
+    def test(self, concept: Concept | None) -> None:
         """Sit down with questions."""
-        _sit(test.test)
+        _sit(lambda: test.test([concept.id] if concept else None))
 
     def lesson(self, concept: Concept) -> RenderableType:
         """Draw the lesson of a concept."""

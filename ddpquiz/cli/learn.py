@@ -20,10 +20,10 @@ def learn(
 ) -> None:
     """Read the lesson of a concept: why, how, real commands, mistakes, and its demos."""
     from ddpquiz.curriculum import catalog
-    from ddpquiz.terminal import layout, style
+    from ddpquiz.terminal import pager, style
 
     known = catalog.load()
-    layout.show(style.console(), page(known, known.concept(concept)))
+    pager.show(style.console(), page(known, known.concept(concept)))
 
 
 def page(known: Catalog, concept: Concept) -> RenderableType:

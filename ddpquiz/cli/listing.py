@@ -49,7 +49,7 @@ def list_(
     if as_json:
         print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
         return
-    from ddpquiz.terminal import layout, listing, style
+    from ddpquiz.terminal import listing, pager, style
 
     if path:
         page = listing.way(concepts)
@@ -57,7 +57,7 @@ def list_(
         page = listing.contents(chosen)
     else:
         page = listing.curriculum(dataclasses.replace(known, concepts=concepts))
-    layout.show(style.console(), page)
+    pager.show(style.console(), page)
 
 
 def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None:
@@ -65,7 +65,8 @@ def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None
     from ddpquiz.learning import database
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import study_day
-    from ddpquiz.terminal import layout, listing, style
+    from ddpquiz.terminal import listing, pager, style
+    from ddpquiz.terminal.item import asks
 
     today = str(study_day(sitting.now()))
     with Progress(database.folder()) as progress:
@@ -76,12 +77,9 @@ def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None
     if as_json:
         print(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))
         return
-    asks = {
-        item.key: getattr(item, "front", "") or getattr(item, "ask", "")
-        for one in known.concepts
-        for item in one.items()
-    }
-    layout.show(style.console(), listing.marked([(*mark, asks.get(mark[1], "")) for mark in marks]))
+    items = {item.key: item for one in known.concepts for item in one.items()}
+    asked = {mark[1]: asks(items[mark[1]]) for mark in marks if mark[1] in items}
+    pager.show(style.console(), listing.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
 
 
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:

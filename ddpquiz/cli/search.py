@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def search(
@@ -14,17 +17,19 @@ def search(
     """Find concepts, cards and questions by their words."""
     import shlex
 
+    from rich.console import Group
     from rich.text import Text
 
     from ddpquiz.curriculum import catalog
     from ddpquiz.errors import UserError
-    from ddpquiz.terminal import layout, listing, style
+    from ddpquiz.terminal import listing, pager, style
 
     wanted = " ".join(words)
     hits = catalog.load().search(wanted)
     if not hits:
         raise UserError(f"Nothing holds `{wanted}`; try fewer words, or see `ddpquiz list`.")
-    console = style.console()
-    layout.show(console, listing.found(hits[:limit], wanted))
+    shown = listing.to_read(hits)[:limit]
+    parts: list[RenderableType] = [listing.found(shown, wanted), Text(), Text("ddpquiz show ITEM", style="code")]
     if len(hits) > limit:
-        layout.show(console, Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {shlex.join(words)}"))
+        parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {shlex.join(words)}"))
+    pager.show(style.console(), Group(*parts))

@@ -18,7 +18,7 @@ def show(
     import json
 
     from ddpquiz.curriculum import catalog
-    from ddpquiz.terminal import layout, style
+    from ddpquiz.terminal import pager, style
     from ddpquiz.terminal.item import item_page
 
     known = catalog.load()
@@ -27,4 +27,4 @@ def show(
         print(json.dumps({"key": chosen.key, **dataclasses.asdict(chosen)}, indent=2, ensure_ascii=False))
         return
     source = known.sources.get(getattr(chosen, "source", ""))
-    layout.show(style.console(), item_page(chosen, source))
+    pager.show(style.console(), item_page(chosen, source))

@@ -31,9 +31,9 @@ def stats(
 
             print(json.dumps(_told(_statistics(known, progress)), indent=2, ensure_ascii=False))
         else:
-            from ddpquiz.terminal import layout, style
+            from ddpquiz.terminal import pager, style
 
-            layout.show(style.console(), page(known, progress))
+            pager.show(style.console(), page(known, progress))
 
 
 def page(known: Catalog, progress: Progress) -> RenderableType:
@@ -74,7 +74,15 @@ def _told(now: Statistics) -> dict[str, Any]:
         ],
         "untested": now.untested,
         "misconceptions": [
-            {"question": one.question, "why": one.why, "times": one.times, "demo": one.demo} for one in now.misled
+            {
+                "question": one.question,
+                "ask": one.ask,
+                "given": one.given,
+                "why": one.why,
+                "times": one.times,
+                "demo": one.demo,
+            }
+            for one in now.misled
         ],
     }
 

@@ -93,6 +93,7 @@ def study(
             sitting.desk(known, progress),
             begun,
             weakest=lambda: _weakest(known, progress),
+            a_day=new,
             welcome=not memories,
             opening=opening,
         )
@@ -124,12 +125,14 @@ def _proven(progress: Progress, day: date) -> set[str]:
 
 def _more(chosen: str, dealt: Deal, met: int, concepts: Sequence[Concept]) -> list[tuple[str, str]]:
     """Return commands for when nothing is to be dealt, and what they do; `met` counts the new cards of today."""
+    from ddpquiz.learning.study import MORE
+
     demo = next((one.demos[0].run for one in concepts if one.demos), None)
     return [
         (f"ddpquiz study {chosen}--cram", "go over cards that are not due"),
         *(
-            [(f"ddpquiz study {chosen}--new {met + 10}", f"take more new cards ({dealt.new_held} are left)")]
-            if dealt.new_held
+            [(f"ddpquiz study {chosen}--new {met + MORE}", f"take more new cards ({len(dealt.held)} are left)")]
+            if dealt.held
             else []
         ),
         (f"ddpquiz test {chosen}".rstrip(), "find out how strong you are"),

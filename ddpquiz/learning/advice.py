@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.mastery import Label, Strength, weakest
-from ddpquiz.learning.study import due_now, due_soon
+from ddpquiz.learning.study import MORE, due_now, due_soon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -36,12 +36,13 @@ class Standing:
     due: int
     new_today: int  # cards that may still be learned today
     new: int  # cards never seen that study offers
+    begun: int  # new cards of this day
     seen: int  # cards that were ever asked
     soon: tuple[int, ...]  # cards due on each of the next seven days
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
     weakness: Strength | None
-    next_concept: Concept | None  # the first that was never tested, in learning order
+    next_concept: Concept | None  # the one to test next: of those never tested the first that was studied, or the first
     tested: int = 0  # concepts that were asked about
     tracks: tuple[TrackStrength, ...] = ()  # those of which anything was tested, weakest first
     streak: int = 0  # study days in a row
@@ -49,7 +50,12 @@ class Standing:
     @property
     def fresh(self) -> bool:
         """Whether nothing was ever done."""
-        return not any((self.due, *self.soon, self.tested))
+        return not (self.seen or self.tested)
+
+    @property
+    def more(self) -> int:
+        """How many more new cards can be taken today, once nothing else is left to recall."""
+        return 0 if self.due or self.new_today else min(self.new, MORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,8 @@ def standing(
     here = {concept.id: known[concept.id] for concept in concepts if concept.id in known}
     unseen = [card for card in cards if card.key not in seen]
     offered = [card for card in unseen if card.concept not in here or here[card.concept].label is not Label.STRONG]
+    untested = [concept for concept in concepts if concept.id not in here]
+    studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
     weak = weakest(here)
     labels = Counter(here[concept.id].label if concept.id in here else Label.UNKNOWN for concept in concepts)
     return Standing(
@@ -85,12 +93,13 @@ def standing(
         due=due_now(seen, day),
         new_today=min(len(offered), new_left(memories, day)),
         new=len(offered),
+        begun=begun(memories, day),
         seen=len(seen),
         soon=tuple(due_soon(seen, day)),
         labels=labels,
         weakest=next((concept for concept in concepts if concept.id == weak), None),
         weakness=here.get(weak or ""),
-        next_concept=next((concept for concept in concepts if concept.id not in here), None),
+        next_concept=next(iter(studied or untested), None),
         tested=len(here),
         tracks=_tracks(concepts, here),
         streak=streak,
@@ -110,7 +119,12 @@ def _tracks(concepts: Sequence[Concept], known: Mapping[str, Strength]) -> tuple
 
 def new_left(memories: Mapping[str, Memory], day: date, a_day: int = NEW_A_DAY) -> int:
     """Return how many new cards may still be learned today."""
-    return max(0, a_day - sum(memory.first == day for memory in memories.values()))
+    return max(0, a_day - begun(memories, day))
+
+
+def begun(memories: Mapping[str, Memory], day: date) -> int:
+    """Return how many new cards were begun on a day."""
+    return sum(memory.first == day for memory in memories.values())
 
 
 def advise(now: Standing) -> list[Advice]:
@@ -122,6 +136,8 @@ def advise(now: Standing) -> list[Advice]:
         found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept, {now.weakness}"))
     if now.new_today and not now.due:
         found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
+    if now.more:
+        found.append(Advice(f"ddpquiz study --new {now.begun + MORE}", f"{now.more} more new cards today"))
     if now.next_concept:
         found.append(Advice(f"ddpquiz test {now.next_concept.id}", "not tested yet"))
     return found or [Advice("ddpquiz test --level hard", "nothing is due; stay sharp")]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.study import due_now, due_soon
-from ddpquiz.learning.wording import beliefs
+from ddpquiz.learning.wording import Misconception, beliefs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,9 +90,11 @@ class Sure:
 
 @dataclass(frozen=True, slots=True)
 class Misled:
-    """A wrong belief that answers showed, how often, and the demo that shows what is true."""
+    """A wrong answer with a belief behind it, why it is wrong, how often it was given, and a demo of what is true."""
 
     question: str
+    ask: str
+    given: str
     why: str
     times: int
     demo: str | None
@@ -195,15 +197,15 @@ def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recal
 def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) -> tuple[Misled, ...]:
     """Count beliefs; `wrong` is in the order of time, so the words are those that were shown last."""
     questions = {question.key: (question, concept) for concept in concepts for question in concept.questions}
-    times, words = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    times, last = Counter[tuple[str, str]](), dict[tuple[str, str], Misconception]()
     for item, given, count in wrong:
         if item in questions:
-            for belief, shown in beliefs(questions[item][0], given):
-                times[item, belief] += count
-                words[item, belief] = shown
+            for one in beliefs(questions[item][0], given):
+                times[item, one.belief] += count
+                last[item, one.belief] = one
     return tuple(
-        Misled(item, words[item, belief], count, _demo(questions[item][1]))
-        for (item, belief), count in sorted(times.items(), key=lambda pair: (-pair[1], pair[0]))
+        Misled(key[0], last[key].ask, last[key].given, last[key].why, count, _demo(questions[key[0]][1]))
+        for key, count in sorted(times.items(), key=lambda pair: (-pair[1], pair[0]))
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _GAP = 5  # cards between a forgotten card and its return
 _STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
+MORE = 10  # new cards that are taken at once when a limit holds back others
 
 
 class Act(Enum):
@@ -27,6 +28,7 @@ class Act(Enum):
     SUSPEND = auto()  # hide the card until it is restored
     BURY = auto()  # hide it until tomorrow
     UNDO = auto()
+    MORE = auto()  # when no card is left: take some of the new cards that a limit held back
     BACK = auto()  # the learner returns from a demo; the time away was no thinking about the card
     STOP = auto()
 
@@ -77,9 +79,15 @@ class Deal:
     """The cards of a sitting, and how many more were wanted but held back."""
 
     cards: tuple[Card, ...]
-    due_held: int = 0  # by the limit
-    new_held: int = 0  # by the limits
+    due_held: int = 0  # by the limit of the sitting
+    later: int = 0  # new cards of this day that the limit of the sitting held back
+    held: tuple[Card, ...] = ()  # new cards that any limit held back, in learning order
     proven_held: int = 0  # new cards of concepts that were proven strong
+
+    @property
+    def of_other_days(self) -> int:
+        """How many new cards the limit of the day held back."""
+        return len(self.held) - self.later
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +146,14 @@ class Sitting:
         return memory is not None and memory.stability is None
 
     @property
+    def last(self) -> Done | None:
+        """What was done to the card before this one; None when it was skipped, or when there was none."""
+        return news(self.previous, self)[0] if self.previous else None
+
+    @property
     def stuck(self) -> Card | None:
         """The card just graded, if it was forgotten too often to be asked once more."""
-        last = self.done[-1] if self.done else None
+        last = self.last
         return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
 
     def memory(self, card: Card) -> Memory | None:
@@ -198,12 +211,14 @@ def deal(
     taken = [card for card, _ in chosen]
     unseen = [card for card, key in asked if key not in memories]
     fresh = [card for card in unseen if card.concept not in proven]
-    taken_new = fresh[: max(0, min(new, room - len(taken)))]
+    of_today = fresh[: max(0, new)]
+    taken_new = of_today[: max(0, room - len(taken))]
     once = (*taken, *taken_new)
     return Deal(
         (*once[:_GAP], *soon, *once[_GAP:], *last),
         len(due) - len(taken),
-        len(fresh) - len(taken_new),
+        len(of_today) - len(taken_new),
+        tuple(fresh[len(taken_new) :]),
         len(unseen) - len(fresh),
     )
 
@@ -242,6 +257,8 @@ def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
             return replace(sitting.previous, since=at)
         case Act.BACK:
             return replace(sitting, since=at)
+        case Act.MORE if not sitting.queue and sitting.deal.held:
+            return _dealt_more(sitting, at)
         case _ if sitting.card is None:
             return sitting
         case Act.SHOW:
@@ -313,6 +330,14 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
     elif again is Return.LAST:
         rest = (*rest, card)
     return replace(_next(sitting, rest, at, review), learned={**sitting.learned, card.key: after})
+
+
+def _dealt_more(sitting: Sitting, at: datetime) -> Sitting:
+    """Go on with new cards that were held back."""
+    deal = sitting.deal
+    more, held = deal.held[:MORE], deal.held[MORE:]
+    deal = replace(deal, cards=(*deal.cards, *more), later=max(0, deal.later - len(more)), held=held)
+    return replace(_next(sitting, more, at), deal=deal)
 
 
 def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) -> Sitting:

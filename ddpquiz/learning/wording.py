@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.pose import Posed, filled
@@ -27,14 +27,24 @@ def worded(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
     return given
 
 
-def beliefs(question: Question, kept: str) -> list[tuple[str, str]]:
-    """Return the beliefs behind a wrong answer as the log keeps it: each as the content says it, and as it was shown.
+class Misconception(NamedTuple):
+    """A belief behind a wrong answer: as the content tells it, and what was shown, asked and given there."""
+
+    belief: str
+    why: str
+    ask: str
+    given: str
+
+
+def beliefs(question: Question, kept: str) -> list[Misconception]:
+    """Return the beliefs behind a wrong answer as the log keeps it.
 
     None is known when the answer shows none, or the question has been changed since.
     """
     if question.kind in (Kind.CHOICE, Kind.CHOICES):
         texts = _texts(kept) if question.kind is Kind.CHOICES else [kept]
-        return [(option.why, option.why) for option in question.options if option.text in texts and option.why]
+        chosen = [option for option in question.options if option.text in texts and option.why]
+        return [Misconception(option.why, option.why, question.ask, option.text) for option in chosen]
     values: dict[str, str] = {}
     if question.variables and (drawn := _DRAWN.fullmatch(kept)):
         kept, values = drawn[1], dict(each.split("=") for each in drawn[2].split(", "))
@@ -43,7 +53,7 @@ def beliefs(question: Question, kept: str) -> list[tuple[str, str]]:
     asked = filled(question, values) if values else question
     whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), kept).whys
     return [
-        (trap.why, shown.why)
+        Misconception(trap.why, shown.why, asked.ask, kept)
         for trap, shown in zip(question.traps, asked.traps, strict=True)
         if trap.why and shown.why in whys
     ]

@@ -8,7 +8,8 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning.schedule import Grade
-from ddpquiz.learning.study import Act, Hiding, Return
+from ddpquiz.learning.study import MORE, Act, Hiding, Return
+from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.layout import Barred, columns, section
 from ddpquiz.terminal.sitting import header
 from ddpquiz.terminal.style import plain, prose
@@ -34,12 +35,13 @@ WELCOME = (
 )
 
 
-def where(sitting: Sitting) -> Text:
+def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due by a wrong answer" if sitting.called else ""
     place = f"{bar(sitting.share)} Card {sitting.place}/{len(sitting.deal.cards)}"
-    return header(place, "cram: the schedule stays" if sitting.cram else "", again, called, sitting.queue[0].concept)
+    cram = "cram: the schedule stays" if sitting.cram else ""
+    return header(place, cram, again, called, "flagged" if flagged else "", sitting.queue[0].concept)
 
 
 def bar(share: float) -> str:
@@ -67,12 +69,12 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
-def told(done: Done, *, cram: bool = False) -> str:
-    """Say what became of the last card, and when it comes back."""
+def told(done: Done | None, *, cram: bool = False) -> str:
+    """Say what became of the last card, and when it comes back; None was done to one that was skipped."""
+    if done is None:
+        return "skipped · u undo"
     if isinstance(done, Hiding):
-        key = plain(done.card.key)
-        restore = f"suspended; `ddpquiz progress restore {key}` brings it back"
-        return f"{restore if done.act is Act.SUSPEND else 'buried until tomorrow'} · u undo"
+        return f"{'suspended' if done.act is Act.SUSPEND else 'buried until tomorrow'} · u undo"
     match done.again:
         case Return.SOON:
             return "comes again in this sitting · u undo"
@@ -92,24 +94,41 @@ def interval(days: int) -> str:
     return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
 
 
-def summary(came_to: Summary, held: Deal | None, due: str, weakest: tuple[str, str] | None) -> Group:
-    """Draw what a sitting came to; `weakest` is a concept's id and title, `held` says what a limit held back."""
+def summary(came_to: Summary, held: Sequence[str], due: str, wanting: tuple[str, str] | None) -> Group:
+    """Draw what a sitting came to; `held` says what limits held back, `wanting` is a concept's id and title."""
     lines: list[RenderableType] = [Text(_count(came_to), style="head"), Text()]
     if came_to.known:
         share = came_to.recalled / came_to.known
-        lines.append(Text(f"Recalled at first sight: {came_to.recalled} of {came_to.known} ({share:.0%})."))
+        known = f"{came_to.known} card{'s' * (came_to.known != 1)} learned before"
+        lines.append(Text(f"Of {known} you recalled {came_to.recalled} at first sight ({share:.0%})."))
     if came_to.pace:
         lines.append(Text(f"Pace: {seconds(came_to.pace)} a card."))
-    if held and (held.due_held or held.new_held):
-        counts = ((held.due_held, "due"), (held.new_held, "new"))
-        lines.append(Text(f"Held back by a limit: {', '.join(f'{count} {what}' for count, what in counts if count)}."))
-    if held and held.proven_held:
-        lines.append(Text(proven(held.proven_held)))
+    lines += map(prose, held)
     lines.append(Text(due))
-    if weakest:
-        name, title = weakest
-        lines.append(Text.assemble(f"Weakest: {plain(title)}. ", (f"ddpquiz learn {plain(name)}", "code")))
+    if wanting:
+        name, title = wanting
+        lines.append(Text.assemble(f'Worth reading: "{plain(title)}", ', (f"ddpquiz learn {plain(name)}", "code")))
     return Group(*lines)
+
+
+def held_back(deal: Deal, a_day: int, begun: int) -> list[str]:
+    """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
+    told: list[str] = []
+    if deal.due_held or deal.later:
+        counts = ((deal.due_held, "due"), (deal.later, "new"))
+        left = ", ".join(f"{count} {what}" for count, what in counts if count)
+        told.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+    if deal.of_other_days:
+        lift = f"`ddpquiz study --new {max(a_day, begun) + MORE}` raises it"
+        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
+        told.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
+    return [*told, *([proven(deal.proven_held)] if deal.proven_held else [])]
+
+
+def more(held: int) -> Hotkey:
+    """Return the key that goes on with some of the new cards that a limit held back."""
+    count = min(held, MORE)
+    return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
 
 
 def proven(count: int) -> str:

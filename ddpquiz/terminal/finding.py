@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Question
+from ddpquiz.terminal import questions
 from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.layout import indented
-from ddpquiz.terminal.listing import one_line
+from ddpquiz.terminal.listing import heading, named, one_line, to_read
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -24,19 +26,22 @@ LOOK = Hotkey("/", "look up", "find a concept or an item by its words, read it, 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is looked up: the words typed so far, what holds them, which of it is marked, and whether that is open."""
+    """What is looked up: the words typed so far, what holds them, and which of it is marked, open and answered."""
 
     catalog: Catalog
     text: str = ""
     hits: tuple[Hit, ...] = ()
     at: int = 0
     open: bool = False
+    answered: bool = False  # a question tells its answer only when that is asked for, too
 
     def key(self, key: str) -> Finding | None:
         """Return what a key makes of it; None goes back to the sitting."""
         match key:
             case "escape":
-                return replace(self, open=False) if self.open else None
+                return replace(self, open=False, answered=False) if self.open else None
+            case "enter" if self.open:
+                return replace(self, answered=True)
             case _ if self.open:
                 return self
             case "enter":
@@ -55,14 +60,17 @@ class Finding:
 
     def typed(self, text: str) -> Finding:
         """Return it with other words."""
-        return replace(self, text=text, hits=self.catalog.search(text)[:_SHOWN], at=0)
+        return replace(self, text=text, hits=tuple(to_read(self.catalog.search(text))[:_SHOWN]), at=0)
 
     def spoken(self, words: str) -> Finding:
-        """Return it with these words, and what they name or alone fit open, for a terminal that only goes down."""
+        """Return it with these words, and what they name or alone fit open, for a terminal that only goes down.
+
+        A question that is named tells its answer.
+        """
         found = self.typed(words)
         at = next((at for at, hit in enumerate(found.hits) if hit.key == words), 0)
-        only = len(found.hits) == 1 or any(hit.key == words for hit in found.hits)
-        return replace(found, at=at, open=only)
+        is_named = any(hit.key == words for hit in found.hits)
+        return replace(found, at=at, open=is_named or len(found.hits) == 1, answered=is_named)
 
     def body(self) -> RenderableType:
         """Draw what holds the words, or what is open."""
@@ -73,7 +81,7 @@ class Finding:
         lines: list[RenderableType] = []
         for number, hit in enumerate(self.hits):
             mark = "> " if number == self.at else "  "
-            lines += [Text.assemble((mark, "key"), (plain(hit.key), "code")), indented(one_line(hit.heading), 4)]
+            lines += [Text.assemble((mark, "key"), named(hit)), indented(one_line(heading(hit)), 4)]
         return Group(*lines)
 
     def field(self) -> list[RenderableType]:
@@ -83,7 +91,10 @@ class Finding:
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
         back = Hotkey("esc", "back to the list" if self.open else "back to the card")
-        if self.open or not self.hits:
+        if self.open:
+            answer = [] if self.answered or self.hits[self.at].is_prose else [Hotkey("enter", "show the answer")]
+            return [*answer, Hotkey("space", "next page"), back]
+        if not self.hits:
             return [back]
         return [Hotkey("enter", "read"), Hotkey("↑↓", "choose"), back]
 
@@ -92,6 +103,9 @@ class Finding:
             from ddpquiz.terminal.lesson import lesson
 
             return lesson(hit.concept)
-        from ddpquiz.terminal.item import item_page
+        from ddpquiz.terminal.item import item_page, sample
 
-        return item_page(self.catalog.item(hit.key), None)
+        item = self.catalog.item(hit.key)
+        if isinstance(item, Question) and not self.answered:
+            return Group(named(hit), Text(), *questions.asked(sample(item), hints=0))
+        return item_page(item)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning.advice import advise
+from ddpquiz.learning.advice import NEW_A_DAY, advise
 from ddpquiz.learning.mastery import Label
+from ddpquiz.terminal import cards
 from ddpquiz.terminal.cards import forecast
 from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.layout import columns, section
@@ -44,20 +45,20 @@ COMMANDS = (
 FIRST = Hotkey("enter", "first card", "begin with the first card")
 STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule stays as it is")
-TEST = Hotkey("t", "test", "ten questions; `ddpquiz test CONCEPT` asks about one concept alone")
 STATS = Hotkey("i", "stats", "what you recall, what comes due, how strong you are")
-BACK = Hotkey("esc", "back")
+READ_ON = Hotkey("space", "next page", "go on to the next screenful (page down does it too)")
+BACK = Hotkey("esc", "back", "back to the overview (q does it too)")
 _TRACKS = 5  # that are shown
 
 
 class Rooms(Protocol):
     """Where the keys lead; `study` and `test` have the terminal to themselves, and may raise UserError."""
 
-    def study(self, *, ahead: bool) -> object:
-        """Sit down with cards: those that are due and new ones, or `ahead` of their time."""
+    def study(self, *, ahead: bool, new: int) -> object:
+        """Sit down with cards: those that are due and new ones, so many a day, or cards `ahead` of their time."""
 
-    def test(self) -> object:
-        """Sit down with questions."""
+    def test(self, concept: Concept | None) -> object:
+        """Sit down with questions about a concept, or about all of them."""
 
     def lesson(self, concept: Concept) -> RenderableType:
         """Draw the lesson of a concept."""
@@ -76,11 +77,17 @@ class Home(Seat):
         self._page: RenderableType | None = None
         self._now = look()
         self._visits = 0
+        self._due_was_told = False  # by the sitting that the learner came back from
 
     @property
     def scene(self) -> Hashable:
         """The page, or the visit that the learner came back from."""
         return self._visits, self._page is None
+
+    @property
+    def reading(self) -> bool:
+        """Whether the lesson or the statistics are read."""
+        return self._page is not None
 
     @property
     def over(self) -> bool:
@@ -94,15 +101,16 @@ class Home(Seat):
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now, the best first."""
         if self._page:
-            return [BACK, Hotkey("↑ ↓", "scroll")]
+            return [READ_ON, BACK]
         now, demo = self._now, self.demo_of(self._subject.id if self._subject else None)
         study = STUDY if now.due or now.new_today else AHEAD if now.seen else None
         lesson = self._subject
         return [
             *([FIRST] if now.fresh else []),
             *([study] if study else []),
-            TEST,
-            *([Hotkey("l", "learn", f"read about {lesson.title}, {self._reason}")] if lesson else []),
+            *([cards.more(now.more)] if now.more else []),
+            self._test_key(),
+            *([Hotkey("l", "learn", f'read about "{lesson.title}", {self._reason}')] if lesson else []),
             *([Hotkey("d", "demo", f"run `{demo.run}` on real ranks")] if demo else []),
             *([] if now.fresh else [STATS]),
             HELP,
@@ -112,18 +120,20 @@ class Home(Seat):
     def press(self, key: str) -> None:
         """Take a key."""
         if self._page:
-            self._page = None
+            self._page = None if key in ("escape", QUIT.key) else self._page
             return
         known = {hotkey.key for hotkey in self.keys()}
         match key:
-            case "q" | "escape":
+            case "q":
                 self.left = True
             case "enter" | "space" if self._now.fresh:
-                self._visit(lambda: self._rooms.study(ahead=False))
+                self._study(NEW_A_DAY)
             case "s" if "s" in known:
-                self._visit(lambda: self._rooms.study(ahead=STUDY not in self.keys()))
+                self._study(NEW_A_DAY, ahead=STUDY not in self.keys())
+            case "n" if "n" in known:
+                self._study(self._now.begun + self._now.more)
             case "t":
-                self._visit(self._rooms.test)
+                self._visit(lambda: self._rooms.test(self._now.next_concept))
             case "l" if self._subject:
                 self._page = self._rooms.lesson(self._subject)
             case "d" if "d" in known and self._subject:
@@ -133,7 +143,11 @@ class Home(Seat):
                 self._page = self._rooms.stats()
 
     def summary(self) -> RenderableType:
-        """Say what comes next time."""
+        """Say what comes next time, unless a sitting has just said it."""
+        if self._now.fresh:
+            return prose("You have not begun; `ddpquiz study` does.")
+        if self._due_was_told:
+            return Group()
         return prose(f"{_due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
     def spoken(self) -> RenderableType:
@@ -153,8 +167,20 @@ class Home(Seat):
     def _reason(self) -> str:
         return "the next concept that you have not been tested on" if self._now.next_concept else "your weakest concept"
 
+    def _test_key(self) -> Hotkey:
+        if concept := self._now.next_concept:
+            what = f'ten questions about "{concept.title}", {self._reason}; `ddpquiz test` mixes all concepts'
+        else:
+            what = "ten questions about all concepts; `ddpquiz test CONCEPT` asks about one alone"
+        return Hotkey("t", "test", what)
+
+    def _study(self, new: int, *, ahead: bool = False) -> None:
+        self._visit(lambda: self._rooms.study(ahead=ahead, new=new))
+        self._due_was_told = not self.note
+
     def _visit(self, run: Callable[[], object]) -> None:
         self._leave(run)
+        self._due_was_told = False
         self._now = self._look()
         self._visits += 1
 
@@ -180,8 +206,9 @@ def advice(found: Sequence[Advice]) -> RenderableType:
 
 def _figures(now: Standing) -> RenderableType:
     rows = [
-        ("Due", f"{_due(now)} {now.new_today} new for today, {now.new} in all."),
-        ("7 days", forecast(now.soon, now.day)),
+        ("Due", _due(now)),
+        ("New", _new(now)),
+        ("Coming up", f"in the next seven days: {forecast(now.soon, now.day)}"),
         ("Streak", streak(now.streak)),
     ]
     if now.weakest and now.weakness:
@@ -201,6 +228,13 @@ def _tracks(now: Standing) -> RenderableType:
     return Group(
         columns(rows), *([Text(f"{counted(more, 'more track')}, stronger", style="quiet")] if more > 0 else [])
     )
+
+
+def _new(now: Standing) -> str:
+    if not now.new:
+        return "none left"
+    today = f"{now.new_today} for today" if now.new_today else f"today's {now.begun} are done"
+    return f"{today}, {counted(now.new, 'card')} not seen yet"
 
 
 def _due(now: Standing) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Card, Question
+from ddpquiz.terminal.item import asks, sample
 from ddpquiz.terminal.layout import columns, indented, section
 from ddpquiz.terminal.style import plain, prose
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Concept, Item
 
 
-_DRAWN = re.compile(r"\{(?:=([^{}]+)|(\w+))\}")
 _SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
 _BEFORE = 20  # characters that stay before a word when its sentence is too long for a line
 _HEAD = ("concept", "", "cards", "questions", "demos")
@@ -67,15 +67,36 @@ def contents(concept: Concept) -> Group:
     return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
 
 
+def to_read(hits: Sequence[Hit]) -> list[Hit]:
+    """Put what can be read at once before questions, whose answers are better found than read."""
+    return sorted(hits, key=lambda hit: not hit.is_prose)
+
+
 def found(hits: Sequence[Hit], words: str) -> Group:
-    """Draw what a search found, the best first; below each, a line that shows a word its heading does not have."""
+    """Draw what a search found; below each, a line that shows a word its heading does not have, but no answer."""
     parts: list[RenderableType] = []
     for hit in hits:
-        parts += [Text(hit.key, style="code"), indented(one_line(hit.heading))]
+        parts += [named(hit), indented(one_line(heading(hit)))]
         elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
         if elsewhere and (line := _part_with(elsewhere[0], hit)):
             parts.append(indented(one_line(line, "quiet")))
     return Group(*parts)
+
+
+def named(hit: Hit) -> Text:
+    """Draw the name of a hit and what it is."""
+    sort = "concept" if hit.key == hit.concept.id else "card" if hit.is_prose else "question"
+    return Text.assemble((plain(hit.key), "code"), "  ", (sort, "quiet"))
+
+
+def heading(hit: Hit) -> str:
+    """Return the title of a concept, or what an item asks."""
+    question = _question(hit)
+    return asks(question) if question else hit.heading
+
+
+def _question(hit: Hit) -> Question | None:
+    return next((question for question in hit.concept.questions if question.key == hit.key), None)
 
 
 _MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}
@@ -95,8 +116,8 @@ def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
 
 
 def one_line(text: str, style: str = "") -> Text:
-    """Show as much of a text as fits in a line; `{n}` and `{=2 * n}`, which stand for a value, become n and 2 * n."""
-    shown = prose(_DRAWN.sub(r"\1\2", " ".join(text.split())), style)
+    """Show as much of a text as fits in a line."""
+    shown = prose(" ".join(text.split()), style)
     shown.no_wrap, shown.overflow = True, "ellipsis"
     return shown
 
@@ -133,7 +154,7 @@ def _counts(concept: Concept) -> tuple[int, int, int]:
 def _item(item: Item) -> Group:
     return Group(
         Text.assemble((item.id, "code"), "  ", (_sort(item), "quiet")),
-        indented(one_line(item.front if isinstance(item, Card) else item.ask)),
+        indented(one_line(asks(item))),
     )
 
 
@@ -149,7 +170,8 @@ def _sort(item: Item) -> str:
 
 def _part_with(word: str, hit: Hit) -> str:
     """Return the sentence, or the line of a question's code, that has a word, from a little before that word on."""
-    parts = _SENTENCE.split(hit.more) if hit.is_prose else hit.more.splitlines()
+    question = _question(hit)
+    parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
     part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
     start = part.lower().find(word) - _BEFORE
     start = part.rfind(" ", 0, start) + 1 if start > _BEFORE else 0

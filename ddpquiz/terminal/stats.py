@@ -11,6 +11,7 @@ from rich.text import Text
 from ddpquiz.learning.mastery import MEANING, Label
 from ddpquiz.learning.statistics import LATELY
 from ddpquiz.terminal.layout import columns, section
+from ddpquiz.terminal.listing import one_line
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ _HEAT = ((0, "·", "quiet"), (1, "░", "good"), (10, "▒", "good"), (30, "▓"
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _BAR = 20  # cells of a strength
 _FEW = 20  # recalls below which their share is not judged
-_MOST = 5  # beliefs that are named
+_MOST = 5  # wrong answers that are named
+_TIMES = {1: "once", 2: "twice"}
 _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UNKNOWN: "quiet"}
 NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
 
@@ -56,7 +58,8 @@ def _page(now: Statistics, width: int) -> RenderableType:
         parts += section("How sure you were, and how often you were right", columns(map(_sure, now.sure)))
     parts += section("Concepts, the weakest first", *_strengths(now, inside))
     if now.misled:
-        parts += section("Wrong beliefs that your answers showed most", columns(map(_misled, now.misled[:_MOST])))
+        title = "Wrong answers that you gave most, and why they are wrong"
+        parts += section(title, columns(map(_misled, now.misled[:_MOST])))
     return Group(*parts)
 
 
@@ -187,4 +190,6 @@ def _bar(strength: Strength) -> Text:
 
 def _misled(misled: Misled) -> tuple[Text, RenderableType]:
     see = f"ddpquiz demo {misled.demo}" if misled.demo else f"ddpquiz show {misled.question}"
-    return Text(f"{misled.times} x", style="bad"), Group(prose(misled.why), Text(plain(see), style="code"))
+    parts = one_line(misled.ask), one_line(f"your answer: {misled.given}"), prose(misled.why)
+    times = _TIMES.get(misled.times, f"{misled.times} times")
+    return Text(times, style="bad"), Group(*parts, Text(plain(see), style="code"))

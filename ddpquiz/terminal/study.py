@@ -11,12 +11,12 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.pose import pose
-from ddpquiz.learning import study
+from ddpquiz.learning import advice, study
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Act, Hiding, Review
 from ddpquiz.terminal import cards
 from ddpquiz.terminal.finding import LOOK, Finding
-from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, PROOF, QUIT, SOURCE, Hotkey
+from ddpquiz.terminal.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.sitting import Desk, Seat, told
 from ddpquiz.terminal.style import prose
 
@@ -52,6 +52,7 @@ class Studying(Seat):
         sitting: study.Sitting,
         *,
         weakest: Callable[[], str | None] = lambda: None,
+        a_day: int = advice.NEW_A_DAY,
         welcome: bool = False,
         opening: str = "",
     ) -> None:
@@ -59,14 +60,21 @@ class Studying(Seat):
         self.sitting = sitting
         self.finding: Finding | None = None
         self._receipts: list[Receipt | None] = []  # of what was done, in order; none where nothing was to be kept
+        self._a_day = a_day  # new cards
         self._weakest = cache(weakest)  # known before this sitting; found out when it is told
         self._opening = [cards.WELCOME] * welcome + [opening] * bool(opening)
 
     @property
     def scene(self) -> Hashable:
-        """The card and its side."""
-        found = self.finding and (self.finding.open, self.finding.hits if self.finding.open else ())
+        """The card and its side, or what is read."""
+        look = self.finding
+        found = look and (look.open, look.answered, look.hits if look.open else ())
         return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
+
+    @property
+    def reading(self) -> bool:
+        """Whether something that was looked up is read."""
+        return self.finding is not None and self.finding.open
 
     @property
     def early(self) -> tuple[str, ...]:
@@ -87,7 +95,7 @@ class Studying(Seat):
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
-        parts += [cards.where(self.sitting), Text(self._about_last(), style="quiet"), Text()]
+        parts += [self._where(), Text(self._about_last(), style="quiet"), Text()]
         parts += [cards.front(self.sitting), Text()]
         if self.sitting.shown:
             parts += [cards.back(self.sitting), Text()]
@@ -110,11 +118,13 @@ class Studying(Seat):
         undo = [UNDO] if self.sitting.previous else []
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
-            return [Hotkey("enter", "leave"), *undo, *demo, LOOK, HELP]
+            more = [cards.more(len(held))] if (held := self.sitting.deal.held) else []
+            return [Hotkey("enter", "leave"), *more, *undo, *demo, LOOK, HELP]
         turn = GOOD if self.sitting.shown else SHOW
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
-        return [turn, *undo, SKIP, *demo, *proof, *source, FLAG, LOOK, BURY, SUSPEND, HELP, QUIT]
+        flag = self.flag_key(card.key)
+        return [turn, *undo, SKIP, *demo, *proof, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
         """Return the keys that work now, with the grades."""
@@ -141,6 +151,8 @@ class Studying(Seat):
             case "d":
                 self.run_demo(self._concept_to_run())
                 self._do(Act.BACK)
+            case "n" if card is None:
+                self._do(Act.MORE)
             case "enter" | "space" | "q" | "escape" if card is None:
                 self.left = True
             case _ if card is None:
@@ -168,9 +180,11 @@ class Studying(Seat):
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
         came_to = study.sum_up(self.sitting)
-        held = None if self.sitting.stopped else self.sitting.deal
-        weakest = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
-        return cards.summary(came_to, held, self._due(), (weakest.id, weakest.title) if weakest else None)
+        begun = advice.begun(self.sitting.memories, study_day(self.desk.clock()))
+        held = [] if self.sitting.stopped else cards.held_back(self.sitting.deal, self._a_day, begun)
+        found = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
+        wanting = (found.id, found.title) if found else None
+        return cards.summary(came_to, held, self._due(), wanting)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
@@ -179,7 +193,7 @@ class Studying(Seat):
         if self.sitting.shown:
             return Group(cards.back(self.sitting), *self.above_keys())
         last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
-        return Group(*filter(None, last), Text(), cards.where(self.sitting), cards.front(self.sitting))
+        return Group(*filter(None, last), Text(), self._where(), cards.front(self.sitting))
 
     def heard(self, line: str) -> None:
         """Take a line: the name of a key; an empty one turns the card. `/words` looks something up."""
@@ -213,13 +227,17 @@ class Studying(Seat):
             case _:
                 return progress.bury(card, now)
 
+    def _where(self) -> Text:
+        return cards.where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key))
+
     def _about_last(self) -> str:
-        if not self.sitting.done or self.sitting.shown:
+        before = self.sitting.previous
+        if before is None or before.card is None or self.sitting.shown:
             return ""
         if stuck := self.sitting.stuck:
             shows = " · d shows it running" if self.demo_of(stuck.concept) else ""
             return f"forgotten often: set aside for today{shows} · u undo"
-        return cards.told(self.sitting.done[-1], cram=self.sitting.cram)
+        return cards.told(self.sitting.last, cram=self.sitting.cram)
 
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
