@@ -8,7 +8,8 @@ from sample import START, WHY_RING, Clock
 from ddpquiz.curriculum import catalog
 from ddpquiz.curriculum.concept import Point, Prompt
 from ddpquiz.learning.explain import Act, Overrule, Written, begin, judge, news, order, step
-from ddpquiz.learning.words import Said, stem
+from ddpquiz.learning.stems import meaning, stem
+from ddpquiz.learning.words import Said
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,22 @@ from ddpquiz.learning.words import Said, stem
 )
 def test_the_forms_of_a_word_have_one_stem(forms):
     assert len({stem(form) for form in forms.split()}) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "copies replicas replicated",
+        "gradients grads",
+        "waiting stalled",
+        "node host machines",
+        "sync synchronise synchronized synchronization",
+        "1,800 1800",
+        "crashed died dies",
+    ],
+)
+def test_synonyms_mean_the_same(words):
+    assert len({meaning(word) for word in words.split()}) == 1
 
 
 @pytest.mark.parametrize("words", ["worker work", "rank range", "node no", "less loss", "state step", "mean means man"])
@@ -60,6 +77,30 @@ def test_other_words_have_other_stems(words):
         ("copy", "It never works without a copy", {True}),
         ("copy", "Not sharded and copied everywhere", {True}),
         ("copy", "It is not what you might at first sight call a copy", {True}),
+        ("copy", "A copy is not needed", {False}),
+        ("copy", "A second copy isn't ever required here", {False}),
+        ("copy", "The copy does nothing", {False}),
+        ("copy", "Such a copy has no effect", {False}),
+        ("copy", "The copy is useless", {False}),
+        ("copy", "There is no need for a copy", {False}),
+        ("copy", "You do not have to make a copy", {False}),
+        ("copy", "It doesnt need a copy", {False}),
+        ("copy", "Each holds neither a shard nor a copy", {False}),
+        ("copy", "It is used by each, never only a copy", {False}),
+        ("copy", "Each has a copy and a master is not needed", {True}),
+        ("copy", "With a copy the master is not needed", {True}),
+        ("copy", "Copies do not wait for a master", {True}),
+        ("copy", "What is not split must be a copy", {True}),
+        ("copy", "Without a copy, no rank could begin", {True}),
+        ("copy", "If you do not make a copy, all is lost", {True}),
+        ("copy", "No rank begins until it has a copy", {True}),
+        ("set_epoch", "You never call sampler.set_epoch(0)", {False}),
+        ("process", "You never call init_process_group", {False}),
+        ("all-reduce", "use no_sync to skip the all-reduce", {True}),
+        ("no_sync", "with model.no_sync() on all but the last", {True}),
+        ("own samples", "each on its own part of the samples", {True}),
+        ("own samples", "its own weights and, in a step, samples", set()),
+        ("rank 0", "each rank puts 0", set()),
         ("copy", "This is a copy, that is not a copy", {True, False}),
         ("copy", "the photocopy", set()),
         ("copy", "", set()),
@@ -114,6 +155,60 @@ def test_every_shipped_point_is_made_by_its_own_words():
             for point in prompt.points:
                 for word in point.words:
                     assert Said(f"It is {word}.").signs(word) == {True}, (prompt.key, word)
+
+
+def test_every_shipped_point_is_made_by_its_own_text():
+    for concept in catalog.load().concepts:
+        for prompt in concept.explain:
+            for place, point in enumerate(prompt.points):
+                assert judge(prompt, f"{point.say}.")[place].made, (prompt.key, point.say)
+
+
+SCRIPT = "ddp-mechanics/prepare-a-script"
+HOW = "ddp-mechanics/how-ddp-works"
+
+
+WRONG = (
+    "You never call init_process_group. A DistributedSampler is not needed and set_epoch does nothing. All ranks use "
+    "cuda:0. You wrap the optimizer in DDP, not the model, and every rank must write the checkpoint, never only rank 0. "
+    "Start it with python train.py, not torchrun."
+)
+RIGHT = (
+    "Launch with torchrun, not python train.py. Set the device from LOCAL_RANK instead of cuda:0. Wrap the model in DDP, "
+    "not the optimizer. Without a DistributedSampler every rank would read the same samples; if you do not call "
+    "set_epoch, the order never changes. Only rank 0 saves, the others do not."
+)
+PARAPHRASE = "DDP copies the model to each GPU. Each rank reads another part of the data."
+DENYING = "Hooks do not wait for the end of backward, and no rank is the master."
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "verdicts"),
+    [
+        (SCRIPT, WRONG, [False] * 5),
+        (SCRIPT, RIGHT, [True] * 5),
+        (HOW, PARAPHRASE, [True, False, False, False, False]),
+        (HOW, DENYING, [False, False, True, False, True]),
+    ],
+)
+def test_what_is_wrong_in_every_sentence_makes_no_point_and_what_is_right_does(key, text, verdicts):
+    prompt = catalog.load().item(key)
+    assert [point.made for point in judge(prompt, text)] == verdicts
+
+
+def test_most_of_what_a_point_says_in_one_sentence_makes_it():
+    say = "the optimizer of each rank steps on its own"
+    assert made(say, ["local"], "Every optimizer steps by itself, on its own rank.")
+    assert not made(say, ["local"], "No optimizer steps by itself, on its own rank.")
+    assert not made(say, ["local"], "The optimizer is last. It steps. Its own state is kept on the rank.")
+
+
+def test_a_missed_point_tells_what_was_said_the_other_way_round_and_what_was_not_found():
+    prompt = Prompt("c", "p", "?", "", (Point("each rank holds a copy", ("copy", "replica", "duplicate")),))
+    (point,) = judge(prompt, "There are no Replicas here.")
+    assert (point.words, point.contrary, point.absent) == ((), ("Replicas",), ("duplicate",))
+    (point,) = judge(prompt, "There are Replicas here, never copies of a shard.")
+    assert (point.words, point.made) == (("Replicas",), True)
 
 
 def play(state, *events, clock=None):

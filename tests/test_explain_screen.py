@@ -51,11 +51,11 @@ def test_what_is_written_stands_above_the_keys(progress):
 Explain 1/1 · ring
 
 Why a ring, and not a root?
-in your own words, in one line or several; an empty line ends it
+in your own words; ctrl+d, or enter on an empty line, ends and grades it
 
 > The root is a bottleneck.
   q?u1_
-ctrl+d done · esc: h hint · e editor · s skip · d demo · ? help · q quit"""
+ctrl+d grade · esc: h hint · e editor · s skip · d demo · ? help · q quit"""
     )
 
 
@@ -71,13 +71,14 @@ Why a ring, and not a root?
   Other links do not idle.
 
 You got 1 of 3 points.
+Looked for words, not for meaning: you decide which points you made.
 
 ✓ 1  the root's link is the bottleneck
      you said: bottleneck
 ✗ 2  the other links idle meanwhile
-     not found in what you wrote
+     you said the other way round: idle · not found: unused
 ✗ 3  each rank sends less than two tensors
-     not found in what you wrote
+     not found: 2(N-1)/N, two tensors
 
 enter next · 1-3 overrule · u undo · d demo · f flag · ? help · q quit"""
     )
@@ -88,6 +89,36 @@ enter next · 1-3 overrule · u undo · d demo · f flag · ? help · q quit"""
     press(seat, "2", "1", "4", "0")
     assert kept(progress) == [("ring/why-ring", 0.0, text, [True, False, False])]
     assert [row.kind for row in progress.log()] == ["explanation", *["undo", "explanation"] * 3]
+
+
+def test_the_keys_that_grade_are_named_when_they_do(progress):
+    seat = explaining(progress)
+    assert "\nctrl+d grade · esc: h hint" in screen(press(seat, "A", "enter", "b"))
+    assert "\nctrl+d/enter grade · esc: h hint" in screen(press(seat, "enter"))
+    assert press(seat, "enter").state.judged
+
+
+def test_a_paste_is_text_to_its_end_and_no_key_of_it_acts(progress):
+    seat = press(explaining(progress), "paste:A bottleneck.\n\nq others idle\n")
+    assert not seat.state.judged
+    assert seat.text == "A bottleneck.\n\nq others idle\n"
+    assert press(seat, "escape", "paste:s").text.endswith("\ns")
+    assert press(seat, "backspace", "enter").state.explanation.made == 2
+    before = screen(seat)
+    press(seat, "paste:q123\n")
+    assert screen(seat) == before
+    assert not seat.left
+
+
+def test_of_a_long_text_the_end_stays_in_sight(progress):
+    seat = press(explaining(progress), "paste:" + "\n".join(f"line {number} " + "word " * 40 for number in range(9)))
+    *_, above, first, second, third, fourth, fifth, last, keys = screen(seat).splitlines()
+    assert above == ""
+    assert first.startswith("> line 7 word")
+    assert [line[:2] for line in (second, third, fourth, fifth, last)] == ["  "] * 5
+    assert fourth.startswith("  line 8 word")
+    assert last.endswith(" word _")
+    assert keys.startswith("ctrl+d grade")
 
 
 def test_undo_goes_back_to_the_text_to_write_on(progress):
@@ -155,7 +186,7 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     assert seat.over
     console = style.console(io.StringIO(), width=80)
     explaining(progress).read(console, ["a"], asked=True)
-    assert "empty line done · :h hint · :e editor" in console.file.getvalue()
+    assert "empty line grade · :h hint · :e editor" in console.file.getvalue()
 
 
 @pytest.fixture
@@ -206,6 +237,19 @@ def test_an_explanation_in_a_terminal(home):
     assert "Done: you got 3 of 3 points." in terminal.raw.split(LEAVE_SCREEN)[-1]
 
 
+def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
+    terminal = Terminal(home, "explain", "ring")
+    terminal.wait("Why a ring")
+    assert "\x1b[?2004h" in terminal.raw
+    terminal.press("\x1b[200~The bottleneck.\r\rq others\x1b[201~", "q others_")
+    terminal.press(" idle\x04", "You got 2 of 3 points")
+    terminal.child.send("\x1b[200~q\r3\x1b[201~")
+    terminal.press("1", "You got 1 of 3 points")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+    assert terminal.raw.rindex("\x1b[?2004l") > terminal.raw.rindex("\x1b[?2004h")
+
+
 def test_a_kill_loses_no_explanation_and_no_objection(home):
     terminal = Terminal(home, "explain", "ring")
     terminal.wait("Why a ring")
@@ -237,7 +281,7 @@ def test_control_d_leaves_when_nothing_is_written(home):
 
 def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
     terminal = Terminal(home, "explain", "ring", TERM="dumb")
-    terminal.wait("empty line done")
+    terminal.wait("empty line grade")
     terminal.child.send("others idle\r\r")
     terminal.wait("You got 1 of 3 points")
     terminal.child.send("\r")
@@ -248,7 +292,8 @@ def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
 def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
     done = piped(home, "explain", "ring", lines="A bottleneck.\n\nOthers idle.\n")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("You got 2 of 3 points.\n\n✓ 1  the root's link is the bottleneck\n")
+    assert done.stdout.startswith("You got 2 of 3 points.\nLooked for words, not for meaning")
+    assert "\n\n✓ 1  the root's link is the bottleneck\n" in done.stdout
     result = json.loads(piped(home, "explain", "ring/why-ring", "--json", lines="idle").stdout)
     (told,) = result["explanations"]
     assert (told["item"], told["made"], [point["words"] for point in told["points"]]) == (

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpquiz.terminal.keys import split
+from ddpquiz.terminal.keys import pasted, split
 
 ROOT = Path(__file__).parent.parent
+MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 
 # Says what it reads, one line a key. In its first second, if asked to, it is busy and reads nothing.
 PROGRAM = """
@@ -33,8 +34,8 @@ with Keys() as keys:
         with keys.suspended():
             print("child got", input(), flush=True)
     print("go", flush=True)
-    while (key := keys.get(2)) not in {"x", "eof", None}:
-        print(f"<{key}>", flush=True)
+    while (key := keys.get(5 if "patient" in sys.argv else 2)) not in {"x", "eof", None}:
+        print(f"<{key}>", "and more" if "more" in sys.argv and keys.waiting() else "", flush=True)
 print("left", key, flush=True)
 """
 PROGRAM_FOR_SHELL = textwrap.dedent("""
@@ -62,19 +63,28 @@ PROGRAM_FOR_SHELL = textwrap.dedent("""
         ("a\x1b[15~b\x1bOPc\x1b[[Ad", ["a", "b", "c", "d"]),  # function keys mean nothing, and leave nothing behind
         ("\x1bq", ["escape", "q"]),
         ("é€字", ["é", "€", "字"]),
-        ("\x1b[200~hi\x1b[201~", ["h", "i"]),
+        ("\x1b[200~hi\x1b[201~q", ["paste:hi", "q"]),
+        ("\x1b[200~a\r\n\rb\tc\nq\x1b[201~", ["paste:a\n\nb\tc\nq"]),
+        ("\x1b[200~a\x03\x1b[31mb\x1b[A\x7f\x1b[201~", ["paste:ab"]),  # no key in it acts
+        ("\x1b[200~\x1b[201~\x1b[201~q", ["paste:", "q"]),
     ],
 )
 def test_what_is_typed_is_split_into_keys(typed, keys):
     assert split(typed) == (keys, "")
 
 
-@pytest.mark.parametrize("start", ["\x1b", "\x1b[", "\x1b[1;", "\x1bO", "\x1b[["])
+@pytest.mark.parametrize("start", ["\x1b", "\x1b[", "\x1b[1;", "\x1bO", "\x1b[[", "\x1b[200~q\r", "\x1b[200~q\x1b[201"])
 def test_the_start_of_a_sequence_waits_for_its_end(start):
     assert split("a" + start) == (["a"], start)
 
 
-@given(st.text(st.sampled_from("\x1b[O;15~AaBé\r \x03")), st.integers(0, 40))
+def test_a_paste_tells_its_text_and_no_other_key_has_one():
+    assert pasted("paste:q\n") == "q\n"
+    assert pasted("paste:") == ""
+    assert pasted("p") is None
+
+
+@given(st.lists(st.sampled_from([*"\x1b[O;15~AaBé\r \x03", "\x1b[200~", "\x1b[201~"])).map("".join), st.integers(0, 40))
 def test_keys_do_not_depend_on_where_a_read_ends(typed, cut):
     keys, rest = split(typed[:cut])
     more, left = split(rest + typed[cut:])
@@ -101,7 +111,7 @@ def run():
 def ended(child):
     """What was printed until the program left."""
     child.expect("left [^\r\n]*")
-    return (child.before or "").split()
+    return (child.before or "").replace(LEAVE_PASTES, "").split()
 
 
 @pytest.mark.parametrize(
@@ -114,6 +124,7 @@ def ended(child):
         (["\x1b", "[A"], "<up>"),  # a slow line
         (["é€", "字"], "<é><€><字>"),
         (["\x03", "\x04"], "<ctrl+c><ctrl+d>"),
+        (["\x1b[200~1\x03q\x1b[2", "01~x"], "<paste:1q>"),
         (["\x13", "\x11", "\x16"], "<ctrl+s><ctrl+q><ctrl+v>"),
     ],
 )
@@ -151,6 +162,33 @@ def test_keys_typed_before_a_prompt_are_dropped_but_those_that_stop(run):
     assert ended(child) == ["<q>", "<ctrl+c>", "<5>"]
 
 
+def test_a_paste_is_dropped_whole_before_a_prompt(run):
+    child = run("busy", "drop", wait="ready")
+    child.send("\x1b[200~1q")
+    time.sleep(0.2)
+    child.send("q2\x1b[201~")
+    child.expect_exact("go")
+    child.send("5x")
+    assert ended(child) == ["<5>"]
+
+
+def test_a_paste_whose_end_is_lost_ends_with_silence(run):
+    child = run("patient")
+    child.send("\x1b[200~q1")
+    child.expect_exact("<paste:q1>")
+    child.send("5x")
+    assert ended(child) == ["<5>"]
+
+
+def test_the_reader_knows_whether_more_has_come(run):
+    child = run("busy", "more", wait="ready")
+    child.send("12")
+    child.expect_exact("<1> and more")
+    child.expect_exact("<2> \r")
+    child.send("x")
+    ended(child)
+
+
 def test_no_key_within_the_time_is_none(run):
     child = run()
     child.expect_exact("left None")
@@ -177,7 +215,9 @@ def test_a_child_gets_the_terminal_as_it_was(run):
     child = run("child", wait="ready")
     child.send("hello\r")
     child.expect_exact("child got hello")
+    assert LEAVE_PASTES in (child.before or "")
     child.expect_exact("go")
+    assert MARK_PASTES in (child.before or "")
     child.send("1x")
     assert ended(child) == ["<1>"]
 
@@ -191,6 +231,7 @@ def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(number):
     assert "-icanon" in _mode(shell)
     os.kill(pid, number)
     shell.expect_exact(f"status {128 + number}")
+    assert LEAVE_PASTES in shell.before
     assert " icanon" in _mode(shell)
     shell.close(force=True)
 
@@ -202,9 +243,11 @@ def test_ctrl_z_stops_and_fg_asks_for_a_repaint():
     assert "-icanon" in _mode(shell)
     shell.send("\x1a")
     shell.expect_exact("status 148")  # the shell's word for stopped by SIGTSTP
+    assert LEAVE_PASTES in shell.before
     assert " icanon" in _mode(shell)
     shell.sendline("fg")
     shell.expect_exact("<resize>")
+    assert MARK_PASTES in shell.before
     assert "-icanon" in _mode(shell)
     shell.send("1x")
     shell.expect_exact("<1>")

@@ -45,15 +45,17 @@ Event = Act | Written | Overrule
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A point of the rubric: which of its words were said, and whether the learner objects."""
+    """A point of the rubric: what in a text made it, as written there, and whether the learner objects."""
 
     point: Point
     words: tuple[str, ...]
+    contrary: tuple[str, ...] = ()  # written too, but denied where the point says it, or said where it denies it
+    absent: tuple[str, ...] = ()  # the point's words that are nowhere in the text
     overruled: bool = False
 
     @property
     def matched(self) -> bool:
-        """Whether any of its words was said."""
+        """Whether anything in the text made it."""
         return bool(self.words)
 
     @property
@@ -104,16 +106,13 @@ class Explaining:
 
 
 def judge(prompt: Prompt, text: str) -> tuple[Judged, ...]:
-    """Look for the words of each point in a text.
+    """Look for each point in a text: for one of its words, or for most of what it says in one sentence.
 
     A point that denies nothing is made by a word that is not denied. If the point itself denies that word, it must be
-    denied in the text as well; if it denies something else, the word counts either way.
+    denied in the text as well; if it denies only what it has other words for, the word counts either way.
     """
     said = Said(text)
-    return tuple(
-        Judged(point, tuple(word for word in point.words if said.signs(word) & _wanted(point, word)))
-        for point in prompt.points
-    )
+    return tuple(_judged(point, said) for point in prompt.points)
 
 
 def order(prompts: Sequence[Prompt], explained: Mapping[str, int]) -> tuple[Prompt, ...]:
@@ -170,7 +169,18 @@ def _overruled(explanation: Explanation, place: int) -> Explanation:
     return replace(explanation, points=tuple(points))
 
 
-def _wanted(point: Point, word: str) -> set[bool]:
+def _judged(point: Point, said: Said) -> Judged:
     say = Said(point.say)
-    signs = say.signs(word)
-    return signs if False in signs else {True, False} if say.denies else {True}
+    words: dict[str, None] = {}  # in order, each once
+    contrary: dict[str, None] = {}
+    absent: list[str] = []
+    for word in point.words:
+        found = said.find(word)
+        wanted = say.signs(word) or ({True, False} if say.denies else {True})
+        around = say.around(word)
+        for each in found:
+            fits = each.said in wanted and not said.aside(each.clause) & around
+            (words if fits else contrary)[each.quote] = None
+        if not found:
+            absent.append(word)
+    return Judged(point, tuple(words) or said.echoes(say), tuple(contrary), tuple(absent))

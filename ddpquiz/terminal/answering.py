@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.terminal.hotkeys import Hotkey
+from ddpquiz.terminal.keys import typed
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question
 
 SUBMIT = Hotkey("enter", "answer", "give what you chose or typed as your answer (ctrl+u clears it)")
 ESCAPE = "escape"
+COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,7 @@ class Entry:
             case "ctrl+u":
                 return replace(self, text="")
             case _ if question.kind is not Kind.CHOICES:
-                character = " " if key == "space" else key
-                return replace(self, text=self.text + character) if len(character) == 1 else self
+                return replace(self, text=self.text + typed(key))
             case _ if _is_place(key, question):
                 return replace(self, text="".join(sorted(set(self.text) ^ {key})))
         return self
@@ -60,6 +61,11 @@ class Entry:
 def is_typed(question: Question) -> bool:
     """Whether its answer is typed, so that letters are text and commands come after escape."""
     return question.kind in (Kind.NUMBER, Kind.ORDER, Kind.OUTPUT)
+
+
+def is_command(text: str, question: Question) -> bool:
+    """Whether what was typed as an answer is a key that was meant as a command."""
+    return is_typed(question) and text.strip() in COMMANDS and text.strip() != question.answer
 
 
 def _is_place(key: str, question: Question) -> bool:

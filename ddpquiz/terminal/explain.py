@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -11,25 +12,32 @@ from ddpquiz.learning import explain, progress
 from ddpquiz.learning.explain import Act, Overrule, Written
 from ddpquiz.terminal.editor import edit
 from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, QUIT, Hotkey
+from ddpquiz.terminal.keys import pasted
 from ddpquiz.terminal.layout import bullets, columns, indented, section
+from ddpquiz.terminal.points import count, points
 from ddpquiz.terminal.sitting import Desk, Seat, header, told
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from ddpquiz.learning.explain import Explaining, Explanation, Judged
+    from ddpquiz.learning.explain import Explaining
 
-FINISH = Hotkey("ctrl+d", "done", "finish your explanation; an empty line does it too (ctrl+u clears the line)")
+FINISH = Hotkey(
+    "ctrl+d",
+    "grade",
+    "end your explanation and see its points; enter on an empty line does it too (ctrl+u clears the line)",
+)
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer speaks of")
 SKIP = Hotkey("s", "skip", "leave this one out")
 NEXT = Hotkey("enter", "next", "go on")
 UNDO = Hotkey("u", "undo", "take the last explanation or skip back, and write on")
 LEAVE = Hotkey("enter", "leave")
-HOW = "in your own words, in one line or several; an empty line ends it"
+HOW = "in your own words; ctrl+d, or enter on an empty line, ends and grades it"
+HOW_BY_LINES = "in your own words, in one line or several; an empty line ends and grades it"
 _TAIL = 6  # lines of the text that stay in sight above the keys
 
 
@@ -85,10 +93,7 @@ class Explainer(Seat):
         """Draw the end of what was written so far."""
         if not self.writing:
             return []
-        lines = plain(self.text).split("\n")[-_TAIL:]
-        rows = [(Text(">" if number == 0 else "", style="accent"), Text(line)) for number, line in enumerate(lines)]
-        rows[-1][1].append("_", style="accent")
-        return [columns(rows, gap=1)]
+        return [_Tail(self.text)]
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
@@ -97,7 +102,7 @@ class Explainer(Seat):
         if prompt is None:
             return [LEAVE, *undo, HELP]
         if not self.state.judged:
-            return self._commands() if self._escaped else [FINISH]
+            return self._commands() if self._escaped else [self._finish()]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         object_ = Hotkey(f"1-{len(prompt.points)}", "overrule", "say that you made this point after all, or did not")
         return [NEXT, object_, *undo, *demo, FLAG, HELP, QUIT]
@@ -108,15 +113,19 @@ class Explainer(Seat):
 
     def take(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
+        text = pasted(key)
         if self.helping or not self.writing:
             super().take(key)
-        elif self._escaped:
+        elif text is None and self._escaped:
             self._escaped = False
             if len(key) == 1:
                 super().take(key)
         else:
-            self.note = ""
-            self._type(key)
+            self.note, self._escaped = "", False
+            if text is None:
+                self._type(key)
+            else:
+                self.text += text
 
     def press(self, key: str) -> None:
         """Take a key that is no text."""
@@ -183,11 +192,13 @@ class Explainer(Seat):
         if explanation := self.state.explanation:
             return Group(*points(explanation))
         assert self.state.prompt is not None  # noqa: S101
-        return Group(Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold"), Text(HOW, style="quiet"))
+        return Group(
+            Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold"), Text(HOW_BY_LINES, style="quiet")
+        )
 
     def line_keys(self) -> list[Hotkey]:
         """Return the keys that work now where whole lines are read: an empty one ends a text."""
-        keys = [Hotkey("empty line", "done") if key is FINISH else key for key in super().line_keys()]
+        keys = [Hotkey("empty line", "grade") if key is FINISH else key for key in super().line_keys()]
         return [] if self.writing and self.text else keys
 
     def heard(self, line: str) -> None:
@@ -203,7 +214,7 @@ class Explainer(Seat):
         if key == "h" and self.state.hinted and self.state.prompt:
             self.note = self.state.prompt.hint
         elif self.state.explanation and key.isdecimal():
-            self.note = _count(self.state.explanation)
+            self.note = count(self.state.explanation)
 
     def _where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
@@ -214,6 +225,14 @@ class Explainer(Seat):
         shown = prompt is not None and self.state.hinted
         return [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if shown and prompt else []
 
+    def _finish(self) -> Hotkey:
+        """Return the key that ends the text; enter does it too on an empty line, but not before anything is written."""
+        by_enter = self.text.strip() and not self._last_line().strip()
+        return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
+
+    def _last_line(self) -> str:
+        return self.text.rpartition("\n")[2]
+
     def _commands(self) -> list[Hotkey]:
         prompt = self.state.prompt
         hint = [HINT] if prompt and prompt.hint and not self.state.hinted else []
@@ -223,7 +242,7 @@ class Explainer(Seat):
 
     def _type(self, key: str) -> None:
         """Take a key into the text."""
-        last = self.text.rpartition("\n")[2]
+        last = self._last_line()
         match key:
             case "escape":
                 self._escaped = True
@@ -265,25 +284,18 @@ class Explainer(Seat):
         self.state = after
 
 
-def points(explanation: Explanation) -> list[RenderableType]:
-    """Draw how many points were made, and each with the words that showed it."""
-    rows = [(_mark(number, point), _said(point)) for number, point in enumerate(explanation.points, 1)]
-    return [Text(_count(explanation), style="head"), Text(), columns(rows)]
+class _Tail:
+    """The end of a text that is written, folded to the width, with a mark where it goes on."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def _count(explanation: Explanation) -> str:
-    return f"You got {explanation.made} of {len(explanation.points)} points."
-
-
-def _mark(number: int, point: Judged) -> Text:
-    return Text.assemble(("✓ ", "good") if point.made else ("✗ ", "bad"), (f"{number}", "key"))
-
-
-def _said(point: Judged) -> RenderableType:
-    if point.overruled:
-        why = "overruled by you"
-    elif point.words:
-        why = "you said: " + ", ".join(point.words)
-    else:
-        why = "not found in what you wrote"
-    return Group(prose(point.point.say), Text(plain(why), style="quiet"))
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows: list[Text] = []
+        for line in reversed(plain(self._text + "_").split("\n")):
+            rows = [*Text(line).wrap(console, max(1, options.max_width - 2)), *rows]
+            if len(rows) > _TAIL:
+                break
+        rows[-1].stylize("accent", len(rows[-1]) - 1)
+        shown = rows[-_TAIL:]
+        yield columns([(Text("" if number else ">", style="accent"), row) for number, row in enumerate(shown)], gap=1)

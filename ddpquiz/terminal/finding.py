@@ -11,6 +11,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.terminal import questions
 from ddpquiz.terminal.hotkeys import Hotkey
+from ddpquiz.terminal.keys import typed
 from ddpquiz.terminal.layout import indented
 from ddpquiz.terminal.listing import heading, named, one_line, to_read
 from ddpquiz.terminal.style import plain
@@ -55,8 +56,7 @@ class Finding:
             case "ctrl+u":
                 return self.typed("")
             case _:
-                character = " " if key == "space" else key
-                return self.typed(self.text + character) if len(character) == 1 else self
+                return self.typed(self.text + text) if (text := typed(key)) else self
 
     def typed(self, text: str) -> Finding:
         """Return it with other words."""

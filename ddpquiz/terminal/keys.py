@@ -1,4 +1,7 @@
-"""Single keys from the terminal, read for a whole sitting: nothing echoed, nothing lost, nothing glued together."""
+"""Single keys from the terminal, read for a whole sitting: nothing echoed, nothing lost, nothing glued together.
+
+What is pasted is one key, so that no letter of it does what that key does.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _ESCAPE_WAIT = 0.05  # seconds after which an escape that nothing followed is the key itself
+_PASTE_WAIT = 3.0  # seconds of silence after which a paste whose end got lost is over
+_PASTE = "paste:"  # how the key begins that is a paste; its text follows
+_MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # ask the terminal to say where a paste begins and ends
+_PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # control characters but tab and line feed
 _URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when they were typed before a prompt was painted
 _SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
@@ -43,7 +51,13 @@ def split(text: str) -> tuple[list[str], str]:
     """Split what was typed or pasted into names of keys, and what may be the start of a longer sequence."""
     keys, at = [], 0
     while at < len(text):
-        if found := _SEQUENCE.match(text, at):
+        if text.startswith(_PASTE_BEGINS, at):
+            start, end = at + len(_PASTE_BEGINS), text.find(_PASTE_ENDS, at)
+            if end < 0:
+                break
+            keys.append(_of_paste(text[start:end]))
+            at = end + len(_PASTE_ENDS)
+        elif found := _SEQUENCE.match(text, at):
             keys += _of_sequence(found[0])
             at = found.end()
         elif _UNFINISHED.fullmatch(text, at):
@@ -52,6 +66,24 @@ def split(text: str) -> tuple[list[str], str]:
             keys.append(_of_character(text[at]))
             at += 1
     return keys, text[at:]
+
+
+def pasted(key: str) -> str | None:
+    """Return the text of a key that is a paste; None for any other key."""
+    return key.removeprefix(_PASTE) if key.startswith(_PASTE) else None
+
+
+def typed(key: str) -> str:
+    """Return what a key writes into a line: a character, a paste without its line ends, or nothing."""
+    text = pasted(key)
+    if text is not None:
+        return " ".join(text.split())
+    return " " if key == "space" else key if len(key) == 1 else ""
+
+
+def _of_paste(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
+    return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
 
 
 def _of_sequence(sequence: str) -> list[str]:
@@ -115,8 +147,8 @@ class Keys:
         """Return the next key, or None when none came in `timeout` seconds.
 
         A key is a character, or one of enter, space, escape, backspace, tab, up, down, left, right, home, end, pageup,
-        pagedown, ctrl+c, ctrl+d and so on; "resize" asks for a repaint, and "eof" says that the terminal is gone.
-        Ctrl-Z is obeyed here, and is a "resize" once the program continues.
+        pagedown, ctrl+c, ctrl+d and so on, or a paste (see `pasted`); "resize" asks for a repaint, and "eof" says that
+        the terminal is gone. Ctrl-Z is obeyed here, and is a "resize" once the program continues.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._typed:
@@ -129,6 +161,12 @@ class Keys:
         self._stop()
         return "resize"
 
+    def waiting(self) -> bool:
+        """Whether a key has come that was not got yet: then a frame for the one before is not worth drawing."""
+        while not self._typed and self._wait(0):
+            pass
+        return bool(self._typed)
+
     def drop(self, keep: tuple[str, ...] = _URGENT) -> None:
         """Forget what was typed so far: call it when a new prompt has been painted, which nobody can have answered."""
         while "eof" not in self._typed and (self._wait(_ESCAPE_WAIT if self._rest else 0) or self._rest):
@@ -138,12 +176,12 @@ class Keys:
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
         """Give the terminal, as it was found, to somebody else for a while."""
-        with self._away():
-            self._leave_raw()
-            try:
+        self._leave_raw()  # before the screen, so that nothing of ours comes after it
+        try:
+            with self._away():
                 yield
-            finally:
-                self._enter_raw()
+        finally:
+            self._enter_raw()
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for keys or a signal and note them; return whether anything came."""
@@ -156,8 +194,11 @@ class Keys:
             self._typed.append("ctrl+z" if b"z" in notes else "resize")
         elif self._fd in ready:
             self._read()
-        elif self._rest and time.monotonic() >= self._rest_until:  # nothing followed: it was the key escape after all
-            self._typed += ["escape", *split(self._rest[1:])[0]]
+        elif self._rest and time.monotonic() >= self._rest_until:
+            if self._rest.startswith(_PASTE_BEGINS):
+                self._typed.append(_of_paste(self._rest))
+            else:  # nothing followed: it was the key escape after all
+                self._typed += ["escape", *split(self._rest[1:])[0]]
             self._rest = ""
         return bool(ready)
 
@@ -170,7 +211,7 @@ class Keys:
             self._typed.append("eof")
             return
         keys, self._rest = split(self._rest + self._decoder.decode(data))
-        self._rest_until = time.monotonic() + _ESCAPE_WAIT
+        self._rest_until = time.monotonic() + (_PASTE_WAIT if self._rest.startswith(_PASTE_BEGINS) else _ESCAPE_WAIT)
         self._typed += keys
 
     def _enter_raw(self) -> None:
@@ -181,11 +222,18 @@ class Keys:
             mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
             mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0  # OPOST stays: a line feed returns the carriage
             _set_mode(self._fd, mode)
+        self._tell(_MARK_PASTES)
 
     def _leave_raw(self) -> None:
         self._raw = False
+        self._tell(_LEAVE_PASTES)
         with contextlib.suppress(termios.error):
             _set_mode(self._fd, self._before)
+
+    def _tell(self, words: bytes) -> None:
+        """Say something to the terminal, not to standard output, which may be a file."""
+        with contextlib.suppress(OSError):  # gone, or open for reading only: then it marks no pastes
+            os.write(self._fd, words)
 
     def _stop(self) -> None:
         """Stop as ctrl+z would have stopped us, and come back when the shell says so."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group
@@ -11,7 +12,7 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, help_page, key_line, prefixed
+from ddpquiz.terminal.hotkeys import FLAG, HELP, QUIT, Hotkey, help_page, key_line, prefixed
 from ddpquiz.terminal.layout import MEASURE, show
 from ddpquiz.terminal.style import plain
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ddpquiz.learning.progress import Progress, Receipt
 
 LEAVING = ("ctrl+d", "eof")
+UNFLAG = Hotkey("f", "unflag", "take back that something is wrong with this item")
 
 
 class Actions(Protocol):
@@ -61,7 +63,6 @@ class Seat(ABC):
         self.note = ""  # said once, about the last key
         self.helping = False
         self.left = False
-        self._flags: dict[str, Receipt] = {}
         self._away: Callable[[], AbstractContextManager[None]] | None = None
 
     @property
@@ -83,6 +84,16 @@ class Seat(ABC):
     @abstractmethod
     def over(self) -> bool:
         """Whether nothing is left to ask."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether a page is read, in which space goes on to the next screenful."""
+        return False
+
+    @property
+    def added(self) -> Hashable:
+        """What was added below what is asked: when that changes, it is scrolled to."""
+        return None
 
     def patience(self) -> float | None:
         """Return after how many seconds the screen is painted again without a key; None: never."""
@@ -165,12 +176,29 @@ class Seat(ABC):
     def flag(self, item: str) -> None:
         """Note that something is wrong with an item, or take that back."""
         now = self.desk.clock()
-        if receipt := self._flags.pop(item, None):
-            self.desk.progress.undo(receipt, now)
+        if receipts := self._flags.pop(item, []):
+            for receipt in receipts:
+                self.desk.progress.undo(receipt, now)
             self.note = "the flag is taken back"
         else:
-            self._flags[item] = self.desk.progress.flag(item, "", now)
+            self._flags[item] = [self.desk.progress.flag(item, "", now)]
             self.note = "flagged as wrong or unclear · f takes it back"
+
+    def is_flagged(self, item: str) -> bool:
+        """Return whether the learner noted that something is wrong with an item, now or in an earlier sitting."""
+        return item in self._flags
+
+    def flag_key(self, item: str) -> Hotkey:
+        """Return the key that notes that something is wrong with an item, or takes that back."""
+        return UNFLAG if self.is_flagged(item) else FLAG
+
+    @cached_property
+    def _flags(self) -> dict[str, list[Receipt]]:
+        """The flags that stand, by item."""
+        flags: dict[str, list[Receipt]] = {}
+        for row in self.desk.progress.kept("flag"):
+            flags.setdefault(row.item, []).append(row.receipt)
+        return flags
 
     def tell_source(self, key: str) -> None:
         """Say where something was read."""
@@ -184,6 +212,7 @@ class Seat(ABC):
         from ddpquiz.terminal.screen import Screen
 
         scene: Hashable = None
+        added = self.added
         with Screen(console) as screen, Keys(away=screen.suspended) as keys:
             self._away = keys.suspended
             while not self.left:
@@ -191,7 +220,11 @@ class Seat(ABC):
                 if new != scene:
                     screen.to_top()
                     keys.drop(self.early)  # nobody can have answered what was not painted yet
-                screen.paint(Constrain(self.shown(), MEASURE), self.foot(console.width))
+                elif self.added != added:
+                    screen.to_end()
+                added = self.added
+                if new != scene or not keys.waiting():  # one frame for all keys that came at once
+                    screen.paint(Constrain(self.shown(), MEASURE), self.foot(console.width))
                 if scene is None:
                     self.desk.actions.warm()
                 scene = new
@@ -202,7 +235,7 @@ class Seat(ABC):
                     continue  # the key was meant for what is gone
                 if key in self.leaving:
                     self.press(QUIT.key)
-                elif key not in ("", "resize") and not screen.scroll(key):
+                elif key not in ("", "resize") and not screen.scroll(self._scrolling(key)):
                     self.take(key)
         self._away = None
 
@@ -221,6 +254,7 @@ class Seat(ABC):
             scene = self.scene
             if asked:
                 console.print(key_line(self.line_keys(), console.width))
+                console.print("> ", end="")
             line = next(commands, None)
             if line is None:
                 break
@@ -234,6 +268,9 @@ class Seat(ABC):
     def goes_on(self) -> bool:
         """Go on by itself where a terminal that only goes down keeps everything in sight; return whether it did."""
         return False
+
+    def _scrolling(self, key: str) -> str:
+        return "pagedown" if key == "space" and self.reading and not self.helping else key
 
     @abstractmethod
     def spoken(self) -> RenderableType:

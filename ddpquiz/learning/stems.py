@@ -1,0 +1,63 @@
+"""What stands for a word when words are compared: the same for all its forms and for its synonyms in this field."""
+
+from __future__ import annotations
+
+import re
+
+_IRREGULAR = {
+    "sent": "send", "kept": "keep", "held": "hold", "grew": "grow", "grown": "grow", "made": "make", "took": "take",
+    "taken": "take", "ran": "run", "fell": "fall", "fallen": "fall", "lost": "lose", "met": "meet", "done": "do",
+    "died": "die", "dies": "die", "hung": "hang",
+}  # fmt: skip
+_SYNONYMS = (  # each a word for the first of its line, in this field
+    "replica copy replicate clone",
+    "gradient grad",
+    "parameter param",
+    "synchronise sync synchronisation",
+    "whole full entire",
+    "identical same",
+    "machine node host",
+    "shard partition",
+    "piece chunk slice",
+    "send transfer transmit",
+    "wait stall",
+    "stale old outdated",
+    "diverge drift",
+    "straggler slowest",
+    "crash die",
+    "hang stuck",
+    "memory vram",
+)
+
+
+def stem(word: str) -> str:
+    """Return what the forms of a word have in common: `copies` and `copied`, `averages` and `averaging`."""
+    word = _IRREGULAR.get(word, word)
+    if len(word) <= 3 or not word.isalpha():
+        return word
+    word = re.sub(r"iz(?=(e|ed|es|ing|ation)s?$)", "is", word).replace("our", "or")
+    if word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ied", "ing", "ed", "ion", "ly"):
+        rest = word.removesuffix(ending)
+        if rest == word or len(rest) < 3 or not re.search("[aeiouy]", rest):
+            continue
+        if ending == "ied":
+            word = rest + "y"
+        elif ending in ("ing", "ed"):
+            word = rest[:-1] if rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
+        elif ending == "ly" or rest[-1] in "st":
+            word = rest
+        break
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+_SAME = {stem(word): stem(line.split()[0]) for line in _SYNONYMS for word in line.split()}
+
+
+def meaning(word: str) -> str:
+    """Return the stem of a word, or that of the synonym that stands for it; of a number its digits."""
+    bare = stem(word.removesuffix("'s").replace(",", "").replace("_", ""))
+    return _SAME.get(bare, bare)
