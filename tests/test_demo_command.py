@@ -95,7 +95,7 @@ def test_ctrl_c_in_a_terminal_ends_the_run_and_prints_what_was_seen(tmp_path):
     lines, status = screen_of("run", str(script), "--nproc", "2", send=[("sleeping", "\x03")])
     assert status == 130
     assert any(line.split() == ["state", "sleeping", "sleeping"] for line in lines)
-    assert "Stopped by Ctrl-C." in lines
+    assert "You stopped the run." in lines
 
 
 def test_ctrl_c_in_a_pipe_ends_the_run_and_prints_what_was_seen(tmp_path):
@@ -107,7 +107,7 @@ def test_ctrl_c_in_a_pipe_ends_the_run_and_prints_what_was_seen(tmp_path):
     while "sleeping" not in (line := child.stdout.readline()):
         assert line
     child.send_signal(signal.SIGINT)
-    assert "Stopped by Ctrl-C." in child.stdout.read()
+    assert "You stopped the run." in child.stdout.read()
     assert child.wait(10) == 130
 
 
@@ -232,11 +232,19 @@ def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_throug
         timeout=60,
         encoding="utf-8",
     )
-    child.expect_exact(" go on")
+    child.expect_exact("step through")
+    child.send("t")
+    child.expect_exact("ddpquiz demo allreduce -- --sweep")
+    child.send("t")
+    child.expect_exact("step through")
+    child.send("\x1b[F")  # scroll to the end; the steps are seen from their top all the same
+    child.expect_exact("more above")
     child.send("\x1b[C")
+    child.expect_exact("All-reduce: every rank brings")
     child.expect_exact("step 0 of")
+    child.expect_exact("back")
     child.send("q")
-    child.expect_exact(" go on")
+    child.expect_exact("step through")
     child.send("\r")
     child.expect_exact("The same without ddpquiz: torchrun")
     child.expect(pexpect.EOF)
@@ -248,7 +256,29 @@ def test_a_demo_explains_its_knobs():
     ran = ddpquiz("demo", "allreduce", "--", "--help")
     assert ran.returncode == 0
     assert ran.stdout.startswith("All-reduce: every rank brings a tensor")
+    assert "\n  ddpquiz demo allreduce -- --chunks\n      follow each chunk round the ring\n" in ran.stdout
     assert "--chunks" in ran.stdout.partition("options:")[2]
+    assert ddpquiz("demo", "allreduce", "--help").stdout == ran.stdout
+    assert ddpquiz("demo", "--help").stdout.startswith("Usage: ddpquiz demo")
+
+
+def test_options_of_ours_that_follow_those_of_a_demo_are_ours():
+    ran = ddpquiz(
+        "demo", "ddp", "--nproc", "3", "--perturb", "1", "--steps=2", "--no-predict", "--nproc", "2", "--json"
+    )
+    assert ran.returncode == 0, ran.stderr
+    began = json.loads(ran.stdout.splitlines()[0])
+    assert (began["ranks"], began["args"]) == (2, ["--perturb", "1", "--steps=2"])
+
+
+def test_what_is_to_try_next_stands_below_the_last_frame_as_commands():
+    lines, status = screen_of("demo", "launch", "--nproc", "2", "--no-predict", size=(70, 80))
+    assert status == 0
+    at = lines.index("Try next")
+    assert lines[at + 1 : at + 3] == [
+        "  ddpquiz demo launch -- --late 1",
+        "      rank 1 comes a second later: how long do the others wait, and how long",
+    ]
 
 
 def test_a_replay_names_its_run_itself():

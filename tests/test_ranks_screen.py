@@ -1,6 +1,7 @@
 """A run drawn as text: a column a rank, claims with their verdicts, failures with their reason."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -19,17 +20,18 @@ from ddpquiz.ranks.events import (
     Note,
     Output,
     Raised,
+    Result,
     Standing,
     Started,
 )
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.terminal import style
-from ddpquiz.terminal.curves import sparkline
+from ddpquiz.terminal.curves import scale, sparkline
 from ddpquiz.terminal.gantt import gantt
 from ddpquiz.terminal.log import log
 from ddpquiz.terminal.ranks import frame, on_screen, say
 from ddpquiz.terminal.running import few
-from ddpquiz.terminal.source import current_line, source
+from ddpquiz.terminal.source import source
 
 BEGAN = Began(
     "demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found",
@@ -91,7 +93,7 @@ def test_labels_are_rows_and_ranks_are_columns():
         "rank 1  INFO: a log line\n"
         "\n"
         "✓ every rank  every rank holds the sum\n"
-        "✓ 1 of 2      the sum is 3\n"
+        "✓ rank 1      the sum is 3\n"
         "\n"
         "done in 0.42 s · 2 of 2 claims proven"
     )
@@ -124,16 +126,22 @@ def test_what_changed_is_marked_and_what_was_said_again_is_not():
 RUNNING = {
     "no communication yet": [],
     "init_process_group · arrived 1 · awaiting 0": [Joining(0.1, 1, done=False, line=3)],
-    "all_reduce · sum of 4 numbers · arrived 1 · awaiting 0 for 0.8 s": [issued(0.1, 1, 1, reduce="sum")],
-    "all_reduce · 4 numbers · arrived 1 · awaiting 0 (it has ended) for 0.8 s": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
-    "all_reduce · 4 numbers · all arrived for 0.8 s": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
-    "broadcast · from 0 · 1 number · arrived 0 · awaiting 1 for 0.4 s": [
+    "init_process_group · all arrived, making the group": [
+        Joining(0.1, 0, done=False, line=3), Joining(0.1, 1, done=False, line=3),
+    ],
+    "all_reduce · arrived 1 · awaiting 0 for 0.8 s · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],
+    "all_reduce · arrived 1 · awaiting 0 (it has ended) for 0.8 s · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
+    "all_reduce · all arrived for 0.8 s · 4 numbers": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
+    "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
         Issued(0.5, 0, 1, "broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5)
     ],
-    "send · 0 → 1 · bucket 3 · 4 numbers · arrived 0 · awaiting 1 for 0.8 s · 1 more": [
+    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3 · 4 numbers · 1 more under way": [
         Issued(0.1, 0, 1, "send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3), issued(0.3, 0, 2),
     ],
-    "last: barrier · 0.2 s · rank 1 came last, by 0.3 s": [
+    "last: barrier · rank 1 alone · took 0.2 s": [
+        Issued(0.1, 1, 1, "barrier", (1,), None, (), "", 0, "demo.py", 5), Ended(0.3, 1, 1)
+    ],
+    "last: barrier · rank 1 came 0.3 s late · took 0.2 s from then": [
         Issued(0.1, 0, 1, "barrier", (0, 1), None, (), "", 0, "demo.py", 5),
         Issued(0.4, 1, 1, "barrier", (0, 1), None, (), "", 0, "demo.py", 5),
         Ended(0.5, 0, 1), Ended(0.6, 1, 1),
@@ -143,7 +151,7 @@ RUNNING = {
 
 @pytest.mark.parametrize("line", RUNNING)
 def test_the_running_operation_stands_in_one_line_with_who_arrived_and_who_is_awaited(line):
-    assert live(seen(*RUNNING[line]), now=0.9).splitlines()[-1] == line
+    assert live(seen(*RUNNING[line]), now=0.9, width=100).splitlines()[-1] == line
 
 
 @pytest.mark.parametrize(("ranks", "said"), [((0, 2, 3), "0 2 3"), ((1,), "1"), ((0, 1, 2, 5, 6), "0-2 5 6"), ((), "")])
@@ -160,20 +168,28 @@ MEETING = [
 
 def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
     assert text(gantt(seen(*MEETING), 48, 1.0, live=False), 48).splitlines() == [
-        "time    ━━ compute   ██ communication   ░░ waiti",
-        "rank 0  ━━━━━━━━░░░░░░░░░░░░░░░░████━━━━━━━━━━━━",
-        "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━████━━━━━━━━",
-        "        ╵0.0 s              ╵0.5 s",
+        "time    ━ compute   █ communication   ░ waiting",
+        "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
+        "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
+        "        ╵0 s (0.2 s into the run)       ╵0.4 s",
     ]
+
+
+def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():
+    lanes = text(gantt(seen(*MEETING, said(0, "mine", "1")), 48, 1.0, live=False), 48).splitlines()
+    assert lanes[1].startswith("rank 0  ━━━━━━━░░")  # from what it printed at 0.1 s
+    assert lanes[-1].startswith("        ╵0 s (0.1 s into the run)")
 
 
 def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():
     events = [Started(0.0, 0, 7), issued(0.301, 0, 1), issued(0.301, 1, 1), Ended(0.303, 0, 1), Ended(0.303, 1, 1)]
-    assert text(gantt(seen(*events), 48, 1.0, live=False), 48).splitlines()[1] == f"rank 0  {'━' * 12}╋{'━' * 27}"
+    around = [Output(at, 0, "stdout", "a line") for at in (0.0, 1.0)]
+    picture = seen(*events, *around)
+    assert text(gantt(picture, 48, 1.0, live=False), 48).splitlines()[1] == f"rank 0  {'━' * 12}╋{'━' * 27}"
 
 
 def test_live_lanes_show_the_last_seconds():
-    picture = seen(Started(0.0, 0, 7), issued(30.0, 0, 1))
+    picture = seen(Started(0.0, 0, 7), Output(0.0, 0, "stdout", "a line"), issued(30.0, 0, 1))
     lines = text(gantt(picture, 48, 35.0, live=True), 200).splitlines()
     assert lines[1] == f"rank 0  {'━' * 20}{'░' * 20}"
     assert lines[-1].split() == ["╵25", "s", "╵30", "s"]
@@ -218,20 +234,39 @@ def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
     calls = [Issued(0.1, rank, 1, "barrier", (0, 1, 2, 3), None, (), "", 0, str(script), 3) for rank in (0, 1, 3)]
     elsewhere = Issued(0.1, 2, 1, "barrier", (0, 1, 2, 3), None, (), "", 0, "/lib/other.py", 9)
     picture = seen(*calls, elsewhere, Ended(0.2, 3, 1), Exited(0.3, 1, 1), began=began)
-    assert text(source(picture), 60).splitlines() == [
+    drawn_source, at = source(picture, 60)
+    assert text(drawn_source, 60).splitlines() == [
         "rank 2 is in /lib/other.py:9",
         "              1 import os",
         "              2",
         "▶ 0 ▷ 3 ■ 1   3 x = 1",
         "              4 print(x)",
     ]
-    assert current_line(picture) == 2
+    assert at == 3
 
 
 def test_a_script_that_is_not_here_is_said():
-    assert text(source(seen(began=Began("/none/x.py", (), 1, "cpu", "gloo", "1 rank"))), 60) == (
-        "The script /none/x.py cannot be read here."
-    )
+    drawn_source, at = source(seen(began=Began("/none/x.py", (), 1, "cpu", "gloo", "1 rank")), 60)
+    assert (text(drawn_source, 60), at) == ("The script /none/x.py cannot be read here.", 0)
+
+
+def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text('"""A demo.\n\nTry    --fast    every rank is twice as fast as before\n"""\nx = 1\n')
+    events = [Issued(0.1, 0, 1, "barrier", (0,), None, (), "", 0, str(script), 5), Exited(0.2, 0, 0)]
+    picture = seen(*events, began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
+    drawn_source, at = source(picture, 50)
+    assert text(drawn_source, 50).splitlines() == [
+        '           1 """A demo.',
+        "           2",
+        "           3 Try    --fast    every rank is twice",
+        "                 as fast as before",
+        '           4 """',
+        "■ 0        5 x = 1",
+    ]
+    assert at == 5
+    picture.add(End(0.3, True, 0, 0))
+    assert source(picture, 50)[1] == 0  # once all went well one reads it from its start
 
 
 def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that_was_not_reached():
@@ -279,7 +314,7 @@ def test_a_label_whose_numbers_repeat_becomes_a_curve():
 
 
 def test_numbers_that_are_no_longer_finite_are_drawn_too():
-    assert "inf     -\n        ▁█!" in drawn(seen(*(said(0, "loss", value) for value in ("1", "2", "inf"))))
+    assert "inf     -\n        ▄█!" in drawn(seen(*(said(0, "loss", value) for value in ("1", "2", "inf"))))
 
 
 def test_a_long_series_gets_a_chart_with_the_ranks_at_the_ends_of_their_lines():
@@ -289,22 +324,108 @@ def test_a_long_series_gets_a_chart_with_the_ranks_at_the_ends_of_their_lines():
         "loss    0.0     9.0",
         "",
         "   loss",
-        "9 ┤▀▀▄▄▄▄                      ▗▄▄▄▀▀ 1",
-        "  │      ▀▀▜█▛▀▀▚▄▄▄▄▄▄▄▀▀▀▀▀▀▀▘",
-        "  │          ▝▀▀▚▄▄▄",
-        "  │                 ▀▀▀▀▄▄▖",
-        "  │                       ▝▀▚▄▄▖",
-        "0 ┤                            ▝▀▀▀▄▄ 0",
-        "  └──────────────────── said 10 times",
+        "9 ┤▀▀▄▄▄                   ▄▄▄▞▀ rank 1",
+        "  │     ▀▀▜█▀▀▚▄▄▄▄▄▄▀▀▀▀▀▀",
+        "  │         ▀▀▚▄▄▖",
+        "  │              ▝▀▀▀▄▄",
+        "  │                    ▀▚▄▄",
+        "0 ┤                        ▀▀▀▚▄ rank 0",
+        "  └─────────────── value 1 to 10",
     ]
 
 
-CURVES = {(0, 1, 2, 3): "▁▃▆█", (1, 1): "▁▁", (1, float("inf"), 2): "▁!█", tuple(range(100)): "▁▂▄▆█"}
+CURVES = {
+    (0, 1, 2, 3): "▁▃▆█",
+    (1, 1): "██",
+    (0, 0): "▁▁",
+    (1, float("inf"), 2): "▄!█",
+    (-1, 0, 1): "▁▄█",
+    (78, 62, 62, 62): "█▇▇▇",
+    tuple(range(100)): "▁▂▄▆█",
+}
 
 
-@pytest.mark.parametrize("numbers", CURVES, ids=len)
-def test_a_curve_fits_its_width(numbers):
-    assert sparkline([float(number) for number in numbers], 5) == CURVES[numbers]
+@pytest.mark.parametrize("numbers", CURVES, ids=str)
+def test_a_curve_fits_its_width_and_starts_from_0(numbers):
+    assert sparkline([float(number) for number in numbers], 5, *scale([numbers])) == CURVES[numbers]
+
+
+def test_the_curves_of_all_ranks_have_one_scale():
+    picture = seen(*(said(rank, "loss", str(value * (1 + 3 * rank))) for rank in (0, 1) for value in (4, 3, 2, 0)))
+    assert "0       0\n        ▂▂▁▁    █▆▄▁" in drawn(picture)
+
+
+def test_the_name_of_a_line_that_all_ranks_share_stands_there_once():
+    events = [said(rank, "left", str((9 - at) ** 2)) for at in range(10) for rank in (0, 1)]
+    assert drawn(seen(*events, began=QUIET), 44).splitlines()[-2].endswith(" ranks 0 1")
+
+
+LONG = "127.0.0.1:46949 from far away"
+
+
+def test_what_does_not_fit_and_is_the_same_everywhere_goes_right_across_once():
+    picture = seen(said(0, "store", LONG), said(1, "store", LONG), began=QUIET)
+    assert drawn(picture, 40).splitlines()[2:] == ["        rank 0  rank 1", f"store   {LONG} ·", "        ranks 0 1"]
+
+
+def test_words_that_would_break_get_a_line_for_each_rank():
+    picture = seen(said(0, "clock", "FFFFFFFFBBBB......"), said(1, "clock", "....FFFFFFFFBBBB.."), began=QUIET)
+    assert drawn(picture, 40).splitlines()[2:] == [
+        "        rank 0  rank 1",
+        "clock",
+        "rank 0  FFFFFFFFBBBB......",
+        "rank 1  ....FFFFFFFFBBBB..",
+    ]
+
+
+def held(before, after=(), width=80, shape=(2, 2), ended=True):
+    """Return the cells of `brings` and `gets` of rank 0."""
+    events = [replace(issued(0.1, 0, 1), before=before, shapes=(shape,)), Result(0.2, 0, 1, after)]
+    lines = drawn_with_tensors(seen(*events, *([Ended(0.3, 0, 1)] if ended else []), said(0, "a", "1")), width)
+    return [line.partition("  ")[2].strip().rstrip("- ") for line in lines if line.startswith(("brings", "gets"))]
+
+
+def drawn_with_tensors(picture, width):
+    return text(frame(picture, width, tensors=True), width).splitlines()
+
+
+def test_the_numbers_of_a_tensor_stand_in_a_line_with_four_digits_at_most():
+    assert held(("[[1.0, -0.005293981172144413], [1e-09, 32563.25]]",), ("[1, 2]", "[3, 4]")) == [
+        "1 -0.005294; 1e-09 3.256e+04",
+        "1 2 | 3 4",
+    ]
+
+
+def test_numbers_that_do_not_fit_have_fewer_digits_and_then_are_cut():
+    assert held(("[-0.6112467, 0.1717298]",), width=32)[0] == "-0.61 0.17"
+    assert held(("[-0.6112467, 0.1717298, 0.5]",), width=32)[0] == "-0.61.."
+
+
+def test_a_tensor_that_is_too_large_is_shown_by_its_shape_and_its_result_as_done():
+    assert held((), shape=(576,)) == ["576 float32", "done"]
+    assert held((), shape=(576,), ended=False)[1] == ""
+
+
+def test_a_low_screen_uses_all_its_room():
+    events = [
+        Output(at / 10, 0, "stdout", f"step {at}: 1", f"step {at}", "1 " * (30 if at < 25 else 1)) for at in range(30)
+    ]
+    assert len(live(seen(*events)).splitlines()) in (22, 23)  # one more for the keys, and one less than another label
+
+
+def test_where_labels_have_no_room_the_claims_are_counted_only():
+    claims = tuple(ClaimText(line, f"claim {line}") for line in range(9))
+    began = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks", claims)
+    events = [said(0, f"label {at}", "1") for at in range(20)]
+    shown = live(seen(*events, *(Claimed(0.3, 0, line, held=True) for line in range(7)), began=began))
+    assert "7 of 9 claims proven so far" in shown
+    assert "claim 3" not in shown
+
+
+def test_claims_about_other_arguments_come_last_and_take_a_line_each():
+    began = Began("demo.py", (), 1, "cpu", "gloo", "1 rank", (ClaimText(1, "word " * 12), ClaimText(2, "it holds")))
+    lines = drawn(seen(Claimed(0.1, 0, 2, held=True), End(0.4, True, 1, 2), began=began), 40).splitlines()
+    assert lines[2:4] == ["✓ the rank      it holds", "· not this run  word word word word.."]
 
 
 def test_more_ranks_than_fit_stand_below_each_other():
@@ -331,15 +452,15 @@ def test_plain_lines_come_as_they_are_said():
         "2 ranks on CPU over Gloo · no GPU found",
         "The script asks for nccl; Gloo takes its place on CPU.",
         "rank 1  mine: 2",
-        "✓ 1 of 2        every rank holds the sum",
+        "✓ rank 0        every rank holds the sum",
         "· not this run  the sum is 3",
-        "done in 0.40 s · 1 of 2 claims proven, 1 about other arguments",
+        "done in 0.40 s · 1 claim proven; 1 is about other arguments",
     ]
 
 
 def test_claims_are_named_when_they_are_reached_and_counted_before():
     shown = live(seen(Claimed(0.3, 0, 7, held=True)))
-    assert "✓ 1 of 2  every rank holds the sum\n1 claim to come" in shown
+    assert "✓ rank 0  every rank holds the sum\n1 claim to come" in shown
     assert "not this run" not in shown
 
 

@@ -84,6 +84,17 @@ def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
     assert replay.Tape(EVENTS).wind(3).got == {}
 
 
+def test_an_operation_begins_before_its_first_call():
+    calls = [
+        Issued(0.1 * at, at % 2, 1 + at // 2, "all_reduce", (0, 1), None, ((),), "float32", 4, "demo.py", 3)
+        for at in range(6)
+    ]
+    events = [Began("demo.py", (), 2, "cpu", "gloo", "2 ranks"), *calls, End(0.9, True, 0, 0)]
+    stops = replay.steps(events)
+    assert replay.beginnings(events, stops) == [0, 2, 4, 6]
+    assert len(stops) == 7
+
+
 def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
     tape = replay.Tape([BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))])
     there = [tape.wind(to).rows["step"][0][-1] for to in (10, 3000, 2500, 1001, 999, 11)]
@@ -148,6 +159,10 @@ def test_a_run_is_stepped_forward_and_back_in_a_terminal():
     child.send("\x1b[C")
     shows("step 1 of")
     child.send("\x1b[D")
+    shows("step 0 of")
+    child.send("n")
+    assert "calls send" in shows("step 1 of")
+    child.send("N")
     shows("step 0 of")
     child.send("q")
     child.expect(pexpect.EOF)

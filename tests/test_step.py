@@ -24,6 +24,7 @@ from ddpquiz.terminal.step import next_calls
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 # Claims that may break, since ranks that step together wait for each other more than they would.
 LOCKSTEP = {"pipeline": "with GPipe and with 1F1B, (p-1)/(m+p-1) of the step is idle"}
+LOOK = 1.5  # seconds; longer than anything in these runs takes, also on a busy machine
 HEAD = """\
 import os, sys, time, torch, torch.distributed as dist
 from datetime import timedelta
@@ -175,16 +176,16 @@ def test_what_is_told_of_a_run_does_not_count_the_looks(script):
     run = started(script("dist.recv(x, 1) if rank == 0 else dist.send(x, 0)\ndist.all_reduce(x)\ndist.barrier()\n"))
     events = []
     run.listeners.append(events.append)
-    pauses = 0
+    began, looked = time.monotonic(), 0
     while to_stop(run):
-        pause(run, 1)
+        pause(run, LOOK)
         run.step()
-        pauses += 1
-    assert pauses >= 3
+        looked += LOOK
     times = [event.time for event in events[1:]]
-    assert times[-1] == max(times) < 1
-    assert all(each.seconds < 0.4 for each in run.seen.timeline.collectives)
-    assert all(wait.time - wait.since < 0.4 for wait in events if isinstance(wait, Waited))
+    assert times[-1] == max(times) < time.monotonic() - began - looked + 0.1
+    assert looked >= 3 * LOOK
+    assert all(each.seconds < LOOK for each in run.seen.timeline.collectives)
+    assert all(wait.time - wait.since < LOOK for wait in events if isinstance(wait, Waited))
 
 
 def test_a_claim_that_breaks_may_be_due_to_the_stepping(script):
@@ -241,21 +242,23 @@ def test_a_rank_that_is_killed_at_its_gate_ends_the_run(script):
 
 
 def call(rank, op="all_reduce", peer=None, before=(), reduce="sum", line=7):
-    return Issued(0.1, rank, 1, op, (0, 1, 2), peer, ((2,),), "float32", 8, "demo.py", line, before, "0", reduce)
+    return Issued(
+        0.1, rank, 1, op, (0, 1, 2), peer, ((2,),), "float32", 8, "/far/away/demo.py", line, before, "0", reduce
+    )
 
 
 NEXT = {
-    (call(0), call(1), call(2)): ["next  ranks 0-2 call all_reduce · sum · 8 bytes · demo.py:7"],
+    (call(0), call(1), call(2)): ["next  ranks 0-2 call all_reduce · sum · demo.py:7 · 8 bytes"],
     (call(0, before=("[1.0, 2.0]",)), call(1, before=("[3.0, 4.0]",))): [
-        "next  rank 0 calls all_reduce · sum · [1.0, 2.0] · demo.py:7",
-        "next  rank 1 calls all_reduce · sum · [3.0, 4.0] · demo.py:7",
+        "next  rank 0 calls all_reduce · sum · demo.py:7 · 1 2",
+        "next  rank 1 calls all_reduce · sum · demo.py:7 · 3 4",
     ],
     (call(0, "send", 1, reduce=""), call(1, "recv", 0, reduce="")): [
-        "next  rank 0 calls send · to 1 · 8 bytes · demo.py:7",
-        "next  rank 1 calls recv · from 0 · 8 bytes · demo.py:7",
+        "next  rank 0 calls send · to 1 · demo.py:7 · 8 bytes",
+        "next  rank 1 calls recv · from 0 · demo.py:7 · 8 bytes",
     ],
     tuple(call(rank, line=rank + 1) for rank in range(6)): [
-        *(f"next  rank {rank} calls all_reduce · sum · 8 bytes · demo.py:{rank + 1}" for rank in (0, 1, 2)), "and 3 more"
+        *(f"next  rank {rank} calls all_reduce · sum · demo.py:{rank + 1} · 8 bytes" for rank in (0, 1, 2)), "and 3 more"
     ],
 }  # fmt: skip
 
@@ -296,10 +299,10 @@ RIGHT, LEFT = "\x1b[C", "\x1b[D"
 def test_a_run_is_stepped_in_a_terminal_on_back_and_to_its_end(script):
     path = script("dist.all_reduce(x)\ndist.broadcast(x * rank, 1)\nprint('ready: yes')\n")
     terminal = Terminal("run", str(path), "--nproc", "2", "--step")
-    terminal.shows("step 1 ", "next  rank 0 calls all_reduce · sum · [1.0, 1.0]")
+    terminal.shows("step 1 ", "next  rank 0 calls all_reduce · sum · script.py:6 · 1 1")
     terminal.child.send(RIGHT)
     shown = terminal.shows("step 2 ", "rank 1 calls broadcast · from 1")
-    assert next(line.split() for line in shown if line.startswith("gets")) == ["gets", *["[3.0,", "3.0]"] * 2]
+    assert next(line.split() for line in shown if line.startswith("gets")) == ["gets", "3", "3", "3", "3"]
     terminal.child.send(LEFT)
     shown = terminal.shows("step 1 of 2")
     assert next(line.split() for line in shown if line.startswith("gets")) == ["gets", "-", "-"]
@@ -365,6 +368,6 @@ def test_a_demo_is_stepped_to_its_end_by_holding_the_key(name, ranks):
         terminal.child.send(RIGHT)
         with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
             terminal.stream.feed(terminal.child.read_nonblocking(65536, timeout=0.05))
-    terminal.child.send("q")
+    terminal.child.send("\r")
     assert terminal.ends() == 0
     assert any(line.startswith("done in ") for line in terminal.screen.display)

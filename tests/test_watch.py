@@ -99,9 +99,9 @@ def step(terminal):
 
 
 def test_a_digit_shows_all_lines_of_that_rank_and_goes_back(terminal):
-    terminal.shows("^step .*\n(.*\n)*.* v source$")
+    terminal.shows("^step .*\n(.*\n)*.* v source · [?] help$")
     terminal.press("1")
-    terminal.shows(r"^ +[\d.]+ +step: \d+\n(.*\n)*rank 1\nesc back · 0-1 log of a rank · v source · tab next rank")
+    terminal.shows(r"^ +[\d.]+ +step: \d+\n(.*\n)*rank 1\nesc back · tab next rank · ↑ ↓ scroll · home top")
     terminal.shows("more above")
     terminal.press("\x1b[H")  # home: from here on it no longer follows
     assert "rank 1 complains" in terminal.shows(r"^ +[\d.]+  err .*")[0]
@@ -129,17 +129,59 @@ def test_v_shows_the_script_with_marks_where_the_ranks_are(terminal):
 def test_space_holds_the_picture_while_the_run_goes_on(terminal):
     step(terminal)
     terminal.press(" ")
-    terminal.shows("^paused · space go on")
+    terminal.shows("^paused, the run goes on · space go on")
     held = step(terminal)
     terminal.read(1.0)
     assert step(terminal) == held
     terminal.press("1")  # the log stands still too
-    terminal.shows("^paused · esc back")
+    terminal.shows("^paused, the run goes on · esc back")
     terminal.press("1")
-    terminal.shows("^paused · space go on")
+    terminal.shows("^paused, the run goes on · space go on")
     terminal.press(" ")
     terminal.shows("^space pause")
     assert step(terminal) > held
+
+
+def test_a_run_that_ends_while_the_picture_is_held_changes_nothing_until_it_is_let_go(terminal):
+    step(terminal)
+    terminal.press(" ")
+    terminal.shows("^paused, the run goes on")
+    held = step(terminal)
+    terminal.stop()
+    terminal.read(2)
+    assert step(terminal) == held
+    assert "done in" not in terminal.text
+    terminal.press("x\r")  # nothing but space goes on
+    terminal.shows("^paused, the run has ended · space go on")
+    terminal.press(" ")
+    assert terminal.end() == 0
+    assert re.search("^done in ", terminal.text, re.MULTILINE)
+
+
+def test_keys_of_the_picture_do_nothing_where_it_is_not_looked_at(terminal):
+    terminal.shows("^step ")
+    terminal.press("v")
+    terminal.shows("waits in this line")
+    terminal.press(" r\r\x1b[C")
+    terminal.press("v")
+    terminal.shows("^space pause")
+
+
+def test_a_page_explains_the_signs_and_the_keys(terminal):
+    terminal.shows("^step ")
+    terminal.press("?")
+    terminal.shows("^space  hold the picture while the run goes on, or let it go$")
+    terminal.shows("^  brings +what a rank gives to its last operation")
+    terminal.press("?")
+    terminal.shows("^space pause")
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_a_run_is_stopped_at_a_key_and_says_so(terminal, key):
+    terminal.shows("^step ")
+    terminal.press(key)
+    assert terminal.end() == 130
+    assert re.search("^You stopped the run.$", terminal.text, re.MULTILINE)
 
 
 def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal):
@@ -149,7 +191,9 @@ def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal):
     terminal.stop()
     terminal.read(2)
     terminal.press("\x1b")
-    terminal.shows("^done in(.*\n)*enter go on")
+    terminal.shows("^done in .*\nenter go on · ← → step through · r again")
+    terminal.press(" qd")  # none of these is named
+    terminal.shows("^done in .*\nenter go on")
     terminal.press("\r")
     assert terminal.end() == 0
 
@@ -170,6 +214,6 @@ def test_the_last_frame_is_left_with_the_ranks_over_the_whole_run(terminal):
     terminal.stop()
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[\d;]*m", "", terminal.painted.rpartition("\x1b[?1049l")[2])  # after the alternate screen
-    assert len(re.findall(r"^time    ━━ compute", left, re.MULTILINE)) == 1
+    assert len(re.findall(r"^time    ━ compute", left, re.MULTILINE)) == 1
     assert "space pause" not in left
     assert re.search(r"^done in ", left, re.MULTILINE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,6 +39,7 @@ PATIENCE = 10.0  # seconds without any movement that count as a hang
 
 
 def demo(
+    context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="The demo; none lists them.", autocompletion=names.demos)] = None,
     args: Args = None,
     nproc: Nproc = None,
@@ -57,8 +59,17 @@ def demo(
     max_restarts: MaxRestarts = 0,
     emit: Emit = None,
     copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
+    about: Annotated[
+        bool, typer.Option("--help", "-h", help="What a demo shows and its arguments, or this page.")
+    ] = False,
 ) -> None:
     """Run a demo on real ranks, live."""
+    if about and name is None:
+        typer.echo(context.get_help())
+        return
+    if name is not None and args and take_ours(context, script_of(name), args):
+        context.command.invoke(context)
+        return
     if replay is not None:
         if name is not None:
             raise typer.BadParameter(f"it names the run itself: `ddpquiz demo --replay {name}`.", param_hint="--replay")
@@ -69,8 +80,9 @@ def demo(
         copy_script(script_of(name), copy)
     else:
         script, given = script_of(name), tuple(args or ())
-        if {"-h", "--help"} & set(given):
+        if about or {"-h", "--help"} & set(given):
             explain(script)
+            return
         machines = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
         if emit is not None:
             machines.emit(emit, script, given, nproc, device)
@@ -109,16 +121,51 @@ def keep_time(script: Path, args: tuple[str, ...], seen: Seen) -> None:
         keep(folder(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
 
 
-def explain(script: Path) -> NoReturn:
-    """Say what a demo shows and which knobs it has, in its own words, and end."""
-    import os
+def explain(script: Path) -> None:
+    """Say what a demo shows and which arguments it takes, in its own words; UserError when it cannot."""
+    import subprocess
     import sys
 
+    from rich.console import Group
+    from rich.text import Text
+
+    from ddpquiz.curriculum.demos import read_demo
+    from ddpquiz.terminal import pager, style
+    from ddpquiz.terminal.trying import of_script, tries
+
+    about, _, _ = read_demo(script).about.partition("\n\nTry ")
+    page = [style.prose(about), Text(), *tries(of_script(str(script)))]
+    asked = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=False)
+    if asked.returncode == 0:
+        options = "".join(asked.stdout.partition("options:")[1:])
+        where = "They go after --, and those that `ddpquiz demo --help` names go before it."
+        page += [Text(), Text(options), Text(where)]
+    pager.show(style.console(), Group(*page))
+    if asked.returncode:
+        why = asked.stderr.strip().splitlines()[-1:]
+        raise UserError(f"{script.name} cannot say which arguments it takes: {''.join(why)}")
+
+
+def take_ours(context: typer.Context, script: Path, words: list[str]) -> bool:
+    """Take options of ours from among the words for a script that does not know them; return whether there were any."""
     from ddpquiz.curriculum.demos import read_demo
 
-    typer.echo(read_demo(script).about)
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, str(script), "--help"])  # noqa: S606  # arguments, no shell
+    known = read_demo(script).flags
+    options = {name: each for each in context.command.params for name in (*each.opts, *each.secondary_opts)}
+    theirs, ours, left = [], [], iter(words)
+    for word in left:
+        name, equals, _ = word.partition("=")
+        if name not in options or name[0] != "-" or any(flag.startswith(name) for flag in known):
+            theirs.append(word)
+        else:
+            ours += [word] if equals or getattr(options[name], "is_flag", False) else [word, *islice(left, 1)]
+    meant = context.command.make_context(context.info_name, [script.stem, *ours], parent=context.parent)
+    for name, value in meant.params.items():
+        source = meant.get_parameter_source(name)
+        if source and source.name == "COMMANDLINE":
+            context.params[name] = value
+    context.params["args"] = theirs
+    return bool(ours)
 
 
 def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Prediction | None:
@@ -137,16 +184,32 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
 
 def script_of(name: str) -> Path:
     """Return the script of a demo; UserError when there is none of that name."""
-    import difflib
-
     from ddpquiz.shipped import demos_dir
 
     path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
     if not path.is_file():
-        near = difflib.get_close_matches(name, names.demos(""), 1)
-        hint = f"did you mean {near[0]}?" if near else "`ddpquiz demo` lists them."
+        near = demo_meant(name)
+        hint = f"did you mean {near}?" if near else "`ddpquiz demo` lists them."
         raise UserError(f"There is no demo {name}; {hint}")
     return path
+
+
+def demo_meant(name: str) -> str:
+    """Return the demo that is called nearly so, or that of the concept that is called so, if there is one."""
+    import difflib
+
+    from ddpquiz.curriculum import catalog
+    from ddpquiz.errors import ContentError
+
+    near = difflib.get_close_matches(name, names.demos(""), 1)
+    if near:
+        return near[0]
+    try:
+        concepts = catalog.load().concepts
+    except ContentError:  # a demo is looked for also while somebody writes content
+        return ""
+    about = (one for one in concepts if name.lower() in f"{one.id} {one.title}".lower())
+    return next((one.demos[0].run for one in about if one.demos), "")
 
 
 def copy_script(script: Path, folder: Path) -> None:

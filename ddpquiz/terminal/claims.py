@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
+from rich.text import Text
 
 from ddpquiz.terminal.grid import GAP, Lines, folded
-from ddpquiz.terminal.running import few
+from ddpquiz.terminal.running import named
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -19,21 +20,25 @@ MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("�
 
 
 def claims(seen: Seen) -> list[tuple[Piece, Piece]]:
-    """Return verdicts and claims, lined up; what this run did not claim is named once it has ended well."""
+    """Return verdicts and claims, lined up; what this run did not claim comes last, once it has ended well."""
     ended_well = seen.end is not None and seen.end.ok
     here = " here" if seen.began and seen.began.here else ""
-    rows = [_claim(*each, len(seen.here), here) for each in seen.verdicts() if ended_well or each[1] != "not reached"]
+    verdicts = sorted(seen.verdicts(), key=lambda each: each[1] == "not reached")
+    rows = [_claim(*each, len(seen.here), here) for each in verdicts if ended_well or each[1] != "not reached"]
     width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
     return [((verdict.ljust(width), style), claim) for (verdict, style), claim in rows]
 
 
 def folded_claims(seen: Seen, width: int) -> Lines:
-    """Draw them for a screen, with a count of those that may still come."""
+    """Draw them for a screen, those of other arguments in a line each, with a count of those that may still come."""
     lines: list[list[Piece]] = []
     rows = claims(seen)
     for verdict, (text, style) in rows:
         indent = cell_len(verdict[0])
-        for number, part in enumerate(folded(text, width - indent)):
+        parts = folded(text, width - indent)
+        if len(parts) > 1 and verdict[1] == MARKS["not reached"][1]:
+            parts = (f"{folded(text, width - indent - 2)[0]}..",)
+        for number, part in enumerate(parts):
             lines.append([(" " * indent, "") if number else verdict, (part, style)])
     left = len(seen.verdicts()) - len(rows)
     if left and seen.end is None:
@@ -41,14 +46,22 @@ def folded_claims(seen: Seen, width: int) -> Lines:
     return Lines(lines)
 
 
+def counted_claims(seen: Seen) -> Text:
+    """Say in a line how many claims were proven and broken so far."""
+    verdicts: list[str] = [verdict for _, verdict, _ in seen.verdicts()]
+    line = Text(f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", style="quiet")
+    broken = verdicts.count("broken")
+    return line.append(f" · {broken} broken", style="bad") if broken else line
+
+
 def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int, here: str) -> tuple[Piece, Piece]:
     mark, style = MARKS[verdict]
     match verdict:
         case "proven":
-            where = f"{len(ranks)} of {of}" if len(ranks) < of else "every rank" if of > 1 else "the rank"
+            where = named(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
             where += here
         case "broken":
-            where = f"rank {few(ranks)}"
+            where = named(ranks)
         case _:
             where = "not this run"
     return (f"{mark} {where}", style), (plain(claim.text), "quiet" if verdict == "not reached" else "")

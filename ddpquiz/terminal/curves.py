@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
 
+from ddpquiz.terminal.running import named
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ddpquiz.terminal.grid import Piece
 
@@ -19,6 +21,7 @@ COLOURS = ("accent", "warn", "good", "code", "quiet")  # none of them says that 
 HEIGHT = 6  # lines of a chart, without its title and its axis
 NARROWEST = 44  # columns of a chart
 MOST = 144  # numbers of a curve: two for each column of the widest chart
+NAMES = 14  # columns beside a chart for the names of ranks, at the most
 FEWEST = 8  # numbers that make a chart; three make a line of bars
 
 
@@ -41,13 +44,16 @@ def bends(numbers: Sequence[float]) -> bool:
     return len(steps) > 1 and max(steps) - min(steps) > 1e-9 * max(map(abs, numbers))
 
 
-def sparkline(numbers: Sequence[float], width: int) -> str:
-    """Draw numbers as a line of bars, the oldest first; more than fit are thinned out."""
+def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
+    """Return the ends of a scale on which series can be compared: from 0, or from the lowest number if that is less."""
+    finite = [number for numbers in several for number in numbers if math.isfinite(number)]
+    return min([0.0, *finite]), max([0.0, *finite])
+
+
+def sparkline(numbers: Sequence[float], width: int, low: float, high: float) -> str:
+    """Draw numbers as a line of bars between the ends of a scale, the oldest first; more than fit are thinned out."""
+    span = (high - low) or 1.0
     numbers = thinned(numbers, width)
-    finite = [number for number in numbers if math.isfinite(number)]
-    if not finite:
-        return "!" * len(numbers)
-    low, span = min(finite), (max(finite) - min(finite)) or 1.0
     return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
 
 
@@ -59,26 +65,25 @@ def thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
 
 
 def chart(title: str, series: dict[int, list[float]], span: str, width: int, height: int = HEIGHT) -> list[list[Piece]]:
-    """Draw the numbers of several ranks, each line up to its rank's number; `span` says how many there were."""
+    """Draw the numbers of several ranks, each line up to its rank's name; `span` says which numbers they are."""
     finite = [number for numbers in series.values() for number in numbers if math.isfinite(number)]
     if not finite:
         return []
     low, high = min(finite), max(finite)
-    scale = [f"{high:.4g}", f"{low:.4g}"] if high > low else [f"{high:.4g}", ""]
-    left = max(map(len, scale))
-    ends = ", ".join(map(str, series))
-    columns = width - left - 2 - min(12, 1 + len(ends))
+    ends = [f"{high:.4g}", f"{low:.4g}"] if high > low else [f"{high:.4g}", ""]
+    left = max(map(len, ends))
+    columns = width - left - 2 - min(NAMES, 1 + len(named(series)))
     canvas = _Canvas(columns, height)
     last: dict[int, list[int]] = {}
     for rank, numbers in reversed(series.items()):  # the first rank lies on top
         row = canvas.draw(numbers, low, (high - low) or 1.0, COLOURS[rank % len(COLOURS)])
-        last.setdefault(row, []).insert(0, rank)
+        last.setdefault(row, []).append(rank)
     lines: list[list[Piece]] = [[(" " * left + "  ", ""), (title, "head")]]
     for row in range(height):
-        value = scale[0] if row == 0 else scale[1] if row == height - 1 else ""
+        value = ends[0] if row == 0 else ends[1] if row == height - 1 else ""
         tick = "┤" if value else "│"
         line = [(f"{value:>{left}} {tick}", "quiet"), *canvas.row(row)]
-        lines.append([*line, (f" {', '.join(map(str, last[row]))}" if row in last else "", "quiet")])
+        lines.append([*line, (f" {named(last[row])}" if row in last else "", "quiet")])
     lines.append([(f"{' ' * left} └{f' {span}'.rjust(columns, '─')}", "quiet")])
     return lines
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ddpquiz.terminal.grid import Lines
+from ddpquiz.terminal.running import seconds
 
 if TYPE_CHECKING:
     from ddpquiz.ranks.history.seen import Seen
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column of its own
+LEGEND = [
+    *((GLYPHS[kind], f" {kind}") for kind in ("compute", "communication", "waiting")),
+    (BRIEF, " compute with a short call"),
+]
 AROUND = 4  # lines beside the lanes: legend, axis, the running operation, and the keys
 SHORTEST = 0.1  # seconds for which there is room from the start
 WINDOW = 10.0  # seconds that a live view shows
@@ -24,31 +29,47 @@ WIDEST = 100  # columns of a lane
 def gantt(seen: Seen, width: int, now: float, *, live: bool, until: float | None = None) -> Lines:
     """Draw what each rank did: in the last seconds while the run goes on, else in the whole run.
 
-    With `until`, the end of a run that is known, there is room for all of it from the start, if it is short.
+    With `until`, where the lanes of a run that is known end, there is room for all of it from the start, if it is
+    short. The lanes begin where the first rank communicates or prints, and end where the last one does: what is before
+    and after that is the start and the end of processes. Times are counted from there.
     """
     names = len(f"rank {max(seen.here, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
     lanes = {rank: seen.timeline.spans(rank, now) for rank in seen.here if rank in seen.timeline.ranks}
-    starts = [spans[0].start for spans in lanes.values() if spans]
+    lanes = {rank: spans for rank, spans in lanes.items() if spans}
+    times = [time for rank, spans in lanes.items() for time in _moments(seen, rank, spans)]
+    starts = times or [spans[0].start for spans in lanes.values()]
     if not starts:
         return Lines([])
     first = min(starts)
-    start, end = _window(first, now, columns, until) if live else (first, max(now, first + 0.001))
+    start, end = _window(first, now, columns, until) if live else (first, max([*times, first + 0.001]))
     lines: list[list[Piece]] = [_legend(names, start > first)]
     lines += [
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)] for rank, spans in lanes.items()
     ]
-    return Lines([*lines, [(" " * names, ""), (axis(start, end, columns), "quiet")]])
+    zero = f" ({seconds(first)} into the run)"
+    return Lines([*lines, [(" " * names, ""), (axis(start - first, end - first, columns, zero), "quiet")]])
 
 
-def axis(start: float, end: float, columns: int) -> str:
-    """Write the time below a lane, at round numbers."""
+def _moments(seen: Seen, rank: int, spans: list[Span]) -> list[float]:
+    """Return when a rank's script first and last communicated or printed, and when it failed."""
+    calls = [span for span in spans if span.kind != "compute"]
+    said = seen.log.get(rank, ())
+    raised, exited = seen.raised.get(rank), seen.exited.get(rank)
+    failed = [each.time for each in (raised, exited if exited and exited.status else None) if each]
+    return [
+        *([calls[0].start, calls[-1].end] if calls else []), *([said[0].time, said[-1].time] if said else []), *failed
+    ]  # fmt: skip
+
+
+def axis(start: float, end: float, columns: int, zero: str = "") -> str:
+    """Write the time below a lane, at round numbers, and at 0 what that is."""
     step = _round_up((end - start) * 12 / columns)
     digits = max(0, -math.floor(math.log10(step)))
     line = ""
     for number in range(math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9) + 1):
         at = round((number * step - start) / (end - start) * columns)
-        tick = f"╵{number * step:.{digits}f} s"
+        tick = f"╵{number * step:.{digits}f} s" if number else f"╵0 s{zero}"
         if len(line) <= at <= columns - len(tick):
             line = line.ljust(at) + tick
     return line
@@ -71,11 +92,10 @@ def _window(first: float, now: float, columns: int, until: float | None) -> tupl
 
 
 def _legend(names: int, cut: bool) -> list[Piece]:
-    line: list[Piece] = [("time".ljust(names), "quiet")]
-    for kind, (glyph, style) in GLYPHS.items():
-        line += [(glyph * 2, style), (f" {kind}   ", "quiet")]
-    line += [(BRIEF[0], BRIEF[1]), (" briefly", "quiet")]
-    return [*line, (f"   the last {WINDOW:.0f} s", "quiet")] if cut else line
+    line: list[Piece] = [((f"{WINDOW:.0f} s" if cut else "time").ljust(names), "quiet")]
+    for sign, means in LEGEND:
+        line += [sign, (f"{means}   ", "quiet")]
+    return line
 
 
 def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Piece]:

@@ -55,6 +55,15 @@ class Cell:
     below: tuple[Piece, ...] = ()
     marked: bool = False
 
+    @property
+    def longest_word(self) -> int:
+        """Return the columns that it takes at the least so that no word breaks."""
+        return max((cell_len(word) for word in self.text.split()), default=0)
+
+    def fits(self, width: int) -> bool:
+        """Whether its text needs no folding."""
+        return cell_len(self.text) <= width
+
     def lines(self, width: int) -> list[Piece]:
         """Return its lines, none of them wider than `width`."""
         return [*((line, self.style) for line in folded(self.text, width)), *self.below]
@@ -62,7 +71,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Grid:
-    """A row of heads, and rows below it, each with a name on the left."""
+    """A row of heads, and rows below it, each with a name on the left; a row with a single cell goes right across."""
 
     heads: Sequence[Cell]
     rows: list[tuple[Cell, Sequence[Cell]]] = field(default_factory=list)
@@ -70,12 +79,18 @@ class Grid:
 
     def drawn(self, names: int, widest: int, narrowest: int = 0) -> Lines:
         """Lay it out: so many columns for the names, and from `narrowest` to `widest` for each of the others."""
+        across = len(self.heads) * (widest + GAP) - GAP
         rows = [
-            (name.lines(names), [cell.lines(widest) for cell in cells], [cell.marked for cell in cells])
+            (
+                name.lines(names),
+                [cell.lines(widest if len(cells) == len(self.heads) else across) for cell in cells],
+                [cell.marked for cell in cells],
+            )
             for name, cells in [(self.corner, self.heads), *self.rows]
         ]
+        full = [cells for _, cells, _ in rows if len(cells) == len(self.heads)]
         widths = [
-            max([narrowest, *(cell_len(text) for _, cells, _ in rows for text, _ in cells[column])])
+            max([narrowest, *(cell_len(text) for cells in full for text, _ in cells[column])])
             for column in range(len(self.heads))
         ]
         return Lines(
@@ -91,7 +106,7 @@ def _line(
     """Return the `number`-th line of a row."""
     text, style = name[number] if number < len(name) else ("", "")
     line: list[Piece] = [(text + " " * (names - cell_len(text)), style)]
-    for cell, is_marked, width in zip(cells, marked, widths, strict=True):
+    for cell, is_marked, width in zip(cells, marked, widths, strict=False):  # a row may have a single cell
         text, style = cell[number] if number < len(cell) else ("", "")
         line.append(((MARK if is_marked and not number else " ").rjust(GAP), "accent"))
         line += [(text, style or "head" * is_marked), (" " * (width - cell_len(text)), "")]

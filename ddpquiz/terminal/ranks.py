@@ -11,16 +11,18 @@ from rich.text import Text
 
 from ddpquiz.ranks.events import Began, Claimed, End, Hung, Nodes, Note, Output, Started
 from ddpquiz.ranks.machines.jobs import Job
-from ddpquiz.terminal.claims import claims, folded_claims
+from ddpquiz.terminal.claims import claims, counted_claims, folded_claims
 from ddpquiz.terminal.failure import ending, failure, matters
 from ddpquiz.terminal.gantt import AROUND, gantt
-from ddpquiz.terminal.grid import Lines
+from ddpquiz.terminal.grid import Lines, folded
 from ddpquiz.terminal.layout import shown_path
 from ddpquiz.terminal.running import running
 from ddpquiz.terminal.style import plain, prose
 from ddpquiz.terminal.values import charts, tables, to_plot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console, ConsoleDimensions, RenderableType
 
     from ddpquiz.ranks.events import Event
@@ -31,11 +33,11 @@ FEWEST_ROWS = 4  # labels that a live frame shows, however low the screen is
 FRESH = 0.5  # seconds for which a live frame marks what a rank said
 
 
-def frame(seen: Seen, width: int, *, tensors: bool = False, look: str = "") -> RenderableType:
+def frame(seen: Seen, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True) -> RenderableType:
     """Return the picture of a whole run.
 
     With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to
-    look at.
+    look at. Without `verdict`, what the run came to is left out, for a screen that shows that elsewhere.
     """
     parts = _top(seen, look)
     parts += _values(seen, width, live=False, tensors=tensors, since=math.inf)
@@ -44,7 +46,7 @@ def frame(seen: Seen, width: int, *, tensors: bool = False, look: str = "") -> R
     if seen.timeline.count:
         parts += [Text(), gantt(seen, width, seen.time, live=False)]
     if seen.end:
-        parts += [Text(), *failure(seen), summary(seen)]
+        parts += [Text(), *failure(seen), *([summary(seen)] if verdict else [])]
     return Group(*parts)
 
 
@@ -66,10 +68,14 @@ def on_screen(
     stays = 2 * (len(seen.here) + AROUND) <= size.height
     below: list[RenderableType] = [*([lanes] if stays else []), *([running(seen, now)] if seen.began else [])]
     top, proven = _top(seen, look), _proven(seen, size.width)
-    room = size.height - 1 - sum(map(_height, [*below, *top, *proven]))  # one line for the keys
+    room = size.height - 1 - TAIL.start * bool(seen.lines) - _height([*below, *top], size.width)  # one for the keys
     since = now - FRESH if since is None else since
-    values = _values_in(room - TAIL.start * bool(seen.lines), seen, size.width, tensors=tensors, since=since)
-    left = min(max(room - sum(map(_height, values)), TAIL.start), TAIL.stop - 1)
+    values, fit = _values_in(room - _height(proven, size.width), seen, size.width, tensors=tensors, since=since)
+    if proven and not fit:
+        proven = [Text(), counted_claims(seen)]
+        values, _ = _values_in(room - len(proven), seen, size.width, tensors=tensors, since=since)
+    room += TAIL.start * bool(seen.lines) - _height(proven, size.width)
+    left = min(max(room - _height(values, size.width), TAIL.start), TAIL.stop - 1)
     lines = [_line(line) for line in seen.lines[-left:]]
     body: list[RenderableType] = [*top, *values, *proven, *lines]
     return Group(*body) if stays else Group(*body, Text(), lanes), below
@@ -134,20 +140,30 @@ def _values(
     return [part for table in drawn for part in (Text(), table)]
 
 
-def _values_in(room: int, seen: Seen, width: int, *, tensors: bool, since: float) -> list[RenderableType]:
-    """Draw values so that they fit: without charts, and with the newest labels only, where there is little room."""
+def _values_in(room: int, seen: Seen, width: int, *, tensors: bool, since: float) -> tuple[list[RenderableType], bool]:
+    """Draw values so that they fit: without charts, and with the newest labels only, where there is little room.
+
+    Say also whether all labels are shown.
+    """
+
+    def drawn(rows: int | None = None, *, plot: bool = False) -> tuple[list[RenderableType], int]:
+        shown = _values(seen, width, live=True, tensors=tensors, since=since, rows=rows, plot=plot)
+        return shown, _height(shown, width)
+
     for plot in (True, False):
-        shown = _values(seen, width, live=True, tensors=tensors, since=since, plot=plot)
-        lines = sum(map(_height, shown))
+        shown, lines = drawn(plot=plot)
         if lines <= room:
-            return shown
-    heads = sum(map(_height, _values(seen, width, live=True, tensors=tensors, since=since, rows=0, plot=False)))
-    rows = max(FEWEST_ROWS, len(seen.rows) * (room - heads - 1) // max(1, lines - heads))
-    if rows >= len(seen.rows):
-        return shown
-    shown = _values(seen, width, live=True, tensors=tensors, since=since, rows=rows, plot=False)
-    hidden = len(seen.rows) - rows
-    return [*shown, Text(f"{hidden} older label{'s' * (hidden != 1)} not shown now", style="quiet")]
+            return shown, True
+    count, heads = len(seen.rows), drawn(0)[1]
+    rows = min(count, max(FEWEST_ROWS, count * (room - heads - 1) // max(1, lines - heads)))  # if all were as high
+    while rows < count and drawn(rows + 1)[1] < room:
+        rows += 1
+    while rows > FEWEST_ROWS and drawn(rows)[1] >= room:
+        rows -= 1
+    if rows >= count:
+        return shown, False
+    hidden = Text(f"{count - rows} older label{'s' * (count - rows != 1)} not shown now", style="quiet")
+    return [*drawn(rows)[0], hidden], False
 
 
 def _proven(seen: Seen, width: int) -> list[RenderableType]:
@@ -155,9 +171,13 @@ def _proven(seen: Seen, width: int) -> list[RenderableType]:
     return [Text(), verdicts] if verdicts.lines else []
 
 
-def _height(part: RenderableType) -> int:
-    """Return how many lines a part takes where none of its texts is folded."""
-    return len(part) if isinstance(part, Lines) else str(part).count("\n") + 1
+def _height(parts: Iterable[RenderableType], width: int) -> int:
+    """Return how many lines parts take."""
+    return sum(len(part) if isinstance(part, Lines) else _lines(part, width) for part in parts)
+
+
+def _lines(part: RenderableType, width: int) -> int:
+    return 1 if isinstance(part, Text) and part.no_wrap else len(folded(str(part), width))
 
 
 def _line(line: Output) -> Text:
@@ -171,7 +191,9 @@ def summary(seen: Seen) -> Text:
         return Text()
     claims = f" · {end.proven} of {end.claims} claims proven" if end.claims else ""
     if end.ok and end.proven < end.claims:
-        claims += f", {end.claims - end.proven} about other arguments"
+        others = end.claims - end.proven
+        claims = f" · {end.proven} claim{'s' * (end.proven != 1)} proven; {others} {'is' if others == 1 else 'are'}"
+        claims += " about other arguments"
     seconds = f"{end.time:.2f} s"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {seconds}{claims}")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import ConsoleDimensions
 from rich.text import Text
 
-from ddpquiz.ranks.events import Began, Issued
+from ddpquiz.ranks.events import Began, Ended, Issued, Joining, Output, Waited
 from ddpquiz.ranks.history.seen import Seen
+from ddpquiz.ranks.history.timeline import Timeline
 from ddpquiz.terminal.hotkeys import Hotkey
-from ddpquiz.terminal.layout import shown_path
 from ddpquiz.terminal.looking import Looking
-from ddpquiz.terminal.ranks import frame, on_screen, say
+from ddpquiz.terminal.ranks import frame, on_screen, say, summary
 from ddpquiz.terminal.style import complaints
 
 if TYPE_CHECKING:
@@ -27,13 +29,30 @@ if TYPE_CHECKING:
 
 PACE = 0.3  # seconds that a step is shown while it plays
 PLACES = 16  # of a long run where it is kept what was seen
-KEYS = Hotkey("→", "next"), Hotkey("←", "back"), Hotkey("space", "play"), Hotkey("q", "leave")
-FAR_KEYS = Hotkey("home", "start"), Hotkey("end", "finish")
+KEYS = (
+    Hotkey("← →", "step", "the call of a rank before, and the next one"),
+    Hotkey("n N", "operation", "the next operation as a whole, and the one before"),
+    Hotkey("space", "play", "step on by itself, or stop that"),
+)
+LEAVE = Hotkey("q", "leave", "leave; the frame stays in the terminal")
+BACK = Hotkey("q", "back", "back to the end of the run")
+FAR_KEYS = Hotkey("home", "start", "before the first step"), Hotkey("end", "finish", "the end of the run")
 
 
 def steps(events: Sequence[Event]) -> list[int]:
     """Return how many events have happened at each step: before each operation that a rank calls, and at the end."""
     return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
+
+
+def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
+    """Return the steps before a first rank calls another operation, and the last step."""
+    timeline, found = Timeline(), []
+    for number, event in enumerate(events):
+        before = timeline.count
+        timeline.add(event)
+        if timeline.count > before:
+            found.append(bisect_left(stops, number))
+    return [*found, len(stops) - 1]
 
 
 class Tape:
@@ -65,19 +84,23 @@ def replay(events: Sequence[Event], console: Console) -> Seen:
 
     screen = Screen(console)
     with screen, Keys(away=screen.suspended) as keys:
-        at = step_through(events, screen, keys)
+        at = step_through(events, screen, keys, leave=LEAVE)
     seen = Tape(events).wind(steps(events)[at])
     console.print(frame(seen, console.width, tensors=seen.end is None))
     return seen
 
 
-def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 0) -> int:
+def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 0, *, leave: Hotkey = BACK) -> int:
     """Let the learner go through a run step by step, from step `at`; return the step at which they left."""
     stops, playing, looking, tape = steps(events), False, Looking(screen), Tape(events)
+    whole = beginnings(events, stops)
+    screen.to_top()
     while True:
         before = _time(events[stops[at - 1] - 1]) if at else 0.0
         seen, last = tape.wind(stops[at]), at == len(stops) - 1
-        looking.paint(seen, partial(_frame, tape, screen, before, _next(events, stops, at)), KEYS, rest=FAR_KEYS)
+        looking.paint(
+            seen, partial(_frame, tape, screen, before, _next(events, stops, at)), [*KEYS, leave], rest=FAR_KEYS
+        )
         playing = playing and not last
         key = keys.get(PACE if playing else None)
         if key and (looking.is_away or key not in ("home", "end")) and looking.take(key, seen):
@@ -91,11 +114,16 @@ def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 
                 at, playing = min(at + 1, len(stops) - 1), False
             case "left":
                 at, playing = max(at - 1, 0), False
+            case "n":
+                at, playing = next((step for step in whole if step > at), at), False
+            case "N":
+                at, playing = next((step for step in reversed(whole) if step < at), 0), False
             case "home":
                 at, playing = 0, False
             case "end":
                 at, playing = len(stops) - 1, False
             case "q" | "escape" | "ctrl+c" | "ctrl+d" | "eof":
+                screen.to_top()
                 return at
 
 
@@ -112,10 +140,18 @@ def _frame(tape: Tape, screen: Screen, before: float, coming: Text) -> tuple[Ren
     """Draw a step; what has changed since the one `before` is marked. The last one shows the whole run."""
     seen, size = tape.seen, screen.console.size
     if seen.end:
-        return frame(seen, size.width), [coming]
+        return frame(seen, size.width, verdict=False), [summary(seen), coming]
     room = ConsoleDimensions(size.width, size.height - 1)
-    body, below = on_screen(seen, room, seen.time, tensors=True, since=before, until=_time(tape.events[-1]))
+    body, below = on_screen(seen, room, seen.time, tensors=True, since=before, until=_finish(tape.events))
     return body, [*below, coming]
+
+
+def _finish(events: Sequence[Event]) -> float:
+    """Return when the last rank communicated or printed."""
+    said = next(
+        (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
+    )
+    return _time(said or events[-1])
 
 
 def _time(event: Event) -> float:
@@ -128,7 +164,7 @@ def _next(events: Sequence[Event], stops: Sequence[int], at: int) -> Text:
     line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     if isinstance(coming, Issued):
         size = f"{coming.bytes:,} bytes" if coming.dtype else ""
-        where = f"{shown_path(coming.file)}:{coming.line}" if coming.line else ""
-        parts = [f"next: rank {coming.rank} calls {coming.op}", size, where]
+        where = f"{Path(coming.file).name}:{coming.line}" if coming.line else ""
+        parts = [f"next: rank {coming.rank} calls {coming.op}", where, size]
         line.append(" · " + " · ".join(part for part in parts if part), style="accent")
     return line

@@ -11,7 +11,7 @@ from ddpquiz.ranks.history.collective import PAIRED
 from ddpquiz.ranks.history.matching import ANYBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ddpquiz.ranks.history.collective import Collective
     from ddpquiz.ranks.history.seen import Seen
@@ -30,35 +30,39 @@ def _running(seen: Seen, now: float) -> Text:
     joining = [rank for rank in seen.here if seen.waits_in(rank) == "init_process_group"]
     if joining:
         late = [rank for rank in seen.here if rank not in joining and rank not in seen.joined]
-        return _line("init_process_group", [], joining, late, seen)
+        return _line(["init_process_group"], joining, late, seen).append("" if late else ", making the group")
     current = seen.timeline.current()
     if current:
         shown = max(current, key=lambda each: (len(each.awaited) > 0, -_since(each)))
-        more = f" · {len(current) - 1} more" if len(current) > 1 else ""
-        line = _line(shown.op, about(shown, seen.ranks), shown.arrived, shown.awaited, seen, now - _since(shown))
-        return line.append(more, style="quiet")
+        what, between = [f"{len(current) - 1} more under way"] if len(current) > 1 else [], _between(shown, seen.ranks)
+        line = _line([shown.op, *between], shown.arrived, shown.awaited, seen, now - _since(shown))
+        return line.append("".join(f" · {part}" for part in [*_about(shown), *what]), style="quiet")
     last = next((each for each in reversed(seen.timeline.collectives) if each.ended is not None), None)
     if last is None:
         return Text("no communication yet", style="quiet")
-    return Text(" · ".join([f"last: {last.op}", *about(last, seen.ranks), *_outcome(last)]), style="quiet")
+    parts = [f"last: {last.op}", *_between(last, seen.ranks), *_outcome(last), *_about(last)]
+    return Text(" · ".join(parts), style="quiet")
 
 
-def about(collective: Collective, of: int) -> list[str]:
-    """Say what an operation does, with what, and between whom if not all `of` ranks take part."""
+def _between(collective: Collective, of: int) -> list[str]:
+    """Say between whom an operation is, if not all `of` ranks take part."""
+    if collective.op in PAIRED:
+        source, to = ("anybody" if rank == ANYBODY else str(rank) for rank in collective.members)
+        return [f"{source} → {to}"]
+    if len(collective.members) == of:
+        return []
+    return [named(collective.members) + (" alone" if len(collective.members) == 1 else "")]
+
+
+def _about(collective: Collective) -> list[str]:
+    """Say what an operation does, and with what."""
     count = sum(math.prod(shape) for shape in collective.shapes)
     numbers = f"{count:,} number{'s' * (count != 1)}" if collective.dtype else ""
     what = f"{collective.reduce} of {numbers}" if collective.reduce and numbers else numbers
     bucket = "" if collective.sample.bucket is None else f"bucket {collective.sample.bucket}"
     peer = collective.sample.peer
-    if collective.op in PAIRED:
-        source, to = ("anybody" if rank == ANYBODY else str(rank) for rank in collective.members)
-        between = f"{source} → {to}"
-    elif len(collective.members) < of:
-        between = f"among {few(collective.members)}"
-    else:
-        between = ""
     root = "" if peer is None or collective.op in PAIRED else f"{_towards(collective.op)} {peer}"
-    return [part for part in (between, root, bucket, what) if part]
+    return [part for part in (root, bucket, what) if part]
 
 
 def few(ranks: Iterable[int]) -> str:
@@ -72,15 +76,21 @@ def few(ranks: Iterable[int]) -> str:
     return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs)
 
 
+def named(ranks: Collection[int]) -> str:
+    """Name ranks with the word: `rank 2`, `ranks 0-3`."""
+    return f"rank{'s' * (len(ranks) != 1)} {few(ranks)}"
+
+
 def seconds(count: float) -> str:
     """Write a duration: `0.8 s`, `12 ms`."""
     return f"{count:.1f} s" if count >= 0.1 else f"{1000 * count:.1f} ms" if count < 0.01 else f"{1000 * count:.0f} ms"
 
 
 def _line(
-    op: str, details: list[str], arrived: Iterable[int], awaited: Iterable[int], seen: Seen, for_seconds: float = 0.0
+    what: list[str], arrived: Iterable[int], awaited: Iterable[int], seen: Seen, for_seconds: float = 0.0
 ) -> Text:
-    line = Text.assemble((op, "accent"), *(f" · {part}" for part in details))
+    op, *between = what
+    line = Text.assemble((op, "accent"), *(f" · {part}" for part in between))
     lasting = f" for {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
     if not awaited:
         return line.append(f" · all arrived{lasting}")
@@ -99,8 +109,8 @@ def _towards(op: str) -> str:
 
 
 def _outcome(collective: Collective) -> list[str]:
-    took = [seconds(collective.seconds)] if collective.seconds is not None else []
     waited = max(collective.waits.values(), default=0.0)
-    if waited < LONG or collective.entered_last is None:
-        return took
-    return [*took, f"rank {collective.entered_last} came last, by {seconds(waited)}"]
+    late = waited >= LONG and collective.entered_last is not None
+    came = [f"rank {collective.entered_last} came {seconds(waited)} late"] if late else []
+    took = f"took {seconds(collective.seconds)}{' from then' if late else ''}" if collective.seconds is not None else ""
+    return [part for part in (*came, took) if part]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import ConsoleDimensions
@@ -10,10 +11,10 @@ from rich.text import Text
 
 from ddpquiz.ranks.events import Issued
 from ddpquiz.terminal.hotkeys import Hotkey
-from ddpquiz.terminal.layout import shown_path
 from ddpquiz.terminal.ranks import on_screen
 from ddpquiz.terminal.replay import Tape
-from ddpquiz.terminal.running import few
+from ddpquiz.terminal.running import named
+from ddpquiz.terminal.values import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.screen import Screen
 
 MOST_LINES = 4  # that say what comes next
-KEYS = (Hotkey("→", "next"), Hotkey("←", "back"), Hotkey("c", "run on"), Hotkey("q", "stop"))
+KEYS = (
+    Hotkey("→", "next", "let the ranks make the calls before which they stand"),
+    Hotkey("←", "back", "look at the stop before"),
+    Hotkey("c", "run on", "let the ranks run on, without stops"),
+    Hotkey("q", "stop", "end the run"),
+)
 
 
 @dataclass(frozen=True)
@@ -143,11 +149,10 @@ def next_calls(calls: Iterable[Issued]) -> list[Text]:
 
 def _next(calls: Sequence[Issued]) -> Text:
     call = calls[0]
-    several = len(calls) > 1
-    who = f"rank{'s' if several else ''} {few({each.rank for each in calls})} call{'' if several else 's'}"
+    who = f"{named({each.rank for each in calls})} call{'s' * (len(calls) == 1)}"
     peer = "" if call.peer is None else f"{'to' if call.op in ('send', 'reduce', 'gather') else 'from'} {call.peer}"
     bucket = "" if call.bucket is None else f"bucket {call.bucket}"
-    what = " ".join(call.before) or (f"{call.bytes:,} bytes" if call.dtype else "")
-    where = f"{shown_path(call.file)}:{call.line}" if call.line else ""
+    what = shortened(" | ".join(call.before)) or (f"{call.bytes:,} bytes" if call.dtype else "")
+    where = f"{Path(call.file).name}:{call.line}" if call.line else ""
     line = Text(f"next  {who} ", style="head", no_wrap=True, overflow="ellipsis")
-    return line.append(" · ".join(part for part in (call.op, peer, call.reduce, bucket, what, where) if part), "accent")
+    return line.append(" · ".join(part for part in (call.op, peer, call.reduce, bucket, where, what) if part), "accent")

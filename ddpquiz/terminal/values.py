@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from ddpquiz.ranks.history.seen import KEPT
-from ddpquiz.terminal.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, sparkline
+from ddpquiz.terminal.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, scale, sparkline
 from ddpquiz.terminal.grid import GAP, MARK, Cell, Grid, Lines
+from ddpquiz.terminal.running import named
+from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from ddpquiz.ranks.history.seen import Seen
 
 COLUMN = 10  # a rank's column at the least; with less, the ranks go below each other in groups
 APART = 24  # a rank's column at the most while all its values are short, so that the columns do not run apart
 CHART = 72  # columns of a chart at the most
+DIGITS = (4, 3, 2)  # of a number in a tensor: the most, and fewer where there is no room
 NOTHING = Cell("-", "quiet")
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
+_BETWEEN = re.compile(r"\]+, \[+")
 
 
 def tables(
@@ -38,7 +45,7 @@ def tables(
     need no bars.
     """
     labels = list(seen.rows) if rows is None else _newest(seen, rows)
-    names = max([6, *(cell_len(label) for label in labels)])
+    names = max(map(cell_len, [f"rank {max(seen.here, default=0)}", *labels]))
     names = min(max(names, 8) if live else names, width // 3)
     fit = max(1, (width - names) // (COLUMN + GAP))
     groups = math.ceil(len(seen.here) / fit)
@@ -53,11 +60,11 @@ def tables(
                 (Cell("doing", "quiet"), [Cell(_cut(seen.doing(rank), widest), "quiet") for rank in ranks])
             )
         if tensors:
-            grid.rows.append((Cell("brings", "head"), [_brings(seen, rank) for rank in ranks]))
-            grid.rows.append((Cell("gets", "head"), [_values(seen.got.get(rank, ())) for rank in ranks]))
+            grid.rows.append((Cell("brings", "head"), _in_a_line([_brings(seen, rank) for rank in ranks], widest)))
+            grid.rows.append((Cell("gets", "head"), _in_a_line([_gets(seen, rank) for rank in ranks], widest)))
         for label in labels:
-            cells = [_cell(seen, label, rank, widest, since, bars=label not in plotted) for rank in ranks]
-            grid.rows.append((Cell(label, "head"), cells))
+            cells = _cells(seen, label, ranks, widest, since, bars=label not in plotted)
+            grid.rows += _rows(Cell(label, "head"), ranks, cells, widest)
         if any(cell.marked for _, cells in grid.rows for cell in cells):
             grid.corner = Cell(f"{MARK} new", "accent")
         drawn.append(grid.drawn(names, widest, narrowest=min(widest, APART) if live else 0))
@@ -87,7 +94,7 @@ def _count(seen: Seen, label: str) -> int:
 
 
 def _span(count: int) -> str:
-    return f"said {count} times" if count < KEPT else f"the last {count} times"
+    return f"value 1 to {count}" if count < KEPT else f"the last {count} values"
 
 
 def _newest(seen: Seen, rows: int) -> list[str]:
@@ -97,25 +104,70 @@ def _newest(seen: Seen, rows: int) -> list[str]:
     return [label for label in seen.rows if label in kept]
 
 
-def _cell(seen: Seen, label: str, rank: int, width: int, since: float, *, bars: bool) -> Cell:
-    values = seen.rows[label].get(rank)
-    if not values:
-        return NOTHING
-    numbers = numbers_in(values) if bars else []
-    below = ((sparkline(numbers, min(width, 16)), "accent"),) if bends(numbers) else ()
-    return Cell(values[-1], "", below, seen.changed(label, rank, since))
+def _cells(seen: Seen, label: str, ranks: Sequence[int], width: int, since: float, *, bars: bool) -> list[Cell]:
+    """Return what ranks said last, with bars for all that they said, on one scale for all ranks."""
+    numbers = {rank: numbers_in(values) for rank, values in seen.rows[label].items()} if bars else {}
+    low, high = scale(numbers.values())
+    cells = []
+    for rank in ranks:
+        values, series = seen.rows[label].get(rank), numbers.get(rank, [])
+        below = ((sparkline(series, min(width, 16), low, high), "accent"),) if bends(series) else ()
+        cells.append(Cell(values[-1], "", below, seen.changed(label, rank, since)) if values else NOTHING)
+    return cells
+
+
+def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
+    """Lay out a label: a column a rank; what does not fit goes right across, once if all say the same."""
+    if all(cell.fits(width) for cell in cells):
+        return [(name, cells)]
+    if len({cell.text for cell in cells}) == 1:
+        return [(name, [replace(cells[0], text=f"{cells[0].text} · {named(ranks)}")])]
+    if all(cell.longest_word <= width for cell in cells):
+        return [(name, cells)]
+    return [
+        (name, [Cell("")]),
+        *((Cell(f"rank {rank}", "quiet"), [cell]) for rank, cell in zip(ranks, cells, strict=True)),
+    ]
 
 
 def _brings(seen: Seen, rank: int) -> Cell:
+    """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
     brought = seen.brought.get(rank)
-    if brought is None or brought.before or brought.op == "recv":
-        return _values(brought.before if brought else ())
-    return Cell(" ".join("x".join(map(str, shape)) or "1" for shape in brought.shapes) + f" {brought.dtype}", "code")
+    if brought is None or not brought.dtype or (brought.op == "recv" and not brought.before):
+        return NOTHING
+    shapes = " ".join("x".join(map(str, shape)) or "1" for shape in brought.shapes)
+    return Cell(" | ".join(brought.before) or f"{shapes} {brought.dtype}", "code")
 
 
-def _values(values: tuple[str, ...]) -> Cell:
-    return Cell("\n".join(values), "code") if values else NOTHING
+def _gets(seen: Seen, rank: int) -> Cell:
+    """Show what the last operation of a rank left there, or at least that it is over."""
+    brought, got = seen.brought.get(rank), seen.got.get(rank)
+    if got:
+        return Cell(" | ".join(got), "code")
+    calls = (each.calls[rank] for each in reversed(seen.timeline.collectives) if rank in each.calls)
+    last = next((call for call in calls if brought and call.number == brought.number), None)
+    return Cell("done", "quiet") if last and last.ended is not None and not last.failed else NOTHING
+
+
+def _in_a_line(cells: list[Cell], width: int) -> list[Cell]:
+    """Write the numbers of tensors in a line each, with as many digits as have room, the same for all ranks."""
+    for digits in DIGITS:
+        texts = [shortened(cell.text, digits) for cell in cells]
+        if max(map(len, texts), default=0) <= width:
+            break
+    return [replace(cell, text=_cut(text, width)) for cell, text in zip(cells, texts, strict=True)]
+
+
+def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
+    """Return the text of tensors with numbers of at most so many digits, and a semicolon between rows."""
+    text = _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", plain(tensor))
+    return _BETWEEN.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
 
 
 def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    """Cut a text to a width, between words where that leaves some."""
+    if len(text) <= width:
+        return text
+    start = text[: max(0, width - 2)]
+    words = start if text[len(start)] == " " else start.rpartition(" ")[0]
+    return f"{(words or start).rstrip(' |;')}.."

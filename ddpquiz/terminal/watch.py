@@ -8,16 +8,20 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from rich.console import Group
+from rich.text import Text
+
 from ddpquiz.ranks.events import encode
 from ddpquiz.ranks.history.recording import Recent
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.looking import Looking
-from ddpquiz.terminal.ranks import frame, on_screen, say, torchrun
+from ddpquiz.terminal.ranks import frame, on_screen, say, summary, torchrun
 from ddpquiz.terminal.replay import step_through, steps
 from ddpquiz.terminal.step import Stepping
 from ddpquiz.terminal.style import complaints
+from ddpquiz.terminal.trying import to_try, tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +33,16 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.keys import Keys
     from ddpquiz.terminal.screen import Screen
 
-INTERRUPTED = "Stopped by Ctrl-C."
+INTERRUPTED = "You stopped the run."
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
 FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
+STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
+AFTER = (
+    Hotkey("enter", "go on", "leave this screen"),
+    Hotkey("← →", "step through", "see the run again, one call at a time"),
+    Hotkey("r", "again", "run it once more"),
+)
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 
 
@@ -85,8 +95,8 @@ def _wait_for_torch(console: Console, keys: Keys) -> None:
 
 
 def _fits(seen: Seen, console: Console, look: str) -> bool:
-    shown = console.render_lines(frame(seen, console.width, look=look), pad=False)
-    return len(shown) < console.height - 3  # the command line above it, and a prompt
+    shown = console.render_lines(_left(seen, console, look), pad=False)
+    return len(shown) < console.height - 1  # the command line above it, and a prompt
 
 
 def _interrupted(seen: Seen) -> bool:
@@ -94,9 +104,17 @@ def _interrupted(seen: Seen) -> bool:
 
 
 def _leave_in_scrollback(seen: Seen, console: Console, look: str) -> None:
-    console.print(frame(seen, console.width, look=look))
+    for part in _left(seen, console, look).renderables:
+        console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
+
+
+def _left(seen: Seen, console: Console, look: str) -> Group:
+    """Return what stays in the scrollback: the last frame, and how to go on from there."""
+    parts = [frame(seen, console.width, look=look)]
     if seen.began:
-        console.print(f"\nThe same without ddpquiz: {torchrun(seen.began)}", style="quiet", soft_wrap=True)
+        parts += [Text(), Text(f"The same without ddpquiz: {torchrun(seen.began)}", style="quiet")]
+    found = to_try(seen.began) if seen.end and seen.end.ok else ()
+    return Group(*parts, *([Text(), *tries(found)] if found else []))
 
 
 class View:
@@ -130,15 +148,22 @@ class View:
                 idle = self._still is not None or (self._events == painted and time.monotonic() - at < IDLE)
                 if pressed or stopped or not idle:
                     break
+        while self._still:  # what is paused stays until the learner goes on
+            self.paint()
+            self.take(keys.get() or "")
 
     def take(self, key: str) -> None:
         """Obey a key."""
         if self.stepping and self.stepping.is_on and not self.looking.is_away and self.stepping.take(key):
             return
+        if self.looking.take(key, self.run.seen):
+            return
         if key == "space":
             self._still = None if self._still else (self.run.seen.copy(), self.run.now())
-        elif not self.looking.take(key, self.run.seen) and key in ("ctrl+c", "q", "eof"):
-            self.run.stop(INTERRUPTED)
+        elif key in ("ctrl+c", "q", "eof"):
+            self._still = None
+            if not self.run.over:
+                self.run.stop(INTERRUPTED)
 
     def paint(self) -> None:
         """Draw a frame."""
@@ -147,8 +172,9 @@ class View:
             self.stepping.paint(self.looking, self.screen)
             return
         seen, now = self._still or (self.run.seen, self.run.now())
-        keys = [Hotkey("space", "go on" if self._still else "pause"), Hotkey("ctrl+c", "stop")]
-        notice = "paused" if self._still else ""
+        hold = "go on" if self._still else "pause"
+        keys = [Hotkey("space", hold, "hold the picture while the run goes on, or let it go"), STOP]
+        notice = f"paused, the run {'has ended' if self.run.over else 'goes on'}" if self._still else ""
         self.looking.paint(
             seen, lambda: on_screen(seen, self.screen.console.size, now, look=self.look), keys, notice=notice
         )
@@ -160,10 +186,11 @@ class View:
 def _looked(seen: Seen, events: Sequence[Event], looking: Looking, keys: Keys, look: str) -> bool:
     """Let the learner look at the last frame, or step through the run; return whether it shall run once more."""
     keys.drop()
-    named = [Hotkey("enter", "go on"), Hotkey("← →", "step through it"), Hotkey("r", "run again")]
     screen = looking.screen
     while True:
-        looking.paint(seen, lambda: (frame(seen, screen.console.width, look=look), ()), named)
+        looking.paint(
+            seen, lambda: (frame(seen, screen.console.width, look=look, verdict=False), [summary(seen)]), AFTER
+        )
         key = keys.get() or ""
         if looking.take(key, seen):
             continue
@@ -172,7 +199,7 @@ def _looked(seen: Seen, events: Sequence[Event], looking: Looking, keys: Keys, l
                 return True
             case "left" | "right":
                 step_through(events, screen, keys, len(steps(events)) - 2 if key == "left" else 0)
-            case "enter" | "space" | "escape" | "q" | "d" | "ctrl+c" | "eof":
+            case "enter" | "ctrl+c" | "eof":
                 return False
 
 

@@ -1,0 +1,68 @@
+"""What the signs and words in the picture of a run mean, and which keys work there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.terminal.claims import MARKS
+from ddpquiz.terminal.curves import BARS
+from ddpquiz.terminal.gantt import BRIEF, GLYPHS
+from ddpquiz.terminal.grid import MARK
+from ddpquiz.terminal.hotkeys import help_page
+from ddpquiz.terminal.layout import columns, section
+from ddpquiz.terminal.source import GONE, INSIDE, LAST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ddpquiz.terminal.hotkeys import Hotkey
+
+VALUES = {
+    (MARK, "accent"): "has changed just now, or since the step before",
+    ("-", "quiet"): "nothing yet",
+    ("..", ""): "more than fits here",
+    (
+        BARS[0] + BARS[3] + BARS[7],
+        "accent",
+    ): "all that a rank said under a label, oldest first; all ranks on one scale, from 0",
+    ("doing", "quiet"): "the operation that a rank is in, or computing",
+    ("brings", "head"): "what a rank gives to its last operation: values, or the shape of a tensor that is larger",
+    ("gets", "head"): "what that operation left on the rank; done: it is over, and the tensor too large to show",
+    ("arrived", "accent"): "ranks that have called the operation that is under way",
+    ("awaiting", "warn"): "ranks that have not, and for which the others wait",
+}
+LANES = {
+    GLYPHS["compute"]: "the rank runs its script: all that is no communication",
+    GLYPHS["communication"]: "all have come to the operation, and it is at work",
+    GLYPHS["waiting"]: "the rank is in an operation to which somebody has not come yet",
+    BRIEF: "computing, with an operation that is too short for a column of its own",
+    ("0 s", "quiet"): "when the first rank communicated or printed",
+}
+CLAIMS = {
+    MARKS["proven"]: "the claim held on these ranks",
+    MARKS["broken"]: "it did not hold there",
+    MARKS["not reached"]: "not this run: it is about other arguments",
+}
+SOURCE = {
+    (INSIDE, "warn"): "these ranks wait in this line",
+    (LAST, "warn"): "they were last seen here",
+    (GONE, "warn"): "they have ended",
+}
+
+
+def legend(keys: Iterable[Hotkey]) -> RenderableType:
+    """Draw it, the keys first."""
+    parts: list[RenderableType] = [help_page(keys)]
+    for title, signs in (
+        ("What ranks hold", VALUES),
+        ("Ranks over time", LANES),
+        ("Claims", CLAIMS),
+        ("Source", SOURCE),
+    ):
+        parts += section(title, columns((Text(sign, style), Text(means)) for (sign, style), means in signs.items()))
+    return Group(*parts)

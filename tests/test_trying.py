@@ -1,0 +1,45 @@
+"""What a demo says to try next, as commands that can be pasted."""
+
+import pytest
+
+from ddpquiz.curriculum.demos import read_demo
+from ddpquiz.ranks.events import Began
+from ddpquiz.shipped import demos_dir
+from ddpquiz.terminal.trying import Try, of_script, to_try
+
+DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
+ABOUT = '''"""A title.
+
+Try    --fast 3       twice as fast
+       on 1 rank, then 8    other numbers of ranks
+"""
+'''
+
+
+def test_arguments_and_numbers_of_ranks_become_commands(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(ABOUT)
+    assert of_script(str(script)) == (
+        Try((f"ddpquiz run {script} -- --fast 3",), "twice as fast"),
+        Try((f"ddpquiz run {script} --nproc 1", f"ddpquiz run {script} --nproc 8"), "other numbers of ranks"),
+    )
+    began = Began(str(script), (), 2, "cpu", "gloo", "2 ranks", module="mine")
+    assert to_try(began)[0].commands == ("ddpquiz run -m mine -- --fast 3",)
+
+
+@pytest.mark.parametrize("text", ["", "def broken(", '"""A title."""\n'])
+def test_a_script_that_names_nothing_has_nothing_to_try(tmp_path, text):
+    script = tmp_path / "mine.py"
+    script.write_text(text)
+    assert of_script(str(script)) == ()
+    assert of_script(str(tmp_path / "none.py")) == ()
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_every_demo_names_things_to_try_with_flags_that_it_has(name):
+    found = of_script(str(demos_dir() / f"{name}.py"))
+    assert len(found) >= 3
+    flags = {"--", "--nproc", *read_demo(demos_dir() / f"{name}.py").flags}
+    for command in (command for each in found for command in each.commands):
+        assert command.startswith(f"ddpquiz demo {name} ")
+        assert {word for word in command.split() if word.startswith("--")} <= flags
