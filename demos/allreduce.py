@@ -2,13 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/allreduce.py
 
-The same sum is made three ways: by a ring written out with sends and receives, through a root, and by dist.all_reduce.
-Look at the bytes. In the ring each rank sends 2(N-1)/N of its tensor: 1.5 tensors on 4 ranks, below 2 on any number.
-Through a root, rank 0 sends N-1 tensors while the others wait; added up over the ranks, both ways cost the same.
+Look at the bytes sent. The same sum is made three ways: by a ring, written
+out with sends and receives; through rank 0 as the root; by dist.all_reduce.
+In a ring of N ranks a tensor is cut into N chunks that travel round, and
+each rank sends 2(N-1)/N of it: 1.5 tensors on 4 ranks, below 2 on any number.
+The root sends N-1 tensors while the others wait; added up over the ranks,
+both ways cost the same.
 
 Try    --chunks     follow each chunk round the ring
        --size 6     a tensor that 4 ranks cannot share out evenly
-       --sweep      time, algbw and busbw from 4 KiB to 16 MiB; the last is predicted from two others
+       --sweep      time and bandwidth from 4 KiB to 16 MiB, and a prediction
 """
 
 import argparse
@@ -42,14 +45,14 @@ def ring_all_reduce(x: torch.Tensor, trace: bool) -> int:
         outgoing, incoming = (rank - step) % world, (rank - step - 1) % world
         chunks[incoming].add_(pass_on(outgoing, incoming))
         if trace:
-            print(f"reduce-scatter {step + 1}: chunk {incoming}: {brief(chunks[incoming])}")
+            print(f"reduce-scatter {step + 1} (chunk): {incoming}: {brief(chunks[incoming])}")
 
     # Phase 2, all-gather: the finished sums travel round once more, and are copied instead of added.
     for step in range(world - 1):
         outgoing, incoming = (rank - step + 1) % world, (rank - step) % world
         chunks[incoming].copy_(pass_on(outgoing, incoming))
         if trace:
-            print(f"all-gather {step + 1}: chunk {incoming}: {brief(chunks[incoming])}")
+            print(f"all-gather {step + 1} (chunk): {incoming}: {brief(chunks[incoming])}")
     return sent
 
 
@@ -75,6 +78,9 @@ def sweep(device: torch.device) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     if rank == 0 and device.type == "cpu" and world > (os.cpu_count() or 1):
         print("More ranks than cores: the time of a small tensor is the scheduler's, not the algorithm's.")
+    if rank == 0:
+        print("Each time is the fastest of 6. algbw: bytes of the tensor / time, what the program sees;")
+        print("busbw: algbw x 2(N-1)/N for N ranks, what each of them sends a second.")
     fastest = {}
     for kib in (4, 64, 1024, 8192, 16384):
         x, times = torch.full((kib * 256,), rank + 1.0, device=device), []
@@ -88,8 +94,8 @@ def sweep(device: torch.device) -> None:
         # The first of the six makes 1 + 2 + .. + N, each later one N times as much.
         assert x.eq(world * (world + 1) / 2 * world**5).all(), "each of the timed all-reduces made the sum"
         t = fastest[kib] = min(times)  # the one that other programs disturbed least
-        algbw = x.nbytes / t / 1e6  # what the application sees
-        busbw = algbw * 2 * (world - 1) / world  # what one link carries, comparable over N (nccl-tests, PERFORMANCE.md)
+        algbw = x.nbytes / t / 1e6
+        busbw = algbw * 2 * (world - 1) / world  # comparable over N (nccl-tests, PERFORMANCE.md)
         if rank == 0:
             print(f"{kib:6} KiB {t * 1e3:8.2f} ms   algbw {algbw:7.1f} MB/s   busbw {busbw:7.1f} MB/s")
 
@@ -98,9 +104,11 @@ def sweep(device: torch.device) -> None:
     per_kib = (fastest[8192] - fastest[4]) / (8192 - 4)
     latency = fastest[4] - 4 * per_kib
     predicted = latency + 16384 * per_kib
+    if rank == 0:
+        print("A straight line through the times of 4 and 8192 KiB: it begins at the latency, and predicts 16384 KiB.")
     print(f"latency (us): {latency * 1e6:.0f}")
-    print(f"predicted for the last (ms): {predicted * 1e3:.1f}")
-    print(f"measured for the last (ms): {fastest[16384] * 1e3:.1f}")
+    print(f"predicted 16384 KiB (ms): {predicted * 1e3:.1f}")
+    print(f"measured 16384 KiB (ms): {fastest[16384] * 1e3:.1f}")
 
 
 def brief(x: torch.Tensor) -> str:
@@ -137,20 +145,22 @@ def main() -> None:
     ring_bytes = ring_all_reduce(ring, args.chunks)
     print(f"after the ring: {brief(ring)}")
     root_bytes = root_all_reduce(root)
-    print(f"after a root: {brief(root)}")
+    print(f"after a sum at rank 0: {brief(root)}")
     dist.all_reduce(theirs)
     print(f"after all_reduce: {brief(theirs)}")
     print(f"bytes of my tensor: {mine.nbytes}")
     print(f"bytes sent by the ring: {ring_bytes}")
-    print(f"bytes sent through a root: {root_bytes}")
+    print(f"bytes sent via rank 0: {root_bytes}")
 
     assert torch.equal(ring, total), "after the ring every rank holds the sum of all ranks' tensors"
-    assert torch.equal(root, total), "the way through a root gives every rank the same sum"
+    assert torch.equal(root, total), "the way through rank 0, the root, gives every rank the same sum"
     assert torch.equal(theirs, total), "dist.all_reduce gives every rank the same sum"
     if args.size % world == 0:  # otherwise some chunks are one number longer
-        assert ring_bytes == 2 * (world - 1) * mine.nbytes // world, "each rank of the ring sent 2(N-1)/N of its tensor"
+        assert ring_bytes == 2 * (world - 1) * mine.nbytes // world, (
+            "each of the N ranks in the ring sent 2(N-1)/N of its tensor"
+        )
     if rank == 0:
-        assert root_bytes == (world - 1) * mine.nbytes, "the root sent its tensor N-1 times"
+        assert root_bytes == (world - 1) * mine.nbytes, "the root, rank 0, sent its tensor N-1 times"
     in_all = torch.tensor([ring_bytes, root_bytes], device=device)
     dist.all_reduce(in_all)
     assert in_all.tolist() == [2 * (world - 1) * mine.nbytes] * 2, "added up over the ranks, both sent 2(N-1) tensors"

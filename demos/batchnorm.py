@@ -1,15 +1,19 @@
-"""BatchNorm under DDP: each rank normalises with the statistics of its own samples, unless they are put together.
+"""BatchNorm under DDP: ranks normalise with their own samples' statistics.
 
     torchrun --nproc-per-node 4 demos/batchnorm.py
 
-BatchNorm makes a sample's result depend on the rest of its batch, and under DDP that is the rank's part of it: ranks
-with other samples normalise differently. SyncBatchNorm adds up sums, squares and counts over all ranks first. It
-runs on GPUs only, so here it is written out; SyncBatchNorm.convert_sync_batchnorm(model) puts the real one in.
-Look at the means, at the gradients, and at the running mean, which evaluation will use: whose samples is it made of?
+Look at the means, at how far outputs and gradients are off those of one
+process, and at the running mean that evaluation uses: whose samples is it
+made of? BatchNorm makes a sample's result depend on the rest of its batch,
+which under DDP is the rank's part of it. SyncBatchNorm adds up sums, squares
+and counts over all ranks first. It runs on GPUs only, so here it is written
+out; SyncBatchNorm.convert_sync_batchnorm(model) puts the real one in.
+A running mean begins at 0 and goes a tenth of the way to each batch's mean.
+DDP copies rank 0's to all ranks before each forward, also in evaluation.
 
-Try    --skew 0         all ranks' samples are alike: local statistics are not wrong any more, only noisy
-       --batch 512      noise goes away with more samples on each rank, a difference between ranks does not
-       --layer-norm     LayerNorm looks at one sample at a time, so there is nothing to put together
+Try    --skew 0         ranks' samples alike: local statistics are only noisy
+       --batch 512      less noise, but ranks' samples differ as before
+       --layer-norm     LayerNorm takes one sample at a time: nothing to join
 """
 
 import argparse
@@ -97,6 +101,7 @@ def main() -> None:
     y = x.sin().sum(-1, keepdim=True)
 
     # 2. The same batches through DDP, and through one process that has all ranks' samples.
+    print(f"setting: {BATCHES} batches, {args.batch} samples a rank in each")
     ways = {"local": (BatchNorm1d, BatchNorm1d), "synced": (SyncedBatchNorm, BatchNorm1d)}
     for way, norms in ({"layer norm": (LayerNorm, LayerNorm)} if args.layer_norm else ways).items():
         model, alone = (model_with(norm, device) for norm in norms)
@@ -110,14 +115,15 @@ def main() -> None:
         gradient_off = ((gradient - whole).norm() / whole.norm()).item()
         if way == "local":
             hidden = model[0](x[0])
-            print(f"mean of own samples: {hidden[rank, :, 0].mean():.3f}")
-            print(f"mean of all samples: {hidden[..., 0].mean():.3f}")
+            print(f"batch mean (own samples): {hidden[rank, :, 0].mean():.3f}")
+            print(f"batch mean (all samples): {hidden[..., 0].mean():.3f}")
         print(f"output off ({way}): {output_off:.1%}")
         print(f"gradient off ({way}): {gradient_off:.1%}")
 
         # 3. Evaluation uses the running statistics. DDP copies rank 0's to everybody before each forward.
         if not args.layer_norm:
-            print(f"running mean ({way}): {model[1].running_mean[0]:.3f}")
+            name = "training" if way == "local" else way
+            print(f"running mean ({name}): {model[1].running_mean[0]:.3f}")
             ddp.eval()
             ddp(x[0, rank])
         if way == "layer norm":
@@ -127,8 +133,7 @@ def main() -> None:
             first = model_with(BatchNorm1d, device)
             for batch in range(BATCHES):
                 first(x[batch, 0])  # rank 0's samples and no others
-            print(f"the same in evaluation: {model[1].running_mean[0]:.3f}")
-            print(f"running mean (rank 0): {first[1].running_mean[0]:.3f}")
+            print(f"running mean (evaluation): {model[1].running_mean[0]:.3f}")
             if world > 1:
                 assert output_off > 2e-4, "local statistics: a sample's result is not the one that one process gets"
                 assert gradient_off > 2e-4, "local statistics: DDP's gradient is not that of one process"

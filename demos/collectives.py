@@ -1,12 +1,15 @@
-"""Collectives: the eight operations, and what each rank holds before and after.
+"""Collectives: eight operations, and what ranks hold before and after.
 
     torchrun --nproc-per-node 4 demos/collectives.py
 
-Rank r brings the numbers 10r, 10r+1, ... so each number tells whose it was and where it stood. Look at who holds the
-result: the root alone (gather, reduce), everybody the same (broadcast, all-gather, all-reduce), or each rank a part of
-its own (scatter, reduce-scatter, all-to-all). And look at what `reduce` leaves on the ranks that are not the root.
+Look at who holds the result: the root alone (gather, reduce), everybody the
+same (broadcast, all-gather, all-reduce), or each rank a part of its own
+(scatter, reduce-scatter, all-to-all). Rank r brings the numbers 10r, 10r+1,
+..., so each number tells whose it was and where it stood. After `reduce` the
+ranks that are not the root hold numbers too: half-made sums, left over from
+the way to the root. They mean nothing, and may be others on the next run.
 
-Try    --op all-to-all    one operation alone: the table of all ranks' rows comes out transposed
+Try    --op all-to-all    one alone: the table of all rows is transposed
        --root 1           another rank gives or receives where there is a root
        --reduce max       the largest number instead of the sum
 """
@@ -55,6 +58,9 @@ def main() -> None:
     def empty(count: int) -> list[torch.Tensor]:
         return [torch.full_like(parts[0], -1) for _ in range(count)]
 
+    if {"broadcast", "scatter", "gather", "reduce"} & set(todo):
+        print(f"root: {'this rank' if rank == root else 'no'}")
+
     # 1. One rank gives. Broadcast: everybody gets the whole. Scatter: rank r gets part r.
     if "broadcast" in todo:
         x = mine.clone()
@@ -91,7 +97,8 @@ def main() -> None:
         x = mine.clone()
         show("reduce before", x)
         dist.reduce(x, dst=root, op=op)
-        show("reduce after", x)  # elsewhere than at the root: not defined. Gloo leaves half-made sums; never read them
+        # Elsewhere than at the root the result is not defined. Gloo leaves half-made sums there: never read them.
+        show("reduce after" if rank == root else "reduce leaves (undefined)", x)
         if rank == root:
             assert torch.equal(x, reduced), "reduce: the root holds the sum (or maximum) over all ranks"
 

@@ -1,15 +1,17 @@
-"""Gradient compression: send a fraction of the bytes, and keep what was not sent for the next step.
+"""Gradient compression: send fewer bytes, keep the rest for the next step.
 
     torchrun --nproc-per-node 4 demos/compression.py
 
-The same model is trained four ways, side by side: with whole gradients, in half precision, and compressed by PowerSGD
-with and without error feedback. PowerSGD sends two thin matrices whose product is close to the gradient. The rest is an
-error: with feedback each rank adds it to its next gradient, so that it arrives late; without, it is gone.
 Look at the bytes first, and then at which of the four losses stays behind.
+The same model is trained four ways, side by side: with whole gradients, in
+half precision (fp16), and compressed by PowerSGD with and without error
+feedback. PowerSGD sends two thin matrices of r columns each, whose product
+is close to the gradient. The rest is an error: with feedback each rank adds
+it to its next gradient, so that it arrives late; without, it is gone.
 
-Try    --method topk             send the largest numbers and their places, in as many bytes
-       --rank 4                  twice the bytes: the error is smaller, and so is the price of losing it
-       --method topk --rank 4    the same for top-k
+Try    --method topk             send the largest numbers and their places
+       --rank 4                  r = 4: twice the bytes, and a smaller error
+       --method topk --rank 4    as many bytes for top-k
 """
 
 import argparse
@@ -84,7 +86,7 @@ def main() -> None:
     parser.add_argument(
         "--method", choices=["powersgd", "topk"], default="powersgd", help="how gradients are compressed"
     )
-    parser.add_argument("--rank", type=int, default=2, choices=[2, 3, 4], help="columns of PowerSGD's thin matrices")
+    parser.add_argument("--rank", type=int, default=2, choices=[2, 3, 4], help="r, columns of PowerSGD's thin matrices")
     args = parser.parse_args()
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -102,6 +104,8 @@ def main() -> None:
         return (x[part].mT @ (x[part] @ weights - y[part])).mean(dim=0) / SAMPLES
 
     # 2. Training, one step of each way after the other.
+    names = {"powersgd": f"PowerSGD, r = {args.rank}", "topk": f"top-k, k = {args.rank * (ROWS + COLS) // 2}"}
+    print(f"compressed: {ROWS} x {COLS} numbers, by {names[args.method]}")
     ways = [Compressor(way, args.method, args.rank, device) for way in WAYS]
     weights, losses = torch.zeros(len(ways), ROWS, COLS, device=device), []
     for step in range(STEPS):
@@ -114,11 +118,12 @@ def main() -> None:
                 assert torch.allclose(arrived + left, wanted, atol=1e-5), "nothing is lost: what is not sent is kept"
         losses = [(x @ each - y).square().mean().item() for each in weights]
         if step % 2 == 1:
-            for way, loss in zip(WAYS, losses, strict=True):
+            for way, loss in reversed([*zip(WAYS, losses, strict=True)]):
                 print(f"loss ({way}): {loss:.3f}")
-            print(f"error kept (mean): {mean_of(ways[2].error).norm():.2f}")
+            print(f"error kept (norm): {mean_of(ways[2].error).norm():.2f}")
     sent = [way.bytes for way in ways]
-    print(f"bytes (whole/fp16/rest): {'/'.join(map(str, sent[:3]))}")
+    for name, count in zip(("whole", "fp16", "compressed"), sent, strict=False):
+        print(f"bytes a step ({name}): {count}")
 
     # 3. Compare with one process on all samples, with the formulas, and the ways with each other.
     alone = torch.zeros(ROWS, COLS, device=device)
@@ -133,7 +138,7 @@ def main() -> None:
     assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1 %"
     if args.method == "powersgd":
         assert sent[2] == 4 * args.rank * (ROWS + COLS), (
-            "PowerSGD sends (rows + columns) * rank for rows * columns numbers"
+            "PowerSGD sends (rows + columns) * r numbers for rows * columns, r being the columns of its matrices"
         )
     else:
         assert sent[2] == 4 * args.rank * (ROWS + COLS), "top-k sends k numbers and their k places"

@@ -1,15 +1,18 @@
-"""DistributedDataParallel: equal replicas, different data, one averaged gradient.
+"""DistributedDataParallel: equal replicas, different data, one mean gradient.
 
     torchrun --nproc-per-node 4 demos/ddp.py
 
-Each rank builds a model of two weights from its own seed and holds four samples of its own. Wrapping the model in DDP
-copies rank 0's weights to everybody, once. From then on only gradients travel: every backward pass leaves the average
-of all ranks' gradients on every rank, and equal replicas that take equal steps stay equal.
-Look at `own gradient`, different everywhere, beside `gradient after backward`, the same everywhere.
+Look at `own gradient`, different everywhere, beside `gradient after
+backward`, the same everywhere.
+Each rank builds a model of two weights from its own seed and holds four
+samples of its own. Wrapping the model in DDP copies rank 0's weights to
+everybody, once. From then on only gradients travel: every backward pass
+leaves the average of all ranks' gradients on every rank, and equal replicas
+that take equal steps stay equal.
 
-Try    --loss sum            DDP still divides by the number of ranks: the ratio falls from 1 to 1/N
-       --perturb 1           change rank 1's weights half way: `distance from rank 0` never comes back to 0
-       --steps 30            the replicas stay equal for as long as you like
+Try    --loss sum       DDP still divides by N: the ratio falls to 1/N
+       --perturb 1      rank 1 is changed: `weight gap to rank 0` stays
+       --steps 30       the replicas stay equal for as long as you like
 """
 
 import argparse
@@ -79,8 +82,8 @@ def main() -> None:
     loss_of(ddp(x), y).backward()
     show("own gradient", own)
     show("gradient after backward", model.weight.grad)
-    show("one process (whole batch)", whole)
-    print(f"ratio to one process: {model.weight.grad.norm() / whole.norm():.3f}")
+    show("one process (all data)", whole)
+    print(f"gradient / one process: {model.weight.grad.norm() / whole.norm():.3f}")
     mean = torch.stack(of_all_ranks(own)).mean(0)
     assert torch.allclose(model.weight.grad, mean), "backward leaves the mean of all ranks' gradients on every rank"
     if args.loss == "mean":
@@ -100,7 +103,7 @@ def main() -> None:
         optimizer.step()
         replicas = of_all_ranks(model.weight)
         print(f"loss of own samples: {loss.item():.4f}")
-        print(f"distance from rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
+        print(f"weight gap to rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
         if args.perturb is None:
             same = all(torch.equal(replica, model.weight) for replica in replicas)
             assert same, "after every step all replicas are equal, to the last bit"

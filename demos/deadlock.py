@@ -1,15 +1,18 @@
-"""Deadlock: ranks that do not make the same calls wait for each other, or compute wrong numbers without a word.
+"""Deadlock: ranks that do not make the same calls wait, or sum wrong numbers.
 
     torchrun --nproc-per-node 4 demos/deadlock.py
 
-A training step makes three all-reduces: a gradient, the loss, a gradient. The mistake: only rank 0 asks for the loss.
-A collective has no name. The k-th call of a rank meets the k-th call of every other rank, so rank 0's loss is added
-to the others' gradient, and rank 0 comes out one call ahead: it waits in a call that nobody else will ever make.
-Look at `came out` beside `right`, then at who ends with an error: not only the rank that does has wrong numbers.
-The same mistake once more under TORCH_DISTRIBUTED_DEBUG=DETAIL: what does that find, and what not?
+Look at `calls`: g1 and g2 are all-reduces of gradients. The mistake: only
+rank 0 asks for the loss. Then look at `came out` beside `right`, and at who
+ends with an error: not only the rank that does has wrong numbers.
+A collective has no name. The k-th call of a rank meets the k-th call of every
+other rank, so rank 0's loss is added to the others' gradient, and rank 0
+comes out one call ahead: it waits in a call that nobody else will ever make.
+The same mistake once more under TORCH_DISTRIBUTED_DEBUG=DETAIL, torch's own
+check of each call: what does that find, and what not?
 
-Try    --mistake swapped    odd ranks make the same calls in another order: no error at all, even under DETAIL
-       --mistake order      rank 0 reduces while the others broadcast: DETAIL names both at once
+Try    --mistake swapped    odd ranks call in another order: no error at all
+       --mistake order      rank 0 reduces, others broadcast: named by DETAIL
        --mistake p2p        everybody receives first, so nobody gets to send
 """
 
@@ -22,20 +25,20 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-SCALES = {"gradient 1": 10, "loss": 1, "gradient 2": 100}  # rank r brings (r + 1) times as much to each sum
+SCALES = {"g1": 10, "loss": 1, "g2": 100}  # rank r brings (r + 1) times as much to each sum
 
 
 def calls_of(rank: int, mistake: str) -> list[str]:
     """What a rank calls in one step, in order."""
     if mistake == "branch" and rank > 0:  # `if rank == 0: dist.all_reduce(loss)`
-        return ["gradient 1", "gradient 2"]
+        return ["g1", "g2"]
     if mistake == "swapped" and rank % 2 == 1:  # the order of a set, of threads, of a dictionary built by hand
-        return ["loss", "gradient 1", "gradient 2"]
+        return ["loss", "g1", "g2"]
     if mistake == "order" and rank > 0:  # the others fetch a flag before they reduce
-        return ["gradient 1", "broadcast", "loss"]
+        return ["g1", "broadcast", "loss"]
     if mistake == "p2p":
         return ["receive", "send"]
-    return ["gradient 1", "loss", "gradient 2"]
+    return ["g1", "loss", "g2"]
 
 
 def make(call: str, group: dist.ProcessGroup) -> float:
@@ -59,14 +62,13 @@ def step(mistake: str, limit: float) -> tuple[list[float], str, str]:
     group = dist.new_group(timeout=timedelta(seconds=limit))  # of its own: after a time-out a group is of no use
     results, error, start = [], "", time.perf_counter()
     for call in calls_of(dist.get_rank(), mistake):
-        print(f"now in: {call}")
+        print(f"last call: {call}")
         try:
             results.append(make(call, group))
         except RuntimeError as wrong:
             error = str(wrong)
             break
     took = time.perf_counter() - start
-    print(f"now in: {'an error' if error else 'the next step'}")
     if not error:
         return results, "no error", ""
     return results, "time-out" if took > limit / 2 else "error at once", error
@@ -91,7 +93,8 @@ def main() -> None:
 
     # 1. What should come out, if every rank made all the calls in one order.
     right = [scale * world * (world + 1) / 2 for scale in SCALES.values()]
-    print(f"right: {brief(right)}")
+    print(f"calls: {' '.join(calls_of(rank, mistake))}")
+    print(f"right (g1 loss g2): {brief(right)}")
 
     # 2. The mistake. Calls are paired by their number: the k-th of this rank with the k-th of every other.
     results, ended, _ = step(mistake, args.timeout)
@@ -117,9 +120,10 @@ def main() -> None:
     dist.set_debug_level_from_env()  # torch reads it when it is imported
     _, ended, error = step(mistake, args.timeout)
     met = re.findall(r"OpType=(\w+)", error)  # of this rank, and of one that called something else
-    print(f"with detail: {ended}")
+    print(f"ended under detail: {ended}")
     if rank == 0:
-        print(f"DETAIL says: {' here, elsewhere '.join(met) or error or 'nothing'}")
+        first_line = re.sub(r"\[[^]]*\]:? ", "", error.partition("\n")[0])  # without its place in Gloo's source
+        print(f"DETAIL says: {' here, elsewhere '.join(met) or first_line or 'nothing'}")
     if mistake == "branch" and rank == 0:
         absent = ", ".join(str(peer) for peer in range(1, world))
         assert f"Ranks {absent} failed to pass monitoredBarrier" in error, "DETAIL names the ranks that never came"
@@ -133,7 +137,7 @@ def main() -> None:
 
     # 4. The cure: every rank makes every call, in one order, and only what is done with the result depends on the rank.
     results, _, _ = step("none", 30)
-    print(f"cured: {brief(results)}")
+    print(f"cured (g1 loss g2): {brief(results)}")
     assert results == right, "the same calls in the same order on every rank: all sums are right"
     if rank == 0:
         print("On a cluster: DETAIL or dist.monitored_barrier() name who is missing; NCCL's flight recorder")

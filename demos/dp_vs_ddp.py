@@ -1,16 +1,19 @@
-"""DataParallel against DistributedDataParallel: one device in the middle, or all alike.
+"""DataParallel (dp) against DDP: one device in the middle, or all alike.
 
     torchrun --nproc-per-node 4 demos/dp_vs_ddp.py
 
-nn.DataParallel drives all devices from one process, and its home is device 0: in every step that device deals out the
-batch, copies the weights to the others, collects their outputs, takes the loss, hands back the outputs' gradients and
-adds up the weights' gradients. On CPU nn.DataParallel merely calls the model, so here its copies are written out as
-messages, with rank 0 as device 0. DDP is the real one. Both arrive at the same gradient.
-Look at `dp bytes in all` beside `ddp bytes in all`: what each rank sent and received in training.
+Look at `dp bytes in all` beside `ddp bytes in all`: what each rank sent and
+received in all steps together. nn.DataParallel drives all devices from one
+process, and its home is device 0: in every step that device deals out the
+batch, copies the weights to the others, collects their outputs, takes the
+loss, hands back the outputs' gradients and adds up the weights' gradients.
+On CPU nn.DataParallel merely calls the model, so here dp is imitated: its
+copies are messages, and rank 0 plays device 0. DDP is the real one; its
+bytes are a ring's, by the formula. Both arrive at the same gradient.
 
-Try    --width 128           copies of weights and gradients soon dwarf the batch
-       --batch 2400          DataParallel moves a larger batch; what DDP moves stays the same
-       on 2 ranks, then 8    the load of device 0 grows with the ranks, that of the ring hardly does
+Try    --width 128           copies of weights soon dwarf the batch
+       --batch 2400          dp moves a larger batch; what DDP moves stays
+       on 2 ranks, then 8    device 0's load grows, that of a ring hardly does
 """
 
 import argparse
@@ -109,6 +112,8 @@ def main() -> None:
         reduced += bucket.buffer().nbytes
         return allreduce_hook(group, bucket)  # what DDP does without a hook
 
+    print(f"dp is imitated as: device {rank}")
+    print(f"bytes of the model: {size}")
     ddp.register_comm_hook(dist.group.WORLD, count)
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in (dp, ddp, whole)]
     data = torch.Generator().manual_seed(1)
@@ -122,7 +127,10 @@ def main() -> None:
         loss = mse_loss(ddp(x.chunk(world)[rank]), y.chunk(world)[rank])  # each rank takes a loss of its own
         loss.backward()
         mse_loss(whole(x), y).backward()
-        print(f"ddp loss: {loss.item():.4f}")
+        mean = loss.detach() / world
+        dist.all_reduce(mean)
+        print(f"ddp loss (own part): {loss.item():.4f}")
+        print(f"ddp loss (mean): {mean.item():.4f}")
         print(f"dp gradient (norm): {gradient_of(dp).norm():.4f}")
         print(f"ddp gradient (norm): {gradient_of(ddp).norm():.4f}")
 
@@ -137,11 +145,12 @@ def main() -> None:
         for optimizer in optimizers:
             optimizer.step()
 
+    print(f"steps: {args.steps}")
     for what in "batch", "weights", "outputs", "gradients":
         print(f"dp bytes of {what}: {moved[what]}")
     ring = 4 * (world - 1) * reduced // world  # 2(N-1)/N out, as much in: Patarasuk & Yuan 2009, see allreduce.py
     print(f"dp bytes in all: {moved.total()}")
-    print(f"ddp bytes in all: {ring}")
+    print(f"ddp bytes in all (formula): {ring}")
 
     totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(totals, torch.tensor([moved.total()], device=device))

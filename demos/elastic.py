@@ -1,14 +1,17 @@
-"""Elastic restart: one rank is killed, all of them start again, and only the steps since the last checkpoint are lost.
+"""Elastic restart: one rank is killed, and all go on from the last checkpoint.
 
     torchrun --nproc-per-node 4 --max-restarts 1 demos/elastic.py
 
-The last rank kills itself in the middle of training, as a kernel without memory would. The others cannot go on without
-it: their agent ends them too and starts everybody anew, as new processes that know nothing. What they know of the past
-is what they read from the checkpoint, so it must hold all that training depends on: weights, optimizer and step.
-Look at `step`, which falls back to the checkpoint, and at `process`: which ranks have a new one?
+Look at `step`, which falls back to the checkpoint, and at `process`: which
+ranks have a new one? Steps count from 0.
+The last rank kills itself in the middle of training, as a kernel without
+memory would. The others cannot go on without it: their agent ends them too
+and starts everybody anew, as new processes that know only what they read
+from the checkpoint. So it must hold all that training depends on: weights,
+optimizer and step. Without --max-restarts the script is its own agent.
 
-Try    --forget       the checkpoint leaves out the optimizer's momentum: the run goes on, and ends elsewhere
-       --every 100    no checkpoint but the one at the start: all steps are made again
+Try    --forget       no momentum in the checkpoint: the run ends elsewhere
+       --every 100    no checkpoint but the first: all steps are made again
        --kill-at 99   nobody dies: the same weights
 """
 
@@ -78,7 +81,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         if rank == 0:
             torch.save({"step": step, "weights": weights, "momentum": momentum, "pids": pids}, part)
             part.replace(path)  # whole or not at all, whenever we are killed
-            print(f"checkpoint at step: {step}")
+            print(f"steps in checkpoint: {step}")
         dist.barrier()  # nobody goes on before it is written
 
     # 2. What a new process knows of the past is what it reads here.
@@ -90,6 +93,8 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         first, weights = past["step"], past["weights"]
         if not args.forget:
             momentum = past["momentum"]
+        print(f"killed in step: {args.kill_at}")
+        print(f"resumed at step: {first}")
         print(f"steps lost: {args.kill_at - first}")
         assert 0 <= args.kill_at - first < args.every, "only the steps since the last checkpoint are lost"
         assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the one that died"
@@ -113,7 +118,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
     for step in range(STEPS):
         learn(alone, its_momentum, step, 1, 0)
     print(f"weights: {' '.join(f'{number:.4f}' for number in weights.flatten().tolist())}")
-    print(f"without any death: {' '.join(f'{number:.4f}' for number in alone.flatten().tolist())}")
+    print(f"weights if nobody dies: {' '.join(f'{number:.4f}' for number in alone.flatten().tolist())}")
     off = (weights - alone).abs().max()
     if args.forget and first > 0:
         assert off > 1e-3, "without the optimizer's momentum a restart changes the result"
@@ -149,7 +154,7 @@ def main() -> None:
     try:
         train(args, attempt, device)
     except RuntimeError as lost:  # a neighbour is gone; whoever started us has noticed, too
-        print(f"Rank {rank} cannot go on: {lost}")
+        print(f"Rank {rank} cannot go on: {str(lost).rpartition('] ')[2].partition('. ')[0]}")
         raise SystemExit(1) from None
     dist.destroy_process_group()
 

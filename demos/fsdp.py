@@ -1,16 +1,19 @@
-"""Fully sharded data parallel: each rank keeps 1/N of the model, and gathers one layer at a time to compute with it.
+"""Fully sharded data parallel: each rank keeps 1/N, and gathers layer by layer.
 
     torchrun --nproc-per-node 4 demos/fsdp.py
 
-Each rank trains on samples of its own, as in DDP, but nobody stores what the others store: weights, gradients and
-Adam's two averages, 16 bytes for each parameter, are split over the ranks (ZeRO-3). A layer is all-gathered before it
-computes and freed afterwards; its gradients are reduce-scattered. Look at `layers whole now`: L is a whole layer, a dot
-one of which this rank has only its part (in backward the next is being gathered already). Look at the bytes, and at
-what they cost in collectives: AG is an all-gather, RS a reduce-scatter, AR an all-reduce, which does the work of both.
+Look at `layers whole now`: a number is a whole layer, a dot one of which
+this rank has only its part (in backward the next is being gathered already).
+Then look at the bytes, and at what they cost in collectives; an all-reduce
+does the work of a reduce-scatter and an all-gather.
+Each rank trains on samples of its own, as in DDP, but nobody stores what the
+others store: weights, gradients and Adam's two averages, 16 bytes for each
+parameter, are split over the ranks (ZeRO-3). A layer is all-gathered before
+it computes and freed afterwards; its gradients are reduce-scattered.
 
-Try    --stage 0                DDP: every rank holds all 16 bytes, and sends gradients only
-       --stage 2                layers stay whole from forward to backward: half the all-gathers, more bytes
-       --one-group              the whole model as one group: fewer collectives, but all layers are whole at once
+Try    --stage 0      DDP: every rank holds all 16 bytes
+       --stage 2      layers stay whole until backward: half the all-gathers
+       --one-group    fewer collectives, but all layers are whole at once
 """
 
 import argparse
@@ -31,7 +34,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 LAYERS, WIDTH, STEPS, LR = 4, 48, 5, 0.01  # the width can be shared evenly by 1, 2, 3, 4, 6 and 8 ranks
-NAMES = {"_allgather_base_": "AG", "_reduce_scatter_base_": "RS", "allreduce_": "AR", "broadcast_": "BC"}
+NAMES = {"_allgather_base_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
+NAMES |= {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
 calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it is about
 
 
@@ -48,8 +52,8 @@ class Collectives(TorchDispatchMode):
         name = NAMES.get(op.overloadpacket.__name__) if op.namespace == "c10d" else None
         if name:
             calls[name] += 1
-            tensors = args[0] if isinstance(args[0], list) else args[:2]  # AG and RS have an output and an input
-            moved[name] += max(tensor.numel() for tensor in tensors) * (2 if name == "AR" else 1)  # AR = RS + AG
+            tensors = args[0] if isinstance(args[0], list) else args[:2]  # or an output and an input
+            moved[name] += max(tensor.numel() for tensor in tensors) * (2 if name == "all-reduce" else 1)
         return op(*args, **(kwargs or {}))
 
 
@@ -94,9 +98,9 @@ def main() -> None:
     counts = []
 
     def look(*given: object) -> None:
-        now = ["." if isinstance(layer[0].weight, DTensor) else "L" for layer in layers]
-        counts.append(now.count("L"))
-        print(f"layers whole now: {''.join(now)}", flush=True)
+        now = ["." if isinstance(each[0].weight, DTensor) else str(number) for number, each in enumerate(layers)]
+        counts.append(LAYERS - now.count("."))
+        print(f"layers whole now: {' '.join(now)}", flush=True)
         if len(given) == 3:  # forward: layer, inputs and output, whose own hook is called in backward
             given[2].register_hook(look)
 
@@ -121,28 +125,33 @@ def main() -> None:
     states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
     averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
     print(f"most layers whole: {max(counts)}")
-    for what, size_held in (("weights", weights_held), ("gradients", gradients_held), ("averages", averages_held)):
-        print(f"{what}: {size_held} bytes")
-    print(f"collectives: {' '.join(f'{n} {name}' for name, n in calls.items())}")
-    print(f"models moved: {moved.total() / size:g}")
+    print(f"weights (bytes): {weights_held}")
+    print(f"gradients (bytes): {gradients_held}")
+    print(f"adam averages (bytes): {averages_held}")
+    print(f"collectives a step: {', '.join(f'{n} {name}' for name, n in calls.items())}")
+    print(f"models moved a step: {moved.total() / size:g}")
+    if rank == 0:
+        print(f"This is stage {stage}. With DDP, stage 0, a rank holds {4 * size} bytes of weights,")
+        print(f"{4 * size} of gradients and {8 * size} of Adam's averages.")
 
     # 5. Memory: 4 + 4 + 8 bytes for each parameter, each divided by N or not (Rajbhandari et al. 2020).
     share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]
     if WIDTH % world == 0:
-        assert [weights_held, gradients_held] == share, "a stage divides weights (3) and gradients (2, 3) by N"
+        assert [weights_held, gradients_held] == share, "stage 2 divides the gradients by N, stage 3 the weights too"
     in_all = torch.tensor(averages_held, device=device)
     dist.all_reduce(in_all)
-    assert in_all == 8 * size * (1 if stage else world), "Adam's averages exist once, with DDP once on every rank"
+    assert in_all == 8 * size * (1 if stage else world), "from stage 1 on Adam's averages exist once, else on each rank"
 
     # 6. Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
     groups = 1 if args.one_group else LAYERS
     assert max(counts) == (LAYERS // groups if stage == 3 else LAYERS), (
-        "with ZeRO-3 one group of layers is whole at a time, with the other stages all are"
+        "in stage 3 one group of layers is whole at a time, in the other stages all are"
     )
     if world > 1:  # a single rank has nothing to gather
-        assert moved.total() == size * (2 if stage in (0, 2) else 3), "stages 0 and 2 move 2 models a step, 3 moves 3"
+        models = 2 if stage in (0, 2) else 3
+        assert moved.total() == models * size, "stages 0 and 2 move 2 models a step, 1 and 3 move 3"
         if stage >= 2:
-            both = {"AG": groups * (stage - 1), "RS": groups}
+            both = {"all-gather": groups * (stage - 1), "reduce-scatter": groups}
             assert calls == both, "a group is gathered for forward, again if it was freed, and reduce-scattered once"
     for mine, right in zip(layers.parameters(), whole.parameters(), strict=True):
         full = mine.full_tensor() if isinstance(mine, DTensor) else mine

@@ -1,15 +1,18 @@
-"""Gradient accumulation: many micro-batches, one optimizer step, and one all-reduce instead of many.
+"""Gradient accumulation: many micro-batches, one step, one all-reduce.
 
     torchrun --nproc-per-node 4 demos/grad_accum.py
 
-A batch that does not fit is taken in micro-batches, whose gradients add up in .grad. DDP does not know which backward
-is the last, so it averages after each of them, unless ddp.no_sync() says not yet. The same gradient is made three
-ways: with an all-reduce always, with forward and backward inside no_sync, and with only the backward inside it.
-Look at the all-reduces of the three, and at the gradient: the rank's own until the last micro-batch, then everybody's.
+Look at the all-reduces of three ways, and at the gradient (of two weights)
+just before and after the last micro-batch: the rank's own, then everybody's.
+A batch that does not fit is taken in micro-batches, whose gradients add up
+in .grad. DDP does not know which backward is the last, so it averages after
+each of them, unless ddp.no_sync() says not yet. The three ways: with an
+all-reduce always, with forward and backward inside no_sync, and with only
+the backward inside it, which is too late.
 
-Try    --micro-batches 8     no_sync still needs one all-reduce; the other ways need 8
-       --undivided           no loss is divided by the number of micro-batches: the gradient is 4 times too large
-       --never-sync          no_sync around the last backward too: every rank steps with a gradient of its own
+Try    --micro-batches 8    no_sync still needs one all-reduce
+       --undivided          losses not divided: a gradient 4 times too large
+       --never-sync         every rank steps with a gradient of its own
 """
 
 import argparse
@@ -86,8 +89,8 @@ def main() -> None:
                 loss = mse_loss(ddp(x[rank, number - 1]), y[rank, number - 1]) / (1 if args.undivided else count)
                 with ddp.no_sync() if quiet else nullcontext():
                     loss.backward()
-            if way == "no_sync" and number in {1, count - 1, count}:
-                print(f"grad after micro-batch {number}: {shown(model.weight.grad)}")
+            if way == "no_sync" and number >= count - 1:
+                print(f"no_sync grad ({number} of {count}): {shown(model.weight.grad)}")
                 if number < count and world > 1:
                     assert spread(model.weight.grad) > 0.01, (
                         "inside no_sync each rank adds up gradients of its own: nothing is averaged yet"
@@ -95,27 +98,30 @@ def main() -> None:
         made[way] = all_reduces, model.weight.grad.clone()
 
     # 4. Compare.
-    print(f"one process (whole batch): {shown(whole)}")
-    print(f"ratio to one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
+    print(f"one process (all data): {shown(whole)}")
+    print(f"no_sync / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
     for way, (times, _) in made.items():
         print(f"all-reduces ({way}): {times}")
+    if rank == 0:
+        print(f"The gradient ({count - 1} of {count}) is that after {count - 1} of {count} micro-batches.")
+        print("Late no_sync is around backward only, but DDP has decided in forward.")
     assert made["always"][0] == count, "without no_sync every micro-batch costs an all-reduce"
     assert made["late no_sync"][0] == count, "a forward outside no_sync still costs an all-reduce for every micro-batch"
     if args.never_sync:
-        times, gradient = made.pop("no_sync")
+        times, gradient = made["no_sync"]
         assert times == 0, "no_sync around every backward leaves out every all-reduce"
         assert spread(gradient) > 0.01, "never averaged, the ranks' gradients differ, and so would their next weights"
     else:
         assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch one all-reduce is enough"
-    for _, gradient in made.values():
-        if args.undivided:
-            assert torch.allclose(gradient, count * whole, atol=1e-5), (
-                "losses that were not divided make the gradient as many times too large as there are micro-batches"
-            )
-        else:
-            assert torch.allclose(gradient, whole, atol=1e-6), (
-                "micro-batches with divided losses leave one process's gradient on the whole batch"
-            )
+        for _, gradient in made.values():
+            if args.undivided:
+                assert torch.allclose(gradient, count * whole, atol=1e-5), (
+                    "losses that were not divided make the gradient as many times too large as there are micro-batches"
+                )
+            else:
+                assert torch.allclose(gradient, whole, atol=1e-6), (
+                    "micro-batches with divided losses leave one process's gradient on the whole batch"
+                )
 
     del ddp  # before the group: DDP still refers to it
     dist.destroy_process_group()

@@ -1,15 +1,19 @@
-"""Gradient clipping: one norm over all ranks, taken after averaging, or the ranks step in a direction of their own.
+"""Gradient clipping: one norm over all ranks, taken after averaging.
 
     torchrun --nproc-per-node 4 demos/grad_clip.py
 
-Clipping scales a gradient that is too long down to --max-norm, and keeps its direction. With DDP every rank holds the
-averaged gradient, finds the same norm and scales alike, without a message. When the gradient is cut into shards (FSDP,
-ZeRO, tensor parallel) a rank sees only the norm of its shard: the squares have to be added up over the ranks first.
-Look at the two scales, and by how many degrees the step turns when the wrong norm is taken, or the right one too early.
+Look at the two scales, and by how many degrees the step turns away from one
+process's when the wrong norm is taken, or when each rank clips before the
+average.
+Clipping scales a gradient that is too long down to --max-norm, and keeps its
+direction. With DDP every rank holds the averaged gradient, finds the same
+norm and scales alike, without a message. When the gradient is cut into
+shards (FSDP, ZeRO, tensor parallel) a rank sees only the norm of its shard:
+the squares have to be added up over the ranks first.
 
-Try    --max-norm 1000     longer than any gradient here: nothing is clipped, and no way is wrong
-       --norm inf          the largest entry as the norm: shards are joined by their maximum, not by a sum of squares
-       --outlier 1         without the last rank's outlying batch, clipping before averaging does little harm
+Try    --max-norm 1000    nothing is that long: no way is wrong
+       --norm inf         the largest entry: norms join by their maximum
+       --outlier 1        no odd batch: clipping too early does little harm
 """
 
 import argparse
@@ -92,6 +96,8 @@ def main() -> None:
     mse_loss(ddp(x[rank]), x[rank] @ weight.T).backward()
     gradient = model.weight.grad.clone()
     norm = clip_grad_norm_(model.parameters(), args.max_norm, args.norm)  # returns the norm from before clipping
+    if rank == 0:
+        print(f"Norms above {args.max_norm:g} are clipped. The last rank's inputs are {args.outlier:g} times as large.")
     print(f"norm before averaging: {vector_norm(own, args.norm):.2f}")
     print(f"norm after averaging: {norm:.2f}")
     assert torch.allclose(model.weight.grad, clipped, atol=1e-6), (
@@ -111,7 +117,11 @@ def main() -> None:
     print(f"scale (all shards): {scale(joined):.3f}")
     print(f"degrees off (own shard): {degrees(wrong, clipped):.1f}")
     print(f"degrees off (all shards): {degrees(right, clipped):.1f}")
-    print(f"degrees off (too early): {degrees(early, clipped):.1f}")
+    print(f"degrees off (clip first): {degrees(early, clipped):.1f}")
+    if rank == 0:
+        how = "the largest of the shards' norms" if args.norm == math.inf else "the root of the sum of their squares"
+        print(f"Norm of all shards: {how}.")
+        print("Degrees off one process's step. Clip first: clipped, then averaged.")
     assert torch.allclose(joined, norm), "joined over the ranks, the norms of the shards are the norm of the whole"
     assert torch.allclose(right, clipped, atol=1e-6), (
         "shards that are scaled by the norm of all are one process's clipped gradient"

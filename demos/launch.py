@@ -1,14 +1,16 @@
-"""Launch: what a rank finds when it wakes up, and how the ranks become a group.
+"""Launch: what a rank finds when it wakes up, and how ranks become a group.
 
     torchrun --nproc-per-node 4 demos/launch.py
 
-The launcher starts the same script N times; only the environment tells the processes apart. They find each other in a
-key-value store whose address it gives them. Look at what differs between ranks (rank, local rank, pid) and what is the
-same, and at who waits when one of them is late or does not come.
+Look at what differs between ranks and what is the same, and at who waits
+when one of them is late or does not come.
+The launcher starts the same script N times; only environment variables tell
+the processes apart, RANK and LOCAL_RANK above all. They find each other in a
+key-value store, whose address is in MASTER_ADDR and MASTER_PORT.
 
-Try    --late 1              rank 1 comes a second later: how long do the others wait, and how long does it?
-       --missing 1           rank 1 never joins: what do the others read, and who knows which rank it was?
-       --omit MASTER_ADDR    one of the four variables that joining needs is not set (RANK, WORLD_SIZE, MASTER_PORT)
+Try    --late 1              a second late: how long do the others wait?
+       --missing 1           rank 1 never joins: who knows which it was?
+       --omit MASTER_ADDR    or RANK, WORLD_SIZE, MASTER_PORT: not set
 """
 
 import argparse
@@ -19,7 +21,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # LOCAL_RANK is not among them: it picks your GPU
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # to join; LOCAL_RANK picks your GPU, no more
+GIVEN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 LATE = 1.0  # seconds
 
 
@@ -31,7 +34,7 @@ def join(seconds: float) -> tuple[float, str]:
         dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
     except (ValueError, RuntimeError) as error:
         said = f"{type(error).__name__}: {error}"
-        print(said)
+        print(f"Joining raised {said}")
     return time.monotonic() - start, said
 
 
@@ -75,15 +78,16 @@ def main() -> None:
     if torch.cuda.device_count() >= local_world:  # a GPU for each rank: the local rank says which
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-    print(f"rank: {rank} of {world}")
-    print(f"local rank: {local_rank} of {local_world}")
-    print(f"node: {node}")
-    print(f"device: {device}")
-    print(f"pid: {os.getpid()}")
-    print(f"store: {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}")
-
     if args.omit:
         del os.environ[args.omit]
+    if rank == 0:
+        print(f"The first {len(GIVEN)} rows are environment variables. GROUP_RANK numbers nodes.")
+    for name in GIVEN:
+        print(f"{name.lower()}: {os.environ.get(name, 'not set')}")
+    print(f"device: {device}")
+    print(f"pid: {os.getpid()}")
+
+    if args.omit:
         _, said = join(30)
         assert f"environment variable {args.omit} expected" in said, "joining fails and names the variable not set"
         return
@@ -112,7 +116,7 @@ def main() -> None:
     dist.all_gather(everybody, facts)
     ranks, nodes, local_ranks, pids, lengths, waits = torch.stack(everybody).T.tolist()
     print(f"joined: {' '.join(map(str, ranks))}")
-    print(f"my list: {mine}")
+    print(f"my list after append: {mine}")
 
     assert (dist.get_rank(), dist.get_world_size()) == (rank, world), (
         "the group takes rank and size from RANK, WORLD_SIZE"

@@ -1,15 +1,17 @@
-"""Local SGD: take several steps alone, then average the weights instead of every gradient.
+"""Local SGD: take several steps alone, then average weights, not gradients.
 
     torchrun --nproc-per-node 4 demos/local_sgd.py
 
-Each rank trains its own replica on its own samples for H steps without a word to the others; then all replicas are
-replaced by their mean. That is H times fewer all-reduces than DDP needs, and the price is that replicas drift apart
-in between, each towards the weights that suit its own samples best.
-Look at `distance to the mean`: a saw, back to 0 at each average. And at the end: how far from DDP's weights?
+Look at `distance to the mean`: a saw, back to 0 at each average; at the loss
+before and after an average; and at the end, how far from DDP's weights?
+Each rank trains its own replica on its own samples for H steps without a
+word to the others; then all replicas are replaced by their mean. That is H
+times fewer all-reduces than DDP needs, and the price is that replicas drift
+apart in between, each towards the weights that suit its own samples best.
 
-Try    --every 1                     SGD: averaging weights at every step is averaging gradients
+Try    --every 1                     averaging weights is averaging gradients
        --every 1 --optimizer adam    with Adam it is not, even at every step
-       --every 12 --skew 3           samples that differ more from rank to rank: more drift
+       --every 12 --skew 3           ranks' samples differ more: more drift
 """
 
 import argparse
@@ -83,6 +85,7 @@ def main() -> None:
     # 2. Training. `alone` makes what DDP makes: every step has the mean gradient of all samples.
     model, alone = replica(device), replica(device)
     optimizer, alone_optimizer = optimizer_of(args.optimizer, model), optimizer_of(args.optimizer, alone)
+    print(f"setting: H = {args.every} local steps, {args.steps} steps in all")
     sent = 0
     for number in range(1, args.steps + 1):
         step(model, optimizer, x, y)
@@ -100,7 +103,10 @@ def main() -> None:
         sent += model.weight.nbytes
         averaged = loss_of(model.weight, all_x, all_y)
         print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
+        print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
         print(f"loss of all samples: {averaged:.3f}")
+        print(f"loss before an average: {losses[rank]:.3f}")
+        print(f"loss after an average: {averaged:.3f}")
         first, last = of_all_ranks(model.weight.data)[[0, -1]]
         assert torch.equal(first, last), "after an average all replicas are equal, to the last bit"
         assert torch.allclose(model.weight, mean, atol=1e-6), "an average leaves the mean of all replicas"
@@ -111,7 +117,8 @@ def main() -> None:
     off = (model.weight - alone.weight).norm().item()
     print(f"all-reduced (bytes): {sent}")
     print(f"all-reduced by ddp (bytes): {args.steps * model.weight.nbytes}")
-    print(f"distance from ddp: {off:.4f}")
+    print(f"weights of ddp (norm): {alone.weight.norm():.4f}")
+    print(f"distance from ddp (norm): {off:.4f}")
     averages = args.steps // args.every
     assert sent == averages * model.weight.nbytes, "an average every H steps moves 1/H of DDP's bytes"
     if world > 1 and args.every > 1:

@@ -1,16 +1,19 @@
-"""Learning rate and batch size: a batch k times as large takes 1/k of the steps, so each step must go further.
+"""Learning rate and batch size: larger batches take fewer, longer steps.
 
     torchrun --nproc-per-node 4 demos/lr_scaling.py
 
-One process trains with batches of 24: the base. Then all ranks together train with batches k times as large, each on
-its part, for as many epochs, with the learning rate kept (same), times the square root of k (sqrt), times k (linear).
-Look at `loss (same)` lagging behind `loss (base)`, and at `loss (linear)` following it until k is too large. Only k
-counts, not the number of ranks. The model is linear, so its curvature never changes: warm-up, which carries a network
-through its first and most curved steps, would save nothing here.
+Look at `loss (same)` lagging behind `loss (base)`, and at `loss (linear)`
+following it until k is too large. The base is one process with batches of
+24. Then all ranks together train for as many epochs with batches k times as
+large, so with 1/k of the steps, and with the learning rate kept (same),
+times the square root of k (sqrt), or times k (linear). Only k counts, not
+the number of ranks. The model is linear, so its curvature never changes:
+warm-up, which carries a network through its most curved steps, would save
+nothing here.
 
-Try    --k 24                       k steps in one jump too far: the linear rule diverges
-       --k 16 --rule linear         the largest k here that the linear rule survives
-       --rule same --epochs 16      four times the epochs: as many steps, and the loss that the base had after 4
+Try    --k 24                       one step for k: the linear rule diverges
+       --k 16 --rule linear         the largest k here that the rule survives
+       --rule same --epochs 16      as many steps as the base in 4 epochs
 """
 
 import argparse
@@ -80,13 +83,13 @@ def main() -> None:
     # 1. The base: one process and small batches. On a quadratic loss gradient descent is stable up to 2 / curvature.
     base, base_steps = train(data, BASE_BATCH, BASE_RATE, args.epochs, alone=True)
     limit = 2 / torch.linalg.eigvalsh(2 * data[0].T @ data[0] / SAMPLES).max().item()
+    print(f"setting: k = {k}, batches of {BASE_BATCH}, then of {k * BASE_BATCH}")
+    print(f"own samples of a batch: {k * BASE_BATCH // world}")
     for loss in base:
         print(f"loss (base): {loss:.4g}")
-    print(f"rate (base): {BASE_RATE}")
+    print(f"rate (base): {BASE_RATE:.3f}")
     print(f"rate (largest stable): {limit:.3f}")
     print(f"steps (base): {base_steps}")
-    print(f"global batch: {k * BASE_BATCH}")
-    print(f"samples of each rank: {k * BASE_BATCH // world}")
 
     # 2. The same epochs with k times the batch, shared out over the ranks.
     rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all are the same
@@ -98,7 +101,9 @@ def main() -> None:
         print(f"rate ({rule}): {rate:.3f}")
         print(f"steps ({rule}): {steps}")
         diverged = not losses[-1] < losses[0]  # true for NaN as well
-        print(f"outcome ({rule}): {'DIVERGED' if diverged else f'{losses[-1] / base[-1]:.2f} of base'}")
+        print(f"end loss ({rule}): {'DIVERGED' if diverged else f'{losses[-1] / base[-1]:.2f} x base'}")
+        if rule == "same" and args.epochs >= k > 1:
+            print(f"base after as many steps: {base[args.epochs // k]:.4g}")
 
         single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
         assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (

@@ -1,16 +1,19 @@
-"""Device mesh: the ranks stand in a grid, and every rank is in one process group along each axis.
+"""Device mesh: the ranks stand in a grid, with a process group along each axis.
 
     torchrun --nproc-per-node 4 demos/mesh.py
 
-A large model is trained with several kinds of parallelism at once: dp replicas, each of pp stages, each split over tp
-ranks, and N = dp * pp * tp. Rank numbers are given out along the last axis first, so tensor parallelism, which sends
-most, is between neighbours on the same machine. A collective takes a group: look at `tp group` and `dp group`, and at
-what an all-reduce of everybody's rank makes in each. A DTensor says for each axis how it is laid out: `matrix` is
-sharded by rows over dp and by columns over tp.
+Look at `tp group` and `dp group`, and at what an all-reduce of everybody's
+rank makes in each.
+A large model is trained with several kinds of parallelism at once: dp
+replicas, each of pp stages, each split over tp ranks, and N = dp * pp * tp.
+Rank numbers are given out along the last axis first, so tensor parallelism,
+which sends most, is between neighbours on the same machine. A DTensor says
+for each axis how it is laid out: the matrix is sharded by rows over dp and
+by columns over tp.
 
-Try    --tp 4           one axis of 4: all ranks split the same layers, and there is nobody to share data with
-       --tp 1 --pp 2    two stages of two replicas: neighbours are replicas no more
-       --hsdp           rows over tp, copies over dp: as hybrid-sharded weights lie, split inside a machine only
+Try    --tp 4           one axis of 4: nobody to share data with
+       --tp 1 --pp 2    two stages of two: neighbours are replicas no more
+       --hsdp           rows over tp, copies over dp: hybrid sharding
 """
 
 import argparse
@@ -49,7 +52,10 @@ def main() -> None:
     places = {"dp": rank // (pp * tp), "pp": rank // tp % pp, "tp": rank % tp}
     strides = {"dp": pp * tp, "pp": tp, "tp": 1}
     if rank == 0:
-        print(f"The grid of dp={dp} x pp={pp} x tp={tp}: {mesh.mesh.tolist()}")
+        print("Axes: dp data, pp pipeline, tp tensor parallelism. The grid of ranks:")
+        for number, replica in enumerate(mesh.mesh.tolist()):  # its stages, each with its ranks
+            print(f"   dp {number}    {'   |   '.join(' '.join(map(str, stage)) for stage in replica)}")
+        print("A bar parts two stages of pp; ranks of one tp group stand side by side.")
     print(f"place (dp pp tp): {' '.join(map(str, mesh.get_coordinate()))}")
     assert list(mesh.get_coordinate()) == list(places.values()), "ranks are numbered along tp first, then pp, then dp"
 
@@ -77,7 +83,7 @@ def main() -> None:
     for axis in AXES:
         total = torch.tensor(float(rank), device=device)
         dist.all_reduce(total, group=mesh.get_group(axis))
-        print(f"sum over {axis}: {total.item():g}")
+        print(f"sum of ranks over {axis}: {total.item():g}")
         n = mesh[axis].size()
         first = rank - places[axis] * strides[axis]
         right = n * first + strides[axis] * n * (n - 1) // 2
@@ -99,7 +105,9 @@ def main() -> None:
     sharded = distribute_tensor(whole, mesh, list(layout.values()))
     part = whole.chunk(tp)[places["tp"]] if args.hsdp else whole.chunk(dp)[places["dp"]].chunk(tp, dim=1)[places["tp"]]
     (top, left), (bottom, right) = (divmod(int(part.flatten()[end]), 8 * tp) for end in (0, -1))
-    print(f"matrix: r{top}-{bottom} c{left}-{right}")
+    print(f"matrix rows/columns: {top}-{bottom}/{left}-{right}")
+    if rank == 0:
+        print(f"The whole matrix has {8 * dp} rows and {8 * tp} columns.")
     assert torch.equal(sharded.to_local(), part), (
         "which part of a DTensor a rank has follows from its place in the grid"
     )

@@ -1,15 +1,19 @@
-"""Model parallelism: a model too large for one device is cut into stages, and one works while the others wait.
+"""Model parallelism: a model is cut into stages; one works, others wait.
 
     torchrun --nproc-per-node 4 demos/model_parallel.py
 
-Each rank holds some consecutive layers and nothing of the others. The batch enters at rank 0; every rank sends its
-activations on to the next, the last one takes the loss, and gradients come back the same way. To make the timing plain,
-a layer pretends to compute by sleeping, in forward and again in backward: the work is make-believe, the waiting is not.
-Look at `now`, the work going down the ranks and up again, and at `busy share`: about 1/N for each of N ranks.
+Look at `last begun`, the work going down the ranks and up again, and at the
+busy share of the time: about 1/N for each of N ranks. A model too large for
+one device is cut: each rank holds some consecutive layers and nothing of the
+others. The batch enters at rank 0; every rank sends its activations on to
+the next, the last one takes the loss, and gradients come back the same way.
+One step checks the gradients, two are timed. In those a layer pretends to
+compute by sleeping, forward and again backward: the work is make-believe,
+the waiting is not.
 
-Try    on 1 rank, then 4     each rank holds less of the model, and a step takes no less time
-       --batch 320           activations grow with the batch, and so does what travels
-       --width 128           weights grow fourfold, and what travels only twofold: weights stay where they are
+Try    on 1 rank, then 4     less of the model on each rank, no shorter step
+       --batch 320           activations grow, and so does what travels
+       --width 128           weights grow fourfold, what travels twofold
 """
 
 import argparse
@@ -47,27 +51,24 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
     rank, last = dist.get_rank(), dist.get_world_size() - 1
 
     # 1. Forward: wait for the stage before, compute, pass on.
-    print("now: waiting", flush=True)
     if rank > 0:
         x = receive(x, rank - 1).requires_grad_()
-    print("now: forward", flush=True)
+    print("last begun: forward", flush=True)
     start = time.perf_counter()
     time.sleep(sleep * len(stage))
     output = stage(x)
     busy = time.perf_counter() - start
-    print("now: waiting", flush=True)
     if rank < last:
         send(output.detach(), rank + 1, "activations")
 
     # 2. Backward: the loss is taken on the last stage, and only there are the labels needed.
     end = output if rank < last else mse_loss(output, y)
     slope = receive(output, rank + 1) if rank < last else None
-    print("now: backward", flush=True)
+    print("last begun: backward", flush=True)
     start = time.perf_counter()
     time.sleep(sleep * len(stage))
     end.backward(slope)
     busy += time.perf_counter() - start
-    print("now: waiting", flush=True)
     if rank > 0:
         send(x.grad, rank - 1, "gradients")
     return busy
@@ -117,13 +118,16 @@ def main() -> None:
     mse_loss(whole(x), y).backward()
     for mine, theirs in zip(stage.parameters(), uncut.parameters(), strict=True):
         assert torch.allclose(mine.grad, theirs.grad, atol=1e-7), "each stage's gradients are those of the uncut model"
-    print(f"activation bytes sent: {sent['activations']}")
-    print(f"gradient bytes sent: {sent['gradients']}")
-    assert over_ranks(sent.total()) == 2 * (world - 1) * x.nbytes, (
-        "at each cut one batch of activations goes down and its gradient comes up; nothing else travels"
-    )
+    print(f"activation bytes a step: {sent['activations']}")
+    print(f"gradient bytes a step: {sent['gradients']}")
+    travelled = over_ranks(sent.total())
+    if world > 1:
+        assert travelled == 2 * (world - 1) * x.nbytes, (
+            "at each cut one batch of activations goes down and its gradient comes up; nothing else travels"
+        )
 
     # 3. The same with sleeps, for its timing.
+    print(f"timed: {STEPS} steps, a layer sleeps {1e3 * args.sleep:g} ms")
     dist.barrier()
     start = time.perf_counter()
     busy = sum(train_step(stage, x, y, args.sleep) for _ in range(STEPS))
@@ -131,11 +135,10 @@ def main() -> None:
     seconds = time.perf_counter() - start
     share, fair = busy / seconds, len(held) / args.layers
     alone = 2 * args.sleep * args.layers  # one device, one layer after the other
-    print("now: done")
     print(f"seconds a step: {seconds / STEPS:.3f}")
-    print(f"seconds on one device: {alone:.3f}")
-    print(f"share of the layers: {fair:.2f}")
-    print(f"busy share: {share:.2f}")
+    print(f"seconds alone (computed): {alone:.3f}")
+    print(f"share of all layers: {fair:.2f}")
+    print(f"busy share of the time: {share:.2f}")
 
     slowest, together = over_ranks(seconds, dist.ReduceOp.MAX), over_ranks(share)
     if args.sleep >= 0.01:  # less would drown in the time that messages and a busy machine take

@@ -1,16 +1,19 @@
-"""Mixture of experts: each rank has an expert, and tokens travel to the expert that their router chose, and back.
+"""Mixture of experts: tokens travel to the expert that is to compute them.
 
     torchrun --nproc-per-node 4 demos/moe.py
 
-Each rank has tokens of its own and one expert. A router scores every token for every expert and sends it to the best.
-How many go where depends on the data, so the counts are exchanged first (all-to-all of N numbers), then the tokens
-(dispatch), and after the experts the results (combine). Compute is a sleep of 5 ms for each token. Look at `tokens to
-compute`, uneven, and at `busy` beside `step`: all ranks wait for the busiest expert. `balance loss` is what training
-would add to its loss: 1 when tokens and probabilities are spread evenly, up to N when one expert gets everything.
+Look at `tokens to compute`, uneven, and at `busy` beside `step`: all ranks
+wait for the busiest expert. `balance loss` is what training would add to its
+loss: 1 when tokens and probabilities are spread evenly, up to N when one
+expert gets all. Compute is pretended: 5 ms of sleep for each token.
+Each rank has tokens of its own and one expert. A router scores every token
+for every expert and sends it to the best. How many go where depends on the
+data, so the counts are exchanged first (all-to-all of N numbers), then the
+tokens (dispatch), and after the experts the results (combine).
 
-Try    --skew 3                 a router with a favourite: almost everybody waits for expert 0
-       --skew 3 --capacity 1    an expert takes its fair share at most: a short step again, and dropped tokens
-       --balance                tokens are dealt out in turn, whatever the scores: what the balance loss works towards
+Try    --skew 3                 almost everybody waits for expert 0
+       --skew 3 --capacity 1    a short step again, and dropped tokens
+       --balance                tokens dealt out in turn, whatever the scores
 """
 
 import argparse
@@ -75,29 +78,29 @@ def main() -> None:
     into = torch.empty_like(out)
     dist.all_to_all_single(into, out)
     out, into = out.tolist(), into.tolist()
-    print(f"sent to experts: {' '.join(map(str, out))}")
+    print(f"sent to experts 0-{world - 1}: {' '.join(map(str, out))}")
     print(f"tokens to compute: {sum(into)}")
 
     # 4. Dispatch, compute, combine. Nobody goes on before the busiest expert is done.
     dist.barrier()
     start = time.perf_counter()
     arrived = exchange(tokens[order], out, into)
-    print("now: computing", flush=True)
     began = time.perf_counter()
     time.sleep(SECONDS * len(arrived))
     results = arrived @ experts[rank]
     busy = time.perf_counter() - began
-    print("now: waiting", flush=True)
     back = exchange(results, into, out)
     output = tokens.clone()
     output[order] = back
     dist.barrier()
     step = time.perf_counter() - start
-    print("now: done")
-    print(f"busy: {busy * 1e3:.0f} ms")
+    print(f"busy (5 ms a token): {busy * 1e3:.0f} ms")
     print(f"step: {step * 1e3:.0f} ms")
-    print(f"dropped: {TOKENS - len(order)} of {TOKENS}")
-    print(f"balance loss: {loss:.2f}")
+    if args.capacity is not None:
+        print(f"tokens dropped: {TOKENS - len(order)} of {TOKENS}")
+    print(f"balance loss (1 is even): {loss:.2f}")
+    if rank == 0:
+        print(f"Rank r has expert r and {TOKENS} tokens; computing is pretended, by a sleep.")
 
     # 5. Compare with one process, which has all experts.
     expected = tokens.clone()

@@ -1,19 +1,23 @@
-"""Overlap: gradients travel in buckets while backward is still busy with the earlier layers.
+"""Overlap: gradients travel in buckets while backward is still busy.
 
     torchrun --nproc-per-node 4 demos/overlap.py
 
-Backward goes from the last layer to the first. When all gradients of a bucket are there DDP all-reduces it, and goes on
-computing meanwhile. To make the timing plain, compute and network are sleeps: so many ms for each layer's backward, so
-many for each layer's gradient on the wire (one bucket at a time), a latency for each all-reduce. The overlap is real.
-Look at the two lines of each size of bucket: which layer backward is at, and below it which bucket is on the wire.
-What backward takes beyond its own 160 ms is communication that was not hidden.
+Look at the two lines of each size of bucket: which layer backward is at, and
+below it which bucket is on the wire. What backward takes beyond its own
+160 ms is communication that was not hidden.
+Backward goes from the last layer to the first. When all gradients of a
+bucket are there DDP all-reduces it, and goes on computing meanwhile. To make
+the timing plain, compute and network are pretended, by sleeps: so many ms
+for each layer's backward, so many for its gradient on the wire (one bucket
+at a time), a latency for each all-reduce. The overlap is real.
 
-Try    --latency 60     a slow start of each all-reduce: 8 small buckets now lose to a single one
+Try    --latency 60     all-reduces start slowly: 8 buckets lose to one
        --wire 5         a fast network: nearly all of it is hidden
-       --wire 40        a slow network: backward waits for it, and no size of bucket mends that
+       --wire 40        a slow network: no size of bucket mends that
 """
 
 import argparse
+import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,14 +28,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-WIDTH, TICK = 32, 0.010  # inputs and outputs of a layer; seconds that a character of the drawing stands for
+WIDTH, COLUMNS = 32, 50  # inputs and outputs of a layer; characters for the longest time in the drawing
 spans = {"layer": [], "bucket": []}  # (number, begin, end): what this rank computed and sent, and when
 pace = {"rehearsal": True}  # nothing sleeps in a rehearsal
 
 
 def compute(number: int, seconds: float, *_: object) -> None:
     """Pretend to compute; called when backward comes to a layer, just before the gradient of its weight is made."""
-    print(f"backward: layer {number}", flush=True)
     start = time.perf_counter()
     time.sleep(0 if pace["rehearsal"] else seconds)
     spans["layer"].append((number, start, time.perf_counter()))
@@ -39,19 +42,17 @@ def compute(number: int, seconds: float, *_: object) -> None:
 
 def carry(seconds: float, bucket: int, buffer: torch.Tensor, arrived: torch.futures.Future) -> None:
     """All-reduce a bucket, in the thread that is the wire, and take at least so many seconds for it."""
-    print(f"on the wire: bucket {bucket}", flush=True)
     start = time.perf_counter()
     dist.all_reduce(buffer)
     time.sleep(max(0.0, start + seconds - time.perf_counter()))
     spans["bucket"].append((bucket, start, time.perf_counter()))
-    print("on the wire: nothing", flush=True)
     arrived.set_result(buffer)
 
 
-def drawn(what: str, start: float) -> str:
-    """The spans of layers or buckets as a line of their numbers."""
-    ticks = [start + (tick + 0.5) * TICK for tick in range(200)]
-    line = (next((str(number) for number, begin, end in spans[what] if begin <= tick < end), " ") for tick in ticks)
+def drawn(what: str, start: float, tick: float) -> str:
+    """The spans of layers or buckets as a line of their numbers, one for each `tick` seconds."""
+    ticks = [start + (number + 0.5) * tick for number in range(COLUMNS + 10)]
+    line = (next((str(number) for number, begin, end in spans[what] if begin <= at < end), " ") for at in ticks)
     return "".join(line).rstrip()
 
 
@@ -99,9 +100,11 @@ def main() -> None:
         the_wire.submit(carry, seconds, bucket.index(), bucket.buffer().div_(world), arrived)
         return arrived
 
-    print(f"backward ms (no network): {layers * args.compute:.0f}")
+    tick = math.ceil(100 * layers * (per_layer + wire + latency) / COLUMNS) / 100  # 10 ms, or 20, 30, ...
     if rank == 0:
-        print("Each digit below is 10 ms of that layer or bucket.", flush=True)
+        print(f"Pretended: {args.compute:g} ms of backward for a layer, {layers * args.compute:g} ms for all,")
+        print(f"{args.wire:g} ms on the wire for a layer's gradient, {args.latency:g} ms to start an all-reduce.")
+        print(f"Each digit below is {1000 * tick:g} ms of that layer or bucket.", flush=True)
     for size in sorted({1, 2, layers // 2, layers}):  # layers in a bucket
         ddp = DistributedDataParallel(model, bucket_cap_mb=size * alone[0].nbytes / 2**20)
         ddp.register_comm_hook(None, send)
@@ -127,10 +130,11 @@ def main() -> None:
         name = f"{len(buckets)} bucket{'s' * (len(buckets) > 1)}"
         print(f"backward ms ({name}): {seconds * 1000:.0f}")
         if rank == 0:
-            print(f"{name:>9}: layer  {drawn('layer', start)}\n{'bucket':>16} {drawn('bucket', start)}", flush=True)
+            for before, what in (f"{name:>9}:", "layer"), ("", "bucket"):
+                print(f"{before:10} {what:6} {drawn(what, start, tick)}", flush=True)
 
         for weight, whole in zip(model.parameters(), alone, strict=True):
-            assert torch.allclose(weight.grad, whole, atol=1e-6), "in any buckets the gradients are one process's"
+            assert torch.allclose(weight.grad, whole, atol=1e-6), "whatever the buckets, gradients are one process's"
         assert order == [weight.data_ptr() for weight in reversed(list(model.parameters()))], (
             "the last layer's gradient leaves first: that is the order in which backward makes them"
         )

@@ -1,15 +1,18 @@
-"""Parameter server: servers keep the weights, workers fetch them and bring back gradients.
+"""Parameter server: servers keep the weights, workers bring gradients.
 
     torchrun --nproc-per-node 4 demos/parameter_server.py
 
-Rank 0 keeps the weights of a linear regression; the other ranks are workers, each with its own share of the samples.
-A worker's step: pull the weights, compute a gradient, push it. Look at the bytes: the server sends a model to every
-worker and gets a gradient from each, where a ring of workers has no such place. Look at the age of a gradient: how
-many updates the weights had moved on since they were pulled.
+Look at the age of a gradient: how many updates the weights have had between
+the pull and the push. Here nobody waits for the slow worker, the last rank,
+so its gradients are old, and the others are done first. Look at the bytes
+too: the server sends a model to every worker and gets a gradient from each.
+Rank 0 keeps the weights of a linear regression. A worker's step: pull the
+weights, compute a gradient of its own samples, push it. The compute is a
+sleep. Version v of the weights has v updates in it; all begin at version 0.
 
-Try    --mode async --slow 2    nobody waits for rank 2; whose gradients are old, and who is done first?
-       --slow 2                 everybody waits for rank 2, at every step
-       --servers 2              each server keeps half of the keys and carries half of the bytes
+Try    --mode sync     everybody waits for the slow worker; no gradient is old
+       --slow 1        another worker is slow
+       --servers 2     each server keeps half of the keys, and sends half
 """
 
 import argparse
@@ -67,10 +70,11 @@ def serve(weights: torch.Tensor, workers: int, steps: int, sync: bool) -> tuple[
     return version, ages
 
 
-def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: float) -> None:
-    """Pull, compute and push, `steps` times, on this worker's samples."""
+def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: float) -> int:
+    """Pull, compute and push, `steps` times, on this worker's samples; return the age of its oldest gradient."""
     weights = torch.empty(KEYS, WIDTH, device=x.device)
     version, age = torch.zeros(servers, dtype=torch.int64), torch.zeros(servers, dtype=torch.int64)
+    oldest = 0
     for _ in range(steps):
         for server in range(servers):
             dist.send(torch.tensor([PULL, 0]), dst=server)
@@ -83,7 +87,9 @@ def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: floa
             send(gradient[server::servers], server)
             dist.recv(age[server], src=server)
         print(f"version pulled: {' '.join(map(str, version.tolist()))}")
-        print(f"age of gradient: {' '.join(map(str, age.tolist()))}")
+        print(f"age of gradient (updates): {' '.join(map(str, age.tolist()))}")
+        oldest = max(oldest, *age.tolist())
+    return oldest
 
 
 def gradient_of_loss(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -94,17 +100,18 @@ def gradient_of_loss(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) ->
 def main() -> None:
     """Be a server or a worker, then compare weights and bytes with what they should be."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mode", choices=("sync", "async"), default="sync", help="do workers wait for each other?")
+    parser.add_argument("--mode", choices=("sync", "async"), default="async", help="do workers wait for each other?")
     parser.add_argument("--servers", type=int, default=1, help="how many ranks keep the weights")
-    parser.add_argument("--slow", type=int, metavar="RANK", help="a worker that computes six times as long")
+    parser.add_argument("--slow", type=int, metavar="RANK", help="the slow worker; the last rank unless given")
     parser.add_argument("--steps", type=int, default=6, help="steps of each worker")
     args = parser.parse_args()
     rank, world, sync = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.mode == "sync"
     servers, workers, steps = args.servers, world - args.servers, args.steps
     if workers < 1 or not 1 <= servers <= KEYS or steps < 1:
         raise SystemExit(f"This takes 1 to {KEYS} servers, 1 step and 1 worker: at least {max(servers, 1) + 1} ranks.")
-    if args.slow is not None and not servers <= args.slow < world:
-        raise SystemExit(f"--slow {args.slow}: the workers are ranks {servers} to {world - 1}.")
+    slow = world - 1 if args.slow is None else args.slow
+    if not servers <= slow < world:
+        raise SystemExit(f"--slow {slow}: the workers are ranks {servers} to {world - 1}.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -120,22 +127,27 @@ def main() -> None:
     start = time.perf_counter()
 
     # 1. Servers serve and workers work. The keys of server s are the rows s, s + servers, s + 2 * servers, ...
-    print(f"role: {'server' if rank < servers else 'worker'}")
+    print(f"role: {'server' if rank < servers else 'slow worker' if rank == slow else 'worker'}")
     if rank < servers:
         share = workers * weights[rank::servers].nbytes  # S bytes of its keys, m workers: m S each way (Li et al. 2014)
         version, ages = serve(weights[rank::servers], workers, steps, sync)
         print(f"versions made: {version}")
-        print(f"oldest gradient: {max(ages)}")
+        oldest = max(ages)
     else:
         share = weights.nbytes
         mine = slice((rank - servers) * SAMPLES, (rank - servers + 1) * SAMPLES)
-        work(x[mine], y[mine], servers, steps, 0.06 if rank == args.slow else 0.01)
+        pause = 0.3 if rank == slow else 0.05
+        print(f"compute is a sleep (ms): {1e3 * pause:.0f}")
+        oldest = work(x[mine], y[mine], servers, steps, pause)
+    print(f"oldest gradient (updates): {oldest}")
     print(f"done after: {time.perf_counter() - start:.2f} s")
     print(f"bytes sent a step: {moved['sent'] // steps}")
     print(f"bytes received a step: {moved['received'] // steps}")
-    if rank >= servers:  # without any server: 2(m-1)/m models, see allreduce.py
-        print(f"in a ring it would send: {2 * (workers - 1) * weights.nbytes // workers}")
-    assert moved["sent"] == moved["received"] == steps * share, "servers move m models each way a step, workers one"
+    if rank >= servers:  # of workers, without any server: 2(m-1)/m models, see allreduce.py
+        print(f"bytes a step in a ring: {2 * (workers - 1) * weights.nbytes // workers}")
+    assert moved["sent"] == moved["received"] == steps * share, (
+        "with m workers, servers send m models a step and receive m gradients; a worker sends and receives one"
+    )
 
     # 2. Compare with one process that takes as many steps, with all the samples at once.
     alone = torch.zeros_like(weights)
@@ -143,12 +155,12 @@ def main() -> None:
         alone -= LR * gradient_of_loss(alone, x, y)
     if rank < servers:
         off = (weights - alone)[rank::servers].abs().max().item()
-        print(f"off one process by: {off:.6f}")
+        print(f"weights off by at most: {off:.6f}")
         assert version == steps * (1 if sync else workers), "sync makes a version a step, async one a gradient"
         if sync:
             assert max(ages) == 0, "sync: no gradient is older than the weights that it meets"
         elif workers > 1:  # all first gradients are of version 0, and the last of them meets version m-1 or a later one
-            assert max(ages) >= workers - 1, "async: the oldest gradient is m-1 updates late, or more"
+            assert max(ages) >= workers - 1, "async: the oldest gradient of m workers is m-1 updates late, or more"
         if sync or workers == 1:
             assert off < 1e-6, "without old gradients the weights are those of one process with all the samples"
     dist.destroy_process_group()

@@ -1,15 +1,18 @@
-"""Pipeline: the batch goes through the stages in micro-batches, so that the stages work at the same time.
+"""Pipeline: stages work at the same time, each on another micro-batch.
 
     torchrun --nproc-per-node 4 demos/pipeline.py
 
-Each rank is one stage of a model. With the batch in one piece only one stage works at a time; cut into m micro-batches,
-all work at once, but for the bubble: filling and draining the pipeline leaves every stage idle for (p-1)/(m+p-1) of the
-step. Compute is a sleep, the same for the batch whatever m. Look at `clock`, measured: F is a forward, B a backward, a
-dot is idle. GPipe and 1F1B have equally many dots; they differ in `kept`, the most micro-batches in memory at once.
+Look at `clock`, measured: F is a forward, B a backward, a dot is idle. Each
+of p ranks is one stage of a model. With the batch in one piece only one
+stage works at a time; cut into m micro-batches, all work at once, but for
+the bubble: filling and draining the pipeline leaves every stage idle for
+(p-1)/(m+p-1) of the step. GPipe and 1F1B have equally many dots; they differ
+in `micro-batches kept`, the most whose activations are in memory at once.
+Compute is a sleep, the same for the batch whatever m.
 
-Try    --micro-batches 1        no overlap: p-1 of p parts of the step are idle
-       --micro-batches 8        a smaller bubble and a shorter step; GPipe keeps 8, 1F1B still p at most
-       --backward 2             a backward of twice the time, as in training: the same share is idle
+Try    --micro-batches 1        no overlap: p-1 of p parts of a step are idle
+       --micro-batches 8        a shorter step; GPipe keeps 8, 1F1B still p
+       --backward 2             backward takes twice as long: the same share
 """
 
 import argparse
@@ -23,7 +26,7 @@ import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.functional import mse_loss
 
-BATCH, WIDTH, COMPUTE = 24, 16, 0.2  # COMPUTE: seconds of a stage's forward, for the whole batch
+BATCH, WIDTH, COMPUTE = 24, 16, 0.3  # COMPUTE: seconds of a stage's forward, for the whole batch
 
 
 def gpipe(m: int) -> list[tuple[str, int]]:
@@ -59,7 +62,7 @@ def train_step(layers: torch.nn.Module, order: list, xs: tuple, ys: tuple, sleep
             x = xs[i] if rank == 0 else receive(xs[i], rank - 1, down).requires_grad_()
         else:
             slope = receive(xs[i], rank + 1, up) if rank < last else None
-        print(f"now: {kind}{i}", flush=True)
+        print(f"last begun: {kind}{i}", flush=True)
         start = time.perf_counter()
         time.sleep(sleeps[kind])
         if kind == "F":  # gradients will add up over the micro-batches, so the loss of each counts for 1/m
@@ -70,7 +73,6 @@ def train_step(layers: torch.nn.Module, order: list, xs: tuple, ys: tuple, sleep
             x, output = kept.pop(i)
             output.backward(slope)
         spans.append((start, time.perf_counter(), kind))
-        print("now: idle", flush=True)
         # The stage goes on while its result travels: isend, and nobody waits before the end.
         if kind == "F" and rank < last:
             sends.append(dist.isend(output.detach(), rank + 1, down))
@@ -81,10 +83,12 @@ def train_step(layers: torch.nn.Module, order: list, xs: tuple, ys: tuple, sleep
     return spans, peak
 
 
-def clock(spans: list, start: float, seconds: float, ticks: int) -> str:
-    """The step as `ticks` characters: what the stage did in the middle of each."""
-    middles = [start + (tick + 0.5) * seconds / ticks for tick in range(ticks)]
-    return "".join(next((kind for begin, end, kind in spans if begin <= at < end), ".") for at in middles)
+def clock(spans: list, start: float, seconds: float, ticks: int, lengths: dict) -> str:
+    """The step as `ticks` characters: each piece of work from the tick on at which it began, so many ticks long."""
+    drawn = ""
+    for begin, _, kind in spans:
+        drawn = drawn.ljust(round((begin - start) / seconds * ticks), ".") + kind * lengths[kind]
+    return drawn.ljust(ticks, ".")
 
 
 def main() -> None:
@@ -113,8 +117,9 @@ def main() -> None:
     ways = [dist.new_group(), dist.new_group()]
     sleeps = {"F": COMPUTE / m, "B": COMPUTE * args.backward / m}
     formula = (p - 1) / (m + p - 1)
-    if rank == 0:
-        print(f"Compute is a sleep of {sleeps['F'] * 1e3:.0f} ms; {formula:.2f} of the step should be idle.")
+    print(f"setting: p = {p} stages, m = {m} micro-batches")
+    print(f"compute is a sleep: F {sleeps['F'] * 1e3:.0f} ms, B {sleeps['B'] * 1e3:.0f} ms")
+    print(f"idle share (formula): {formula:.2f}")
     for name, order in (("gpipe", gpipe(m)), ("1f1b", one_f_one_b(m, ahead=p - rank))):
         stage = deepcopy(whole[rank])
         dist.barrier()
@@ -123,14 +128,15 @@ def main() -> None:
         dist.barrier()
         took = time.perf_counter() - start
         idle = 1 - sum(end - begin for begin, end, _ in spans) / took
-        print(f"clock ({name}): {clock(spans, start, took, (m + p - 1) * (1 + args.backward))}")
-        print(f"idle ({name}): {idle:.2f}")
-        print(f"kept ({name}): {peak}")
+        ticks, lengths = (m + p - 1) * (1 + args.backward), {"F": 1, "B": args.backward}
+        print(f"clock ({name}): {clock(spans, start, took, ticks, lengths)}")
+        print(f"idle share ({name}): {idle:.2f}")
+        print(f"micro-batches kept ({name}): {peak}")
         print(f"step ({name}): {took:.2f} s")
         for weights, right in zip(stage.parameters(), expected, strict=True):
             assert torch.allclose(weights.grad, right, atol=1e-7), "micro-batches add up to one process's gradients"
-        if sleeps["F"] >= 0.02:  # less would drown in what messages and a busy machine take
-            assert abs(idle - formula) < 0.15, "with GPipe and with 1F1B, (p-1)/(m+p-1) of the step is idle"
+        if sleeps["F"] >= 0.03:  # less would drown in what messages and a busy machine take
+            assert abs(idle - formula) < 0.15, "with both, (p-1)/(m+p-1) of the step is idle, give or take 0.15"
         if name == "gpipe":
             assert peak == m, "GPipe keeps the activations of all m micro-batches on every stage"
         else:

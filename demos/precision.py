@@ -1,15 +1,18 @@
-"""Precision: what is lost when gradients are added up over ranks in 16 bits, and how one keeps it.
+"""Precision: what 16 bits lose when gradients are summed over ranks.
 
     torchrun --nproc-per-node 4 demos/precision.py
 
-fp16 has 10 bits of fraction and ends at 65504; bf16 has only 7, and ends where fp32 does. So sums in bf16 are coarse,
-and sums in fp16 overflow: fp16 gradients are divided before they are summed, and small ones are scaled up lest they
-vanish. Nor does the order of a sum leave it alone: a ring begins each chunk at another rank.
-Look at the three sums of the same number, at inf, at 0, and at one sum begun at each of the ranks in turn.
+Look at the three sums of one number, at inf, at 0, and at one sum begun at
+each of the ranks in turn. Five experiments; each opens with the number that
+every rank brings. fp16 has 10 bits of fraction and ends at 65504; bf16 has
+only 7, and ends where fp32 does. So sums in bf16 are coarse, and sums in
+fp16 overflow: fp16 gradients are divided before they are summed, and small
+ones are scaled up lest they vanish. Nor does the order of a sum leave it
+alone: a ring begins each chunk at another rank.
 
-Try    --number 0.25         a number that all three types hold exactly: none of the sums is off
-       --gradient 1000       not near the end of fp16: whether one divides before or after makes no difference
-       --loss-scale 1        without loss scaling the small gradient is 0 in fp16, and stays 0
+Try    --number 0.25         all three types hold it exactly: no sum is off
+       --gradient 1000       far from fp16's end: divide before or after
+       --loss-scale 1        no loss scaling: the small gradient stays 0
 """
 
 import argparse
@@ -53,6 +56,7 @@ def main() -> None:
     # 1. One number, three types. Each rounding is off by half a unit of the last place at most; the number is rounded
     # once and the sum N-1 times (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
     exact, off = world * args.number, {}
+    print(f"number brought: {args.number:g}")
     print(f"sum (exact): {exact:.6f}")
     for name, dtype in TYPES.items():
         made = total(args.number, dtype, device).item()
@@ -67,12 +71,13 @@ def main() -> None:
         )
 
     # 2. A large gradient, and the mean of it.
+    print(f"large gradient brought: {args.gradient:g}")
     late = total(args.gradient, torch.float16, device).item() / world
     early = total(args.gradient / world, torch.float16, device).item()
     wide = total(args.gradient, torch.bfloat16, device).item() / world
-    print(f"fp16 mean (sum first): {late:g}")
-    print(f"fp16 mean (divide first): {early:g}")
-    print(f"bf16 mean (sum first): {wide:g}")
+    print(f"mean fp16 (sum first): {late:g}")
+    print(f"mean fp16 (divide first): {early:g}")
+    print(f"mean bf16 (sum first): {wide:g}")
     if world * args.gradient > 65520:  # what is rounded to more than 65504, the largest number of fp16
         assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and a mean that is made of it is inf too"
     else:
@@ -81,6 +86,7 @@ def main() -> None:
     assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 reaches as far as fp32: its sum does not overflow"
 
     # 3. A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
+    print(f"small gradient brought: {SMALL:g}")
     lost = total(SMALL, torch.float16, device).item()
     kept = total(SMALL * args.loss_scale, torch.float16, device).float().item() / args.loss_scale
     print(f"sum of 1e-8 (fp16): {lost:.2g}")
@@ -93,19 +99,19 @@ def main() -> None:
     # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
     mine = torch.tensor(70000.0 if rank == world - 1 else 1.0).half().item()
     summed = total(mine, torch.float16, device).item()
-    print(f"own gradient: {mine:g}")
-    print(f"summed gradient: {summed:g}")
+    print(f"fp16 gradient brought: {mine:g}")
+    print(f"sum of these (fp16): {summed:g}")
     assert not math.isfinite(summed), "one rank's inf is in everybody's sum, so all ranks skip the same step"
 
     # 5. The same numbers added up from each rank on, as the chunks of a ring all-reduce are.
     number = NUMBERS[rank % len(NUMBERS)]
-    print(f"number: {number:g}")
+    print(f"number of a ring brought: {number:g}")
     sums = {}
     for name, dtype in ("fp32", torch.float32), ("fp64", torch.float64):
         made = torch.zeros((), dtype=dtype)
         for step in range(world):
             made += NUMBERS[(rank + step) % world % len(NUMBERS)]
-        print(f"sum from here on ({name}): {made.item():.0f}")
+        print(f"sum from own rank ({name}): {made.item():.0f}")
         sums[name] = [torch.empty((), dtype=dtype, device=device) for _ in range(world)]
         dist.all_gather(sums[name], made.to(device))
     theirs = total(number, torch.float32, device)

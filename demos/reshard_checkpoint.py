@@ -1,15 +1,19 @@
-"""Resharding a checkpoint: N ranks save their shards, and ranks in another layout load them, the same to the last bit.
+"""Resharding a checkpoint: saved in one layout of ranks, loaded in another.
 
     torchrun --nproc-per-node 4 demos/reshard_checkpoint.py
 
-A matrix is sharded over all ranks by rows. Each rank writes its own shard to its own .distcp file, and nobody ever
-holds the whole; .metadata says which part is in which file. Then another mesh loads it: by columns, so that each rank
-needs a piece of every file. torch.distributed.checkpoint reads those pieces straight into the new shards. Look at
-`saved` and `loaded`, what this rank has of the matrix, and at `pieces read`.
+Look at the map, which rank saved and which loaded each part of the matrix,
+and at `pieces read`.
+A matrix of 96 x 96 numbers is sharded over all ranks by rows. Each rank
+writes its own shard to its own .distcp file, and nobody ever holds the
+whole; .metadata says which part is in which file. Then another mesh loads
+it: by columns, so that each rank needs a piece of every file.
+torch.distributed.checkpoint reads those pieces into the new shards, and the
+matrix is the same to the last bit.
 
-Try    --load mesh          over 2 x N/2 ranks: rows along one axis, columns along the other
-       --load fewer          half of the ranks go on alone, as after a loss of machines
-       --load replicate     every rank reads all pieces; with --load rows each reads one
+Try    --load mesh          over 2 x N/2 ranks: by rows and by columns
+       --load fewer         half of the ranks go on alone
+       --load replicate     every rank reads all; with --load rows, one piece
 """
 
 import argparse
@@ -24,7 +28,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, zeros
 
-SIZE = 96  # rows and columns, to be shared evenly by 1, 2, 3, 4, 6, 8 and more ranks
+SIZE, STEP = 96, 7  # rows and columns, shared evenly by 1, 2, 3, 4, 6 or 8 ranks; a number to be saved with the matrix
 
 
 class Reader(dcp.FileSystemReader):
@@ -38,11 +42,21 @@ class Reader(dcp.FileSystemReader):
         return super().read_data(plan, planner)
 
 
-def part(tensor: DTensor) -> str:
-    """What this rank has of a matrix whose numbers count up row by row: its rows and columns."""
+def part(tensor: DTensor) -> tuple[int, int, int, int]:
+    """What this rank has of a matrix whose numbers count up row by row: first and last row, first and last column."""
     own = tensor.to_local()
-    first, last = divmod(int(own[0, 0]), SIZE), divmod(int(own[-1, -1]), SIZE)
-    return f"r{first[0]}-{last[0]} c{first[1]}-{last[1]}"
+    (top, left), (bottom, right) = (divmod(int(corner), SIZE) for corner in (own[0, 0], own[-1, -1]))
+    return top, bottom, left, right
+
+
+def drawn(parts: list[tuple[int, int, int, int] | None]) -> list[str]:
+    """A map of the matrix in N x N blocks, each with the ranks that have it in their part."""
+    starts = range(0, SIZE, SIZE // len(parts))
+    has = [(str(rank), *part) for rank, part in enumerate(parts) if part]
+    return [
+        " ".join("".join(who for who, t, b, le, r in has if t <= row <= b and le <= column <= r) for column in starts)
+        for row in starts
+    ]
 
 
 def main() -> None:
@@ -72,14 +86,17 @@ def main() -> None:
     # 2. Save by rows. Saving is a collective: all ranks call it, and each writes what it has.
     whole = torch.arange(float(SIZE * SIZE), device=device).view(SIZE, SIZE)  # to compare with
     saved = distribute_tensor(whole, DeviceMesh(device.type, torch.arange(world)), [Shard(0)])
-    dcp.save({"matrix": saved, "step": torch.tensor(7)}, checkpoint_id=folder)
+    dcp.save({"matrix": saved, "step": torch.tensor(STEP)}, checkpoint_id=folder)
     files = sorted(folder.glob("*.distcp"))
-    print(f"saved: {part(saved)}")
-    print(f"own file: {files[rank].stat().st_size} bytes")
+    own_parts = [part(saved), None]
+    print("saved rows/columns: {}-{}/{}-{}".format(*own_parts[0]))
+    print(f"own file (bytes): {files[rank].stat().st_size}")
     if rank == 0:
+        print(f"Written: {' '.join(path.name for path in sorted(folder.iterdir()))}.")
         print(
-            f"Written: {' '.join(path.name for path in sorted(folder.iterdir()))}; the matrix has {whole.nbytes} bytes."
+            f"The {SIZE} x {SIZE} matrix has {whole.nbytes} bytes, a shard {whole.nbytes // world}; the rest of a file"
         )
+        print("says what is in it, and one file has the number of the step besides.")
     assert len(files) == world, "each rank has written a file of its own"
     if world > 1:
         assert max(path.stat().st_size for path in files) < whole.nbytes, "no file holds the whole matrix"
@@ -95,17 +112,24 @@ def main() -> None:
         loaded = zeros(SIZE, SIZE, device_mesh=mesh, placements=places.get(args.load, [Shard(1)]))
         state, reader = {"matrix": loaded, "step": torch.tensor(0)}, Reader(folder)
         dcp.load(state, storage_reader=reader, process_group=mesh.get_group() if args.load == "fewer" else None)
-        print(f"loaded: {part(loaded)}")
+        own_parts[1] = part(loaded)
+        print("loaded rows/columns: {}-{}/{}-{}".format(*own_parts[1]))
         print(f"pieces read: {reader.pieces - 1}")  # and one for the step
-        print(f"step loaded: {state['step'].item()}")
+        print(f"step loaded ({STEP} saved): {state['step'].item()}")
         assert torch.equal(loaded.full_tensor(), whole), "the matrix is the same to the last bit, in whatever layout"
-        assert state["step"] == 7, "a number that all ranks had in common has come back too"
+        assert state["step"] == STEP, "a number that all ranks had in common has come back too"
         covered = len(loaded.to_local()) // (SIZE // world)  # saved shards whose rows are among those of the new one
         assert reader.pieces - 1 == covered, "a rank reads one piece of each saved shard that its new shard overlaps"
     else:
-        print("loaded: nothing")
-    dist.barrier()  # nobody may still be reading when the folder goes
+        print("loaded rows/columns: none")
+
+    # 4. Who saved and who loaded what; afterwards nobody is reading any more, and the folder may go.
+    all_parts = [None] * world
+    dist.all_gather_object(all_parts, own_parts)
     if own_folder:
+        print("The ranks that saved each part of the matrix, and those that loaded it:")
+        for before, after in zip(*map(drawn, zip(*all_parts, strict=True)), strict=True):
+            print(f"   {before}     {after}")
         own_folder.cleanup()
     dist.destroy_process_group()
 

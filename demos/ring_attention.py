@@ -1,15 +1,19 @@
-"""Ring attention: the sequence is split over the ranks, and keys and values travel round until all queries met them.
+"""Ring attention: blocks of keys and values travel round past all queries.
 
     torchrun --nproc-per-node 4 demos/ring_attention.py
 
-Each rank keeps its queries and passes its block of keys and values on to the right, N-1 times. No rank ever holds all
-scores: each query keeps a running maximum, a running sum and a weighted sum of values (the online softmax), and the
-result is exact. A query looks at itself and earlier tokens only (causal mask), so the ranks do not work equally hard:
-look at `share of the work`, and at `scores by step`, what each block that came round gave a rank to do.
+Look at the rounds, whose block of keys and values each rank has in hand, and
+how many scores it makes of them: one for each pair of a query and a key that
+the query may look at. A query looks at itself and earlier tokens only (causal
+mask), so ranks do not work equally hard: look at `share of the work`.
+The sequence is split over the ranks. Each keeps its queries and passes its
+block on to the right, N-1 times. No rank ever holds all scores: each query
+keeps a running maximum, a running sum and a weighted sum of values (the
+online softmax), and the result is exact.
 
-Try    --order zigzag       each rank gets an early and a late piece of the sequence: equal work
-       --mask full          every query looks at every token, as in an encoder: equal work in any order
-       --tokens 480         ten times the tokens: ten times the bytes, a hundred times the scores
+Try    --order zigzag       an early and a late piece each: equal work
+       --mask full          every query looks at every token: equal work
+       --tokens 480         ten times the bytes, a hundred times the scores
 """
 
 import argparse
@@ -57,7 +61,8 @@ def main() -> None:
     pieces = torch.arange(args.tokens, device=device).chunk(2 * world)
     deal = (rank, 2 * world - 1 - rank) if args.order == "zigzag" else (2 * rank, 2 * rank + 1)
     mine = torch.cat([pieces[piece] for piece in deal])
-    print(f"first and last token: {mine.min().item()} {mine.max().item()}")
+    runs = [mine] if args.order == "plain" else mine.chunk(2)
+    print(f"own tokens: {' '.join(f'{run[0].item()}-{run[-1].item()}' for run in runs)}")
 
     # 2. Round the ring. The block in hand is used while the next one travels; positions travel with it, for the mask.
     q = whole_q[mine]
@@ -80,7 +85,7 @@ def main() -> None:
         total = total * shrink + weights.sum(dim=1, keepdim=True)
         output = output * shrink + weights @ v
         highest = higher
-        print(f"scores by step: {work[-1]}", flush=True)
+        print(f"round {step + 1} (block and scores): {(rank - step) % world}: {work[-1]}", flush=True)
 
         if step < world - 1:
             for request in requests:
@@ -95,9 +100,10 @@ def main() -> None:
     works = torch.cat(works).tolist()
     print(f"scores to compute: {sum(work)}")
     print(f"share of the work: {sum(work) / sum(works):.2f}")
+    print(f"bytes of a block: {block.nbytes}")
     print(f"bytes sent: {sent}")
-    print(f"first output: {output[0, 0].item():.4f}")
-    print(f"one process: {exact[0, 0].item():.4f}")
+    print(f"first output (ring): {output[0, 0].item():.4f}")
+    print(f"first output (alone): {exact[0, 0].item():.4f}")
     assert torch.allclose(output, exact, atol=1e-5), "the ring's output is exactly that of attention in one process"
     pairs = args.tokens * (args.tokens + 1) // 2 if causal else args.tokens**2
     assert sum(works) == pairs, "each pair of a query and a key that it may look at is computed once, on one rank"

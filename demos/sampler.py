@@ -2,13 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/sampler.py
 
-The sampler puts the dataset in an order, makes its length a multiple of the number of ranks, and deals it out like
-cards: rank r takes every N-th sample, beginning with sample r. The ranks never talk about it; they agree because each
-of them works out the same order, shuffled from seed + epoch.
-Look at `in order` for samples that turn up twice, and at the epochs: is each one a new deal?
+Look at `in order` for samples that turn up twice, and at the epochs: is each
+one a new deal? The sampler puts the dataset in an order, makes its length a
+multiple of the number of ranks, and deals it out like cards: rank r takes
+every N-th sample, beginning with sample r. The ranks never talk about it;
+they agree because each of them works out the same order, shuffled from
+seed + epoch. Rows name samples by their numbers, which begin at 0.
 
-Try    --drop-last           nothing is repeated; instead some samples are left out
-       --no-set-epoch        the trainer forgets sampler.set_epoch(epoch): each epoch is the first one again
+Try    --drop-last           nothing is dealt twice, some are left out
+       --no-set-epoch        sampler.set_epoch forgotten: no new order
        --samples 12          a dataset that 4 ranks can share out evenly
 """
 
@@ -67,17 +69,19 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
     dataset = range(samples)  # sample i is the number i
 
+    print(f"dataset: {samples} samples; sample i scores i points")
+
     # 1. One deal in order, to see the pattern.
     in_order, dealt = deal(DistributedSampler(dataset, shuffle=False, drop_last=args.drop_last), device)
     real = [sample for place, sample in enumerate(in_order) if rank + place * world < samples]
     print(f"in order: {shown(in_order)}")
-    print(f"of these padding: {shown(in_order[len(real) :])}")
+    print(f"padding among these: {shown(in_order[len(real) :])}")
 
     each = samples // world if args.drop_last else math.ceil(samples / world)
     cards = [place % samples for place in range(each * world)]  # past the end it begins again with sample 0
     repeated, missing = Counter(dealt) - Counter(dataset), Counter(dataset) - Counter(dealt)
-    print(f"repeated on all ranks: {repeated.total()}")
-    print(f"left out on all ranks: {missing.total()}")
+    print(f"dealt twice (all ranks): {shown(sorted(repeated.elements()))}")
+    print(f"left out (all ranks): {shown(sorted(missing))}")
     assert in_order == cards[rank::world], "rank r holds every N-th sample, beginning with sample r"
     if args.drop_last:
         assert not repeated, "with drop_last no sample is dealt twice"

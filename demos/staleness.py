@@ -1,14 +1,17 @@
-"""Staleness: a gradient of old weights allows only a fraction of the learning rate.
+"""Staleness: an old gradient allows only a fraction of the learning rate.
 
     torchrun --nproc-per-node 4 demos/staleness.py
 
-Asynchronous workers take turns: pull the weights, compute a gradient, push it. By the time a worker pushes, the other
-N-1 have pushed too, and its gradient is N-1 updates old. On a parabola there is no noise at all, only age, and theory
-says how much of the learning rate that costs. The same start, four ways: fresh and old gradients at a high rate, then
-old gradients just below and just above the limit of theory. Which weights go to 0, and which swing ever wider?
+Four weights w start at 1, and their minimum is at 0. Look which go to 0 and
+which swing ever wider: with fresh and with old gradients at a high rate, then
+with old ones below and above the limit of theory. A rank shows w right after
+its own push, so its neighbour's column is one update later.
+Asynchronous workers take turns: pull the weights, compute a gradient, push
+it. By then the other N-1 have pushed too, and the gradient is N-1 updates
+old. On a parabola there is no noise at all, only age.
 
-Try    --age 1      workers that wait until nobody is more than 1 update ahead: half the rate of fresh gradients
-       --age 0      synchronous: every gradient is fresh, and the high rate is below the limit
+Try    --age 1      nobody more than 1 update ahead: half the rate is stable
+       --age 0      synchronous: every gradient is fresh
        --age 16     as with 17 workers
 """
 
@@ -22,7 +25,6 @@ import torch
 import torch.distributed as dist
 
 CURVATURE = 1.0  # the loss is CURVATURE / 2 * weight^2, so the gradient is CURVATURE * weight
-WAYS = ("fresh at high rate", "old at high rate", "old below limit", "old above limit")
 
 
 def limit(age: int) -> float:
@@ -58,9 +60,10 @@ def main() -> None:
     # 1. Four weights, one for each way, travel in one tensor.
     updates = args.rounds * (age + 1)
     rates = [0.9 * limit(0), 0.9 * limit(0), 0.8 * limit(age), 1.25 * limit(age)]
-    print(f"limit for this age: {limit(age):.3f}")
+    ways = "age 0 high rate", f"age {age} high rate", f"age {age} below limit", f"age {age} above limit"
     if rank == 0:
-        print(f"the high rate is {rates[0]:.2f}; {rates[2]:.3f} and {rates[3]:.3f} are below and above the limit")
+        print(f"The loss of a weight w is w^2 / 2: curvature {CURVATURE:g}, minimum at 0.")
+        print(f"The high rate is {rates[0]:.3f}; below the limit: {rates[2]:.3f}, above it: {rates[3]:.3f}.")
 
     # 2. Training. Every rank keeps the server's weights and applies every push, so a push is a broadcast.
     weights = torch.ones(4, dtype=torch.float64, device=device)
@@ -77,11 +80,13 @@ def main() -> None:
         path.append(weights.tolist())
         ages.append(update - int(push[4]))
         if my_turn:
-            print(f"age of my gradient: {ages[-1]}")
-            for way, weight in zip(WAYS, path[-1], strict=True):
-                print(f"{way}: {weight:.3g}")
+            for way, weight in dict(zip(ways, path[-1], strict=True)).items():  # at age 0 two of them are the same
+                print(f"w ({way}): {weight:.2g}")
 
     # 3. Compare with one process, and with theory.
+    print(f"gradient age (updates): {ages[-1]}")
+    for name, each in {"age 0": 0, f"age {age}": age}.items():
+        print(f"rate limit ({name}): {limit(each):.3f}")
     assert set(ages[age:]) == {age}, "once all workers are under way, every gradient is as old as it should be"
     expected = [alone(rate, 0 if way == 0 else age, updates) for way, rate in enumerate(rates)]
     same = torch.allclose(torch.tensor(path), torch.tensor(expected).T, rtol=1e-3)
@@ -93,7 +98,7 @@ def main() -> None:
         assert swing[1] < 0.1, "at age 0 no gradient is old, and the high rate goes to the minimum both times"
     else:
         assert swing[1] > 10, "with old gradients the same rate diverges"
-    assert swing[2] < 0.5, "below 2 sin(pi / (2 (2 age + 1))) / curvature old gradients go to the minimum"
+    assert swing[2] < 0.5, "below 2 sin(pi / (2 (2 age + 1))) / curvature gradients of that age go to the minimum"
     assert swing[3] > 2, "above that limit they swing wider and wider"
     dist.destroy_process_group()
 

@@ -2,12 +2,14 @@
 
     torchrun --nproc-per-node 4 demos/straggler.py
 
-A step computes and then all-reduces a gradient, which nobody gets before the last rank has brought its own. Compute is
-a sleep of 20 ms, so that the times do not depend on this machine's cores; then one rank takes 100 ms more.
-Look at `waited` in the second half: the straggler is the one rank that does not wait. A profile shows a long
-all-reduce on every rank but the guilty one, and a GPU that waits in one counts as busy.
+Look at `waited` in the second half: the straggler is the one rank that does
+not wait. A step computes and then all-reduces a gradient, which nobody gets
+before the last rank has brought its own. Compute is a sleep of 20 ms, so
+that the times do not depend on this machine's cores; then one rank takes
+100 ms more. A profile shows a long all-reduce on every rank but the guilty
+one, and a GPU that waits in one counts as busy.
 
-Try    --rotate                another rank is slow at each step: nobody is slow on average, yet every step is
+Try    --rotate                another rank is slow at each step
        --slow 0 --delay 200    the same for rank 0, and twice as late
        --compute 100           the same delay in a longer step costs less
 """
@@ -65,19 +67,21 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
     gradient = torch.ones(1000, device=device)
-    if rank == 0:
-        print(f"compute is a sleep of {args.compute:g} ms; the straggler sleeps {args.delay:g} ms more")
+    print(f"compute: a sleep of {args.compute:g} ms")
 
     # 1. Everybody takes the same time. Of several steps the shortest is the one with the least noise of the machine.
     even = min(map(sum, train([args.compute] * args.steps, gradient)))
 
     # 2. With a straggler.
+    who = "a rank in turn" if args.rotate else f"rank {slow}"
+    print(f"from step {args.steps + 1}: {who} sleeps {args.delay:g} ms more")
     late = [rank == (step % world if args.rotate else slow) for step in range(args.steps)]
     times = train([args.compute + args.delay * is_late for is_late in late], gradient)
     uneven, waited = min(map(sum, times)), median(wait for _, wait in times)
     busy = mean(compute for compute, _ in times) / mean(map(sum, times))
-    print(f"shortest step (ms): {even:.0f}, then {uneven:.0f}")
-    print(f"busy (%): {100 * busy:.0f}")
+    print(f"shortest step (ms) early: {even:.0f}")
+    print(f"shortest step (ms) late: {uneven:.0f}")
+    print(f"busy share of the time: {100 * busy:.0f} %")
 
     # 3. What every rank knows only once it has asked the others.
     everyone = torch.empty(world, args.steps, 2, device=device)

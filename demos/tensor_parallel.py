@@ -1,15 +1,18 @@
-"""Tensor parallelism: a matrix is split over the ranks, and each rank multiplies with its own slice.
+"""Tensor parallelism: each rank multiplies with its own slice of a matrix.
 
     torchrun --nproc-per-node 4 demos/tensor_parallel.py
 
-An MLP is two matrices with a GeLU between them. A is split by columns: each rank gets the full values of some hidden
-units, so GeLU needs nobody else. B is split by rows: each rank gets a partial sum of the whole output, and one
-all-reduce (AR) completes it. All ranks have the same batch, and the numbers shown are of one token. Look at
-`partial output`, different everywhere and wrong, beside `output`, the same everywhere and right.
+Look at `partial output`, different everywhere and wrong, beside `output`,
+their sum, the same everywhere and right. All ranks have the same batch, and
+of the output the first number of the first token is shown.
+An MLP is two matrices with a GeLU between them. A is split by columns: each
+rank gets the full values of some hidden units, so GeLU needs nobody else. B
+is split by rows: each rank gets a partial sum of the whole output, and one
+all-reduce completes it.
 
-Try    --row-first        A by rows: GeLU of a partial sum is wrong, so another all-reduce would be needed
-       --sp               sequence parallel: between blocks a rank keeps 1/N of the tokens; as many bytes travel
-       --hidden 96        the hidden layer is what is split: twice the work, and no byte more travels
+Try    --row-first    A by rows: GeLU of a partial sum is wrong
+       --sp           sequence parallel: a rank keeps 1/N of the tokens
+       --hidden 96    twice the work, and no byte more travels
 """
 
 import argparse
@@ -31,14 +34,14 @@ calls, sent = Counter(), Counter()  # of each collective: how often, and the byt
 def communicate(x: torch.Tensor, what: str) -> torch.Tensor:
     """All-reduce, all-gather or reduce-scatter the tokens of `x`, or keep it as it is; and count."""
     world, x = dist.get_world_size(), x.contiguous()
-    if what == "AR":
+    if what == "all-reduce":
         result = x.clone()
         dist.all_reduce(result)
-    elif what == "AG":
+    elif what == "all-gather":
         parts = [torch.empty_like(x) for _ in range(world)]
         dist.all_gather(parts, x)
         result = torch.cat(parts)
-    elif what == "RS":
+    elif what == "reduce-scatter":
         parts = list(x.chunk(world))
         result = torch.empty_like(parts[0])
         dist.reduce_scatter(result, parts)
@@ -46,7 +49,7 @@ def communicate(x: torch.Tensor, what: str) -> torch.Tensor:
         return x.view_as(x)
     calls[what] += 1
     # On a ring all but this rank's part of the whole tensor travels, in an all-reduce twice.
-    sent[what] += max(x.nbytes, result.nbytes) * (world - 1) // world * (2 if what == "AR" else 1)
+    sent[what] += max(x.nbytes, result.nbytes) * (world - 1) // world * (2 if what == "all-reduce" else 1)
     return result
 
 
@@ -98,26 +101,32 @@ def main() -> None:
         return x.detach().chunk(world)[rank] if args.sp else x.detach()
 
     x = own_tokens(whole_x).requires_grad_()
-    print(f"columns of a: {a.shape[1]} of {hidden}")
-    print(f"rows of b: {b.shape[0]} of {hidden}")
+    print(f"slice of matrix a: {WIDTH} x {a.shape[1]} of {WIDTH} x {hidden}")
+    print(f"slice of matrix b: {b.shape[0]} x {WIDTH} of {hidden} x {WIDTH}")
     print(f"tokens kept: {len(x)} of {TOKENS}")
 
     # 3. Forward and backward. What backward sends is the mirror of forward (Megatron's f and g).
-    enter, leave = (("AG", "RS"), ("RS", "AG")) if args.sp else (("nothing", "AR"), ("AR", "nothing"))
+    enter, leave = ("nothing", "all-reduce"), ("all-reduce", "nothing")
+    if args.sp:
+        enter, leave = ("all-gather", "reduce-scatter"), ("reduce-scatter", "all-gather")
     partial = gelu(Border.apply(x, *enter) @ a) @ b
     output = Border.apply(partial, *leave)
-    for label, each in (("partial output", partial), ("output", output), ("one process", own_tokens(right))):
-        print(f"{label}: {each[0, 0].item():.2f} {each[0, 1].item():.2f}")
+    print(f"partial output: {partial[0, 0].item():.2f}")
+    print(f"output: {'on rank 0' if args.sp and rank > 0 else f'{output[0, 0].item():.2f}'}")
+    print(f"one process: {right[0, 0].item():.2f}")
     forward = calls.copy()
     output.backward(own_tokens(slope))
     for label, seen in (("sent forward", forward), ("sent backward", calls - forward)):
-        print(f"{label}: {' '.join(f'{n} {name}' for name, n in seen.items())}")
+        print(f"{label}: {', '.join(f'{n} {name}' for name, n in seen.items())}")
     print(f"bytes sent: {sent.total()}")
+    if rank == 0:
+        print("Of each output the first number is shown; the partial ones add up to it.")
+        print(f"Activations are {TOKENS} tokens of {WIDTH} numbers, {whole_x.nbytes} bytes.")
     assert torch.allclose(output, own_tokens(right), atol=1e-4), "columns, GeLU, rows and one sum give the whole output"
     own_grads = own_tokens(right_grads[0]), right_grads[1].chunk(world, 1)[rank], right_grads[2].chunk(world, 0)[rank]
     for mine, theirs in zip((x.grad, a.grad, b.grad), own_grads, strict=True):
         assert torch.allclose(mine, theirs, atol=1e-4), "gradients are those of the unsplit MLP, cut the same way"
-    expected = {"AG": 1, "RS": 1} if args.sp else {"AR": 1}
+    expected = {"all-gather": 1, "reduce-scatter": 1} if args.sp else {"all-reduce": 1}
     assert forward == calls - forward == expected, "one all-reduce each way, or all-gather and reduce-scatter with --sp"
     ring = 4 * (world - 1) * whole_x.nbytes // world
     assert sent.total() == ring, "4(N-1)/N of the activations travel, with --sp and without, however large the MLP is"
@@ -136,9 +145,10 @@ def main() -> None:
     if args.row_first:
         rows, columns = whole_a.detach().chunk(world, 0)[rank], whole_x.detach().chunk(world, 1)[rank]
         partial_hidden, right_hidden = columns @ rows, gelu(whole_x @ whole_a).detach()
+        print(f"rows first slice of a: {rows.shape[0]} x {hidden} of {WIDTH} x {hidden}")
         for order, split in (
-            ("sum then gelu", gelu(communicate(partial_hidden, "AR"))),
-            ("gelu then sum", communicate(gelu(partial_hidden), "AR")),
+            ("sum then gelu", gelu(communicate(partial_hidden, "all-reduce"))),
+            ("gelu then sum", communicate(gelu(partial_hidden), "all-reduce")),
         ):
             off = (split - right_hidden).abs().max().item()
             print(f"wrong by ({order}): {off:.4f}")

@@ -1,15 +1,18 @@
-"""Mean over tokens: when ranks hold different numbers of tokens, the mean of their means is the wrong loss.
+"""Mean over tokens: a mean of the ranks' means weighs tokens unequally.
 
     torchrun --nproc-per-node 4 demos/token_mean.py
 
-Each rank takes one sequence of a language model's batch; the rest of it is padding, which counts for nothing. The usual
-loss is a mean over the rank's own tokens, and DDP gives each rank's gradient the same weight: so a token of a short
-sequence counts for more than one of a long sequence. Logging the mean of the ranks' losses has the same fault.
-Look at `weight of a token`, and at the two losses that may be logged, beside the one of a single process.
+Look at `token weight`, where 1 is the equal share of one token in a mean
+over all, and at the two losses that may be logged, beside that of a single
+process. Each rank takes one sequence of a language model's batch; the rest
+of it is padding, which counts for nothing. The usual loss is a mean over the
+rank's own tokens, and DDP gives each rank's gradient the same weight: so a
+token of a short sequence counts for more than one of a long sequence.
+Logging the mean of the ranks' losses has the same fault.
 
-Try    --tokens 8              every rank has as many tokens: now the usual way is right too
-       --tokens 12 1           one token against 12, and it counts for as much as all of them
-       --micro-batches 3       the same fault inside each rank: gradient accumulation averages means as well
+Try    --tokens 8              sequences equally long: the usual way is right
+       --tokens 12 1           one token counts for as much as 12 others
+       --micro-batches 3       accumulating gradients averages means as well
 """
 
 import argparse
@@ -90,9 +93,9 @@ def main() -> None:
             loss.backward()
         off[way] = ((model.weight.grad - whole).norm() / whole.norm()).item()
     shares = [all_tokens / (world * micro * counts[each]) for each in own]  # against 1 for all
-    print(f"weight of a token: {' '.join(f'{share:.2f}' for share in shares)}")
-    print(f"gradient off (means): {off['means']:.1%}")
-    print(f"gradient off (tokens): {off['tokens']:.1%}")
+    print(f"token weight (1 is fair): {' '.join(f'{share:.2f}' for share in shares)}")
+    print(f"gradient off one process (means): {off['means']:.1%}")
+    print(f"gradient off one process (tokens): {off['tokens']:.1%}")
 
     assert abs(mean_over_tokens - truth.item()) < 1e-5, (
         "summed losses, divided once by all ranks' tokens, are the loss of one process"
@@ -100,9 +103,11 @@ def main() -> None:
     assert off["tokens"] < 1e-5, "with each loss divided by all ranks' tokens, DDP leaves one process's gradient"
     if len(set(counts)) == 1:
         assert abs(mean_of_means - truth.item()) < 1e-5, (
-            "with as many tokens everywhere, the mean of means is right too"
+            "with equally many tokens in every sequence, the mean of means is right too"
         )
-        assert off["means"] < 1e-5, "with as many tokens everywhere, the usual mean loss gives the right gradient"
+        assert off["means"] < 1e-5, (
+            "with equally many tokens in every sequence, the usual mean loss gives the right gradient"
+        )
     else:
         assert abs(mean_of_means - truth.item()) > 1e-3, "the mean of the ranks' means is not the mean over all tokens"
         assert off["means"] > 0.01, "with the usual mean losses DDP's gradient is not that of one process"

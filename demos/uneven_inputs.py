@@ -1,13 +1,17 @@
-"""Uneven inputs: a rank that runs out of batches leaves the others waiting; Join lets it go through the motions.
+"""Uneven inputs: a rank that runs out of batches leaves the others waiting.
 
     torchrun --nproc-per-node 4 demos/uneven_inputs.py
 
-Rank r has r batches more than rank 0. Each step of DDP is an all-reduce of all ranks, so the step after rank 0's last
-one can never end, while rank 0 itself is done and sees nothing wrong. Inside a Join context a rank that has run out
-shadows the others: it joins their all-reduces with zeros, and gets the finished weights from the last one at the end.
-Look at `steps shadowed`, and at the weights before and after the end of the context.
+Look at `end (no join)`, then at `steps shadowed`, and at the weights when a
+rank's own batches are done and when all are. The same loop runs twice,
+without and with Join.
+Rank r has r batches more than rank 0. Each step of DDP is an all-reduce of
+all ranks, so the step after rank 0's last one can never end, while rank 0
+itself is done and sees nothing wrong. Inside a Join context a rank that has
+run out shadows the others: it joins their all-reduces with zeros, and gets
+the finished weights from the last one at the end.
 
-Try    --divide live     divide by the ranks that still train: late batches count for more
+Try    --divide live     late batches count for more
        --throw           stop everybody as soon as one rank runs out
        --surplus 3       rank r has 3r batches more than rank 0
 """
@@ -106,31 +110,35 @@ def main() -> None:
     group = dist.new_group(timeout=timedelta(seconds=args.timeout), backend="gloo")
     plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
     steps, error = 0, ""
+    if rank == 0:
+        print(f"Without Join an all-reduce that misses a rank times out after {args.timeout:g} s.")
     try:
         for steps in train(plain, batches[rank]):
-            print(f"batches left: {len(batches[rank]) - steps}")
+            print(f"batches left (no join): {len(batches[rank]) - steps}")
     except RuntimeError as wrong:
         error = str(wrong)
-    print(f"without join: {steps} steps")
-    print(f"ended with: {'time-out' if error else 'no error'}")
+    print(f"steps (no join): {steps}")
+    print(f"end (no join): {'time-out' if error else 'no error'}")
     assert steps == BASE, "without Join no rank gets further than the rank with the fewest batches"
     assert bool(error) == (rank > 0), "the rank that ran out sees no error; those that have batches left do"
 
     # 3. The same loop in a Join context. `ddp.join()` is short for `Join([ddp])`.
     shadow, mine = Shadow(ddp), [(x.to(device), y.to(device)) for x, y in batches[rank]]
+    if rank == 0:
+        print("With Join a rank without batches shadows: it joins with zeros.")
     divide_by_all = args.divide == "all"  # for the hook of DDP: does a rank without batches count as one?
     try:
         with Join([ddp, shadow], throw_on_early_termination=args.throw, divide_by_initial_world_size=divide_by_all):
             for steps in train(ddp, mine):
-                print(f"batches left: {len(mine) - steps}")
-            print(f"weights when done: {show(ddp.module.weight)}")
+                print(f"batches left (join): {len(mine) - steps}")
+            print(f"weights (own done): {show(ddp.module.weight)}")
     except RuntimeError as stopped:
         if not args.throw:
             raise
-        print(f"stopped: {stopped}")
+        print(f"Stopped: {stopped}")
     print(f"steps trained: {steps}")
     print(f"steps shadowed: {shadow.steps}")
-    print(f"weights at the end: {show(ddp.module.weight)}")
+    print(f"weights (all done): {show(ddp.module.weight)}")
     if args.throw:
         assert steps == BASE, "with throw every rank stops where the rank with the fewest batches does"
     else:

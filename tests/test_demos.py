@@ -95,3 +95,16 @@ def test_a_demo_may_be_copied_and_changed(tmp_path):
     copy = shutil.copy(demos_dir() / "collectives.py", tmp_path)
     assert watched(tmp_path / "collectives.py", 2).end.ok
     assert copy
+
+
+def test_gradients_that_are_never_averaged_are_not_claimed_to_be_one_process_s():
+    verdicts = watched(demos_dir() / "grad_accum.py", 2, ["--never-sync"]).verdicts()
+    said = {claim.text: verdict for claim, verdict, _ in verdicts}
+    assert said["never averaged, the ranks' gradients differ, and so would their next weights"] == "proven"
+    assert said["micro-batches with divided losses leave one process's gradient on the whole batch"] != "proven"
+
+
+def test_the_drawing_of_a_slow_network_fits_beside_the_name_of_a_rank():
+    seen = watched(demos_dir() / "overlap.py", 2, ["--latency", "60"])
+    assert seen.end.ok, seen.end.why
+    assert max(len(line.text) for line in seen.lines) <= 80 - len("rank 0  ")
