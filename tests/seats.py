@@ -3,7 +3,7 @@
 import io
 import random
 
-from rich.console import Group
+from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
 from ddpquiz.curriculum.concept import Source
@@ -52,11 +52,10 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     return Studying(desk(progress, clock), begun, **options)
 
 
-def quizzing(progress, *questions, seed=1, final=False, rules=PLAIN):
+def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
-    return Quizzing(
-        desk(progress, clock), quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules), dice, final=final
-    )
+    begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
+    return Quizzing(desk(progress, clock), begun, dice, **options)
 
 
 def explaining(progress, *prompts, **options):
@@ -70,9 +69,10 @@ def press(seat, *keys):
     return seat
 
 
-def screen(seat, width=80):
+def screen(seat, width=80, height=100):
     """Return what a seat shows, as lines without the blanks at their ends."""
     console = style.console(io.StringIO(), width=width)
+    console.size = ConsoleDimensions(width, height)
     console.print(Group(seat.shown(), seat.foot(width)))
     return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().split("\n"))
 

@@ -228,7 +228,17 @@ def test_a_table_has_what_counts_and_a_name_for_each_column(tmp_path):
         ("ring/one", "3", "", "3.0"),
         ("ring/q", "", "1.0", "3.0"),
     ]
-    assert read[1]["given"] == 'a, "b"\nc'
+    assert (read[1]["given"], read[1]["values"]) == ('a, "b"\nc', "")
+
+
+def test_in_the_table_the_values_of_a_question_stand_in_a_column_of_their_own(tmp_path):
+    file = io.StringIO(newline="")
+    with Progress(tmp_path) as one:
+        wrong = WRONG | {"given": "40+3 with m4=58, m8=78"}
+        one.answer("ring/steps", 0.0, AT, **wrong)
+        exchange.write_csv(one.kept("answer"), file)
+    (read,) = csv.DictReader(io.StringIO(file.getvalue(), newline=""))
+    assert (read["given"], read["values"]) == ("40+3", "m4=58, m8=78")
 
 
 def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from ddpquiz.cli.optimize import optimize
 from ddpquiz.errors import UserError
 from ddpquiz.learning import fit
 from ddpquiz.learning.progress import Progress, Row
@@ -55,6 +56,16 @@ def test_too_few_reviews_are_told_with_both_numbers():
     assert str(refused.value) == (
         "Fitting needs 512 reviews that came on a later day than the one before; there are 20. "
         "Until then the weights of FSRS-6 serve you best."
+    )
+
+
+def test_the_command_says_in_plain_words_that_it_is_too_early(tmp_path, monkeypatch):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
+    with pytest.raises(UserError) as refused:
+        optimize()
+    assert str(refused.value) == (
+        "It is too early: this takes 512 reviews of cards that you had seen on an earlier day, and there are 0. "
+        "Until then the usual schedule serves you best; go on with `ddpquiz study`."
     )
 
 

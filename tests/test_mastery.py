@@ -88,10 +88,10 @@ def test_a_concept_of_which_all_was_right_is_never_the_weakest():
 
 def test_a_strength_is_told_with_how_sure_it_is():
     assert str(strength(ten(10), TODAY)) == "strong: by 10 answers you know 76% to 98% of it"
-    assert str(strength(ten(10)[::3], TODAY)) == "not enough evidence: by 4 answers you know 36% to 96% of it"
-    assert strength(ten(10)[::3], TODAY).short == "not clear yet, 36% to 96%"
+    assert str(strength(ten(10)[::3], TODAY)) == "unknown: by 4 answers you know 36% to 96% of it"
+    assert strength(ten(10)[::3], TODAY).short == "unknown, 36% to 96%"
     assert str(strength([], TODAY)) == "no answers yet"
-    assert str(strength([Answer("c/a", 1.0)], TODAY)) == "not enough answers yet"
+    assert str(strength([Answer("c/a", 1.0)], TODAY)) == "unknown yet"
 
 
 @pytest.mark.parametrize(

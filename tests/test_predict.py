@@ -3,6 +3,7 @@
 import io
 import os
 import random
+import re
 import sys
 
 import pexpect
@@ -61,11 +62,15 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     terminal = Terminal(tmp_path, "demo", "sampler")
     terminal.until("no prediction")
     assert terminal.screen.display[0].startswith("Predict · demo sampler · distributed-sampler")
+    assert "It counts as an answer in a test does; a wrong one makes a card due." in terminal.screen.display[1]
     terminal.child.send(place(terminal.screen, right))
+    terminal.until("predicted")  # in sight while it runs
     lines, status = terminal.end()
     assert status == 0
-    assert ("Your prediction held." in lines) is right
-    assert ("A card about it is due." in lines) is not right
+    text = " ".join(lines)
+    held, failed = r"You predicted [^;]+; and so it was\.", r"You predicted [^;]+; it was "
+    assert (bool(re.search(held, text)), bool(re.search(failed, text))) == (right, not right)
+    assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
     with Progress(tmp_path) as progress:
         (row,) = progress.kept("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
@@ -78,7 +83,7 @@ def test_a_demo_runs_without_a_prediction_too(tmp_path):
     terminal.child.send("s")
     lines, status = terminal.end()
     assert status == 0
-    assert not any("prediction held" in line or "did not hold" in line for line in lines)
+    assert not any("You predicted" in line for line in lines)
     assert any(line.startswith("done in") for line in lines)
     with Progress(tmp_path) as progress:
         assert progress.kept("answer") == []
@@ -117,7 +122,7 @@ def test_no_prediction_is_s_or_enter_and_leaving_is_q_or_escape(question):
     before = ["escape"] if typed else []
     for keys in (["enter"], [*before, "s"]):
         asking = keyed(question, *keys)
-        assert (asking.done, asking.verdict) == (True, None)
+        assert (asking.done, asking.made) == (True, None)
     for key in ("q", "escape"):
         with pytest.raises(Left):
             keyed(question, *before, key)
@@ -131,9 +136,11 @@ def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
     assert foot(asking).splitlines() == ["> qs?_ ", "enter answer · esc: s no prediction · ? help · q leave"]
     assert foot(keyed(PRINTS, "escape")).splitlines()[1] == "s no prediction · ? help · q leave"
     asking = keyed(PRINTS, *"qs?", "ctrl+u", *"[4.0,6.0]", "enter")
-    assert asking.verdict.right
+    assert (asking.made.verdict.right, asking.made.words) == (True, "[4.0,6.0]")
     asking = keyed(HOOKS, "1", "enter")
-    assert (asking.done, asking.verdict) == (False, None)
+    assert (asking.done, asking.made) == (False, None)
+    asking = keyed(PRINTS, "s", "enter")
+    assert foot(asking).splitlines()[:2] == ["`s` is a key: press esc, then s.", "> _ "]
 
 
 def test_ctrl_c_at_the_prediction_leaves(tmp_path):

@@ -40,7 +40,7 @@ def test_the_question_with_its_values_comes_before_the_proof():
 A ring of 4 ranks moves 1200 bytes. How many does each rank
 send?
 
-1 rank on CPU over Gloo
+a calculation
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 rank = dist.get_rank()
@@ -83,6 +83,16 @@ def test_code_that_runs_is_shown_once():
     assert "  dist.all_reduce(x)\n" in text
 
 
+def test_code_of_the_question_that_is_part_of_what_runs_is_not_shown_twice():
+    more = CodeProof("4", PRINTS.code + "\nassert x.sum() == 10")
+    assert shown(replace(PRINTS, proof=more))[0].count("dist.all_reduce(x)") == 1
+
+
+def test_one_process_that_talks_to_nobody_is_a_calculation():
+    assert shown(NUMBER)[0].count("\na calculation\n") == 1
+    assert "\n1 rank on CPU over Gloo\n" in shown(replace(NUMBER, proof=CodeProof("1", "print(dist.get_rank())")))[0]
+
+
 def test_code_is_not_broken():
     long = replace(PRINTS, code=f"print([4.0, 6.0])  # {'-' * 90}")
     assert f"\n{long.code}\n" in shown(long)[0]
@@ -95,8 +105,9 @@ def test_a_proof_in_a_sitting_can_be_scrolled_and_leaves_nothing_behind(tmp_path
     terminal.press("x", "solution")
     shown = terminal.press("p", "The run does")
     assert shown.startswith("Four ranks all-reduce 1,200 bytes")
+    assert "observed: every rank prints" in shown  # without scrolling
     assert "more below" in shown
-    assert "observed: every rank prints" in terminal.press("\x1b[F", "more above · ")
+    assert "import os, torch" in terminal.press("\x1b[F", "more above · ")
     terminal.press(leave, "enter next")
     terminal.press("q", "ddpquiz|Done")
     terminal.end()

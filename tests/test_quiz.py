@@ -11,8 +11,8 @@ from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS,
 from ddpquiz.curriculum.concept import Kind, Level, Option
 from ddpquiz.curriculum.pose import Posed, pose
 from ddpquiz.learning.choice import choose
-from ddpquiz.learning.judge import chance, expected, judge
-from ddpquiz.learning.quiz import Act, Given, begin, card_to_call, news, scores, step, wanting
+from ddpquiz.learning.judge import answered, chance, expected, judge
+from ddpquiz.learning.quiz import Act, Given, Rules, begin, card_to_call, news, scores, step, wanting
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)
@@ -112,10 +112,13 @@ def test_a_number_may_be_written_in_any_usual_way(given):
     [
         ("", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
         ("many", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
-        ("1,8", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
+        ("1,8", "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800."),
+        ("0,500", "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800."),
         ("2**9**9", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
         ("1/0", "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."),
-        ("1.8 kB", "Answer in bytes."),
+        ("1.8", "1.8 bytes? Answer in bytes."),
+        ("1800 kg", "Answer in bytes."),
+        ("14400 bits", "Answer in bytes."),
     ],
 )
 def test_what_is_no_number_is_asked_again(given, unclear):
@@ -141,6 +144,90 @@ def test_a_number_is_exact_unless_the_question_has_a_tolerance(answer, tolerance
     assert judge(number(answer, tolerance=tolerance), given).right is right
 
 
+@pytest.mark.parametrize(
+    ("answer", "unit", "given"),
+    [
+        ("36", "million parameters", ["36", "36M", "36 million", "36e6 parameters", "36,000,000 parameters", "0.036B"]),
+        ("36", "million", ["36 million", "36 million parameters"]),
+        ("302.4", "µs", ["302.4us", "302.4 microseconds", "302.4 usec", "302.4 µs", "0.3024 ms", "3.024e-4 s"]),
+        ("12.5", "times", ["12.5x", "12.5 ×", "12.5 times", "25/2", "12.5 x faster", "5 x 2.5"]),  # noqa: RUF001
+        ("2", "times the old batch", ["2x", "2 times", "2 times the old batch"]),
+        ("43", "GB", ["43GB", "43 gb", "43000 MB", "0.043 TB", "43 gigabytes"]),
+        ("75", "%", ["75%", "75 percent", "75 per cent"]),
+        ("75", "percent", ["75 %", "75 pct"]),
+        ("20", "steps", ["20 step", "20 Steps"]),
+        ("8", "micro-batches", ["8 micro-batch", "8 micro batches"]),
+        ("46.9", "GB/s", ["46.9 GBps", "46.9 GB per second", "46900 MB/s"]),
+        ("1.5", "hours", ["1.5 h", "90 min", "5400 s"]),
+        ("1800", "bytes", ["1.8 kB", "1800 B"]),
+        ("3", "TFLOP/s", ["3000 GFLOP/s", "3e12 FLOP/s"]),
+    ],
+)
+def test_a_unit_may_be_written_in_any_usual_way_and_is_converted(answer, unit, given):
+    for one in given:
+        assert judge(number(answer, unit), one).right, one
+        assert not judge(number("77", unit), one).right, one
+
+
+@pytest.mark.parametrize(
+    ("answer", "unit", "given"),
+    [
+        ("43", "GB", "43 Gb"),
+        ("46.9", "GB/s", "46.9 GB"),
+        ("20", "steps", "20 s"),
+        ("36", "million parameters", "36 GB"),
+        ("12.5", "times", "1250 %"),
+    ],
+)
+def test_another_unit_is_asked_again_and_says_nothing_of_right_or_wrong(answer, unit, given):
+    for right in (answer, "77"):
+        assert judge(number(right, unit), given).unclear == f"Answer in {unit}."
+
+
+def test_a_unit_where_none_is_wanted_is_asked_again():
+    assert judge(number("3", ""), "3 kg").unclear == "Answer without a unit."
+    assert judge(number("3000", ""), "3k").right
+
+
+@pytest.mark.parametrize(
+    ("answer", "unit", "given", "said"),
+    [
+        ("36", "million parameters", "36,000,000", "36,000,000 million parameters? Answer in million parameters."),
+        ("302.4", "µs", "0.3024", "0.3024 µs? Answer in µs."),
+        ("43", "GB", "43000", "43000 GB? Answer in GB."),
+        ("75", "%", "0.75", "0.75 %? Answer in %."),
+        ("1.5", "hours", "5400", "5400 hours? Answer in hours."),
+        ("20", "steps", "20000", ""),
+        ("12.5", "times", "0.0125", ""),
+        ("43", "GB", "44000", ""),
+    ],
+)
+def test_a_bare_number_in_another_form_of_the_unit_is_asked_again(answer, unit, given, said):
+    verdict = judge(number(answer, unit), given)
+    assert (verdict.right, verdict.unclear) == (False, said)
+
+
+def test_a_trap_that_is_off_by_a_thousand_is_wrong():
+    traps = (replace(STEPS.traps[0], answer="1800000"),)
+    assert judge(number(unit="kB", traps=traps), "1800000").whys == (STEPS.traps[0].why,)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("12.5", "12.5 times"),
+        ("12.5x", "12.5x"),
+        ("25/2", "25/2 times = 12.5 times"),
+        ("25/2 x", "25/2 x = 12.5 times"),
+        ("many", "many"),
+    ],
+)
+def test_a_number_is_told_with_its_unit_and_its_worth(given, said):
+    assert answered(number("12.5", "times"), given) == said
+    assert answered(number("43", "GB"), "43000 MB") == "43000 MB = 43 GB"
+    assert answered(STRAIGHT["ring/bytes"], "2") == "2"
+
+
 def test_a_trap_says_why_it_is_one():
     posed = pose(STEPS, random.Random(1))
     assert judge(posed, "1800").right
@@ -163,6 +250,11 @@ def test_lines_are_ordered_by_their_places(shown, given, right, said):
     assert (verdict.right, verdict.whys) == (right, said)
 
 
+def test_the_example_of_an_order_has_as_many_numbers_as_there_are_lines():
+    four = replace(HOOKS, lines=(*HOOKS.lines, HOOKS.lines[0]))
+    assert judge(Posed(four, {}, (0, 1, 2, 3)), "1").unclear.endswith("in order, such as 2 1 3 4.")
+
+
 @pytest.mark.parametrize("given", ["12", "1 1 2", "1234", "first"])
 def test_an_order_names_each_line_once(given):
     said = "Give each number from 1 to 3 once, in order, such as 2 1 3."
@@ -180,16 +272,27 @@ def test_an_order_names_each_line_once(given):
         ("[4.0, 6.0]\\n", True),
         ("[6.0, 4.0]", False),
         ("4.06.0", False),
+        ("4 6", True),
+        ("(4, 6)", True),
+        ("tensor([4., 6.])", True),
+        ("6 4", False),
+        ("True 4 6", False),
     ],
 )
-def test_an_output_is_a_text_in_which_blanks_and_quotes_do_not_count(given, right):
+def test_an_output_is_its_numbers_and_words_and_their_form_does_not_count(given, right):
     verdict = judge(STRAIGHT["ddp/prints"], given)
     assert (verdict.right, verdict.unclear) == (right, "")
 
 
-def test_an_output_with_the_right_numbers_is_asked_for_again_but_a_trap_is_wrong():
+def test_words_of_an_output_count():
+    types = Posed(replace(PRINTS, answer="[[4.0, 0.0]] torch.float32"), {}, ())
+    assert judge(types, "4 0 float32").right
+    assert not judge(types, "[[4.0, 0.0]] torch.float16").right
+    assert not judge(types, "4 0").right
+
+
+def test_a_trap_of_an_output_is_wrong_and_nothing_is_asked_again():
     posed = STRAIGHT["ddp/prints"]
-    assert judge(posed, "4 6").unclear == "The numbers are right; write them as Python prints them."
     assert judge(posed, "[1.0,1.5]").whys == ("That is the mean.",)
     assert judge(posed, " ").unclear == "Type what is printed."
 
@@ -282,23 +385,32 @@ def test_a_shown_solution_earns_nothing():
     assert (state.answer.solved, state.answer.credit, state.missed) == (True, 0.0, (BYTES,))
 
 
-def test_an_answer_after_its_verdict_was_shown_and_undone_earns_nothing():
+def test_undo_never_costs_what_was_earned():
     state = quiz()
-    state = play(state, Given("1" if expected(state.posed) != "1" else "2"), Act.UNDO)
-    assert state.told
     state = play(state, right(state))
-    assert (state.answer.verdict.right, state.answer.right, state.answer.credit) == (True, False, 0.0)
-    assert scores(state, "")[""].right == 0
-    assert state.missed == (BYTES,)
+    assert play(state, Act.UNDO) == state  # nothing lies behind the first verdict
     state = play(state, Act.NEXT)
+    looked = play(state, Act.UNDO)
+    assert (looked.judged, looked.number, looked.shown, looked.posed) == (True, 1, state.answers[0], state.asked[0])
+    assert (looked.answers, news(state, looked)) == (state.answers, (None, None))
+    assert play(looked, Given("1"), Act.SKIP, Act.SOLVE, Act.HINT, Act.UNDO) == looked
+    back = play(looked, Act.NEXT)
+    assert (back.place, back.judged, back.looked, back.hints) == (1, False, 0, 0)
+    assert play(back, right(back)).answer.credit == 1.0
+
+
+def test_who_looks_back_comes_back_to_the_hints_and_to_the_end():
+    state = quiz(BYTES, PHASES, PRINTS)
+    for _ in range(2):
+        state = play(state, right(state), Act.NEXT)
+    state = play(state, Act.HINT)
+    looked = play(state, Act.UNDO, Act.UNDO, Act.UNDO)
+    assert (looked.number, looked.looked) == (1, 2)
+    assert play(looked, Act.NEXT, Act.NEXT) == replace(state, since=play(looked, Act.NEXT, Act.NEXT).since)
     state = play(state, right(state))
-    assert (state.told, state.answer.credit) == (False, 1.0)
-
-
-def test_an_undone_skip_has_told_nothing():
-    state = play(quiz(), Act.SKIP, Act.UNDO)
-    assert not state.told
-    assert play(state, right(state)).answer.credit == 1.0
+    assert play(state, Act.UNDO).number == 2
+    state = play(state, Act.NEXT)
+    assert (state.posed, play(state, Act.UNDO).number, play(state, Act.UNDO, Act.NEXT).posed) == (None, 3, None)
 
 
 def test_a_skipped_question_is_no_answer():
@@ -307,23 +419,27 @@ def test_a_skipped_question_is_no_answer():
     assert play(state, Act.UNDO).place == 0
 
 
-def test_undo_takes_answers_back_one_by_one_and_after_the_end_too():
+def test_a_skip_at_the_end_can_be_undone_but_not_past_a_verdict():
     state = quiz()
-    for _ in range(2):
-        state = play(state, right(state), Act.NEXT)
+    state = play(state, Act.SKIP, Act.SKIP)
     assert state.posed is None
+    assert (play(state, Act.UNDO).place, play(state, Act.UNDO, Act.UNDO).place) == (1, 0)
     state = play(state, Act.UNDO)
-    assert (state.place, state.judged, len(state.answers)) == (1, False, 1)
-    state = play(state, Act.UNDO)
-    assert (state.place, len(state.answers), state.previous) == (0, 0, None)
+    assert play(state, right(state)).previous is None
+
+
+def test_stopping_can_be_undone():
+    state = play(quiz(), Act.HINT, Act.STOP)
+    assert state.posed is None
+    assert (play(state, Act.UNDO).place, play(state, Act.UNDO).hints) == (0, 1)
 
 
 def test_the_log_learns_what_was_added_and_what_was_taken_back():
-    start = quiz()
+    start = begin([BYTES, PRINTS], random.Random(0), START, rules=Rules(exam=True))
     answered = play(start, Given("1"))
     assert news(start, answered) == (answered.answers[0], None)
     assert news(answered, play(answered, Act.UNDO)) == (None, answered.answers[0])
-    assert news(answered, play(answered, Act.NEXT)) == (None, None)
+    assert news(answered, play(answered, Act.SKIP)) == (None, None)
 
 
 def test_time_away_is_no_time_spent_on_the_question():

@@ -18,7 +18,7 @@ from ddpquiz.curriculum.pose import pose
 from ddpquiz.learning import adaptive, mastery
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz import Act, Given, Rules, Sure, begin, news, scores, step
+from ddpquiz.learning.quiz import Act, Given, Late, Rules, Sure, begin, news, scores, step
 from ddpquiz.terminal import clock
 
 TIMED = Rules(timed=timedelta(seconds=30))
@@ -72,24 +72,41 @@ def test_the_clock_runs_until_an_answer():
 
 def test_no_answer_in_time_is_no_answer_and_its_solution_is_shown():
     start = quiz(TIMED)
-    state = play(start, Act.LATE)
-    assert (state.judged, state.answer.late, state.answers, state.missed) == (True, True, (), ())
+    state = play(start, Late())
+    assert (state.judged, state.answer.late, state.answers, state.missed, state.late) == (True, True, (), (), {0})
     assert news(start, state) == (None, None)
     assert (scores(state, "")[""].answered, scores(state, "")[""].asked) == (0, 2)
     assert play(state, Act.NEXT).place == 1
 
 
-def test_an_answer_after_the_time_was_over_and_undone_earns_nothing():
-    state = play(quiz(TIMED), Act.LATE, Act.UNDO)
-    assert state.told
-    assert play(state, right(state)).answer.credit == 0.0
+def test_what_stands_there_when_the_time_is_over_is_the_answer():
+    start = quiz(TIMED)
+    state = play(start, Late(expected(start.posed)))
+    assert (state.answer.right, state.answer.late, state.answer.credit, len(state.answers)) == (True, True, 1.0, 1)
+    assert play(start, Late("what?")).answers == ()
+    assert not play(start, Late("what?")).unclear
+
+
+def test_a_question_whose_time_was_over_is_not_asked_again():
+    state = play(quiz(TIMED), Late())
+    assert play(state, Act.UNDO) == state
+    state = play(state, Act.NEXT)
+    assert play(state, Act.UNDO) == state
+
+
+def test_no_clock_is_stopped_by_looking_back():
+    state = quiz(TIMED)
+    state = play(state, right(state), Act.NEXT)
+    assert play(state, Act.UNDO) == state
+    state = play(state, right(state))
+    assert play(state, Act.UNDO).number == 1
 
 
 def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
     assert play(quiz(TIMED), Act.SKIP, Act.UNDO).place == 1
     state = quiz(replace(TIMED, exam=True))
     assert play(state, right(state), Act.UNDO).place == 1
-    state = play(quiz(replace(TIMED, exam=True)), Act.LATE, Act.UNDO)
+    state = play(quiz(replace(TIMED, exam=True)), Late(), Act.UNDO)
     assert (state.place, state.judged) == (1, False)
 
 
@@ -112,6 +129,38 @@ def test_the_clock_is_on_screen_and_the_end_of_time_is_told_kindly(progress):
     assert "✓ 2  1,800 bytes" in screen(seat)
     assert progress.log() == []
     assert "30 s left" in screen(press(seat, "enter"))
+
+
+def run_out(seat):
+    seat.desk.clock.at += timedelta(seconds=31)
+    assert seat.tick()
+    return seat
+
+
+def test_what_was_typed_or_ticked_counts_when_the_time_is_over(progress):
+    seat = quizzing(progress, STEPS, PHASES, PHASES, HOOKS, rules=replace(TIMED, exam=True))
+    seat.desk.clock.tick = timedelta(0)
+    press(seat, *"1800")
+    assert "Time was up: what stood there is your answer.\n" in screen(run_out(seat))
+    ticked = expected(seat.quiz.posed).split()
+    run_out(press(seat, *ticked))
+    assert "Time was up; that question counts as not answered.\n" in screen(run_out(seat))
+    assert [answer.right for answer in seat.quiz.answers] == [True, True]
+    shown = screen(run_out(press(seat, "h")))
+    assert shown.startswith("Done: 2 of 4 right, 2 not answered.\nTime was up on 4 questions.\n")
+    assert "Question 1 · hard · ring/steps\nTime was up; what stood there is your answer. ✓ Right.\n" in shown
+    assert "Question 4 · medium · ddp/hooks\nNot answered: time was up.\n" in shown
+    assert "--level hard" not in shown
+
+
+def test_with_confidence_the_end_of_time_asks_how_sure_and_keeps_the_clock_off(progress):
+    seat = quizzing(progress, STEPS, rules=replace(TIMED, confidence=True))
+    seat.desk.clock.tick = timedelta(0)
+    shown = screen(run_out(press(seat, *"1800")))
+    assert "Time was up: what stood there is your answer.\n" in shown
+    assert "1 guess 0% · 2 unsure 50%" in shown
+    assert " left" not in shown
+    assert "what stood there is your answer. ✓ Right.\n" in screen(press(seat, "4"))
 
 
 def test_while_the_clock_runs_no_demo_stops_it(progress):
@@ -150,16 +199,14 @@ def test_an_exam_shows_no_verdict_and_gives_no_hint_and_no_solution():
 def test_in_an_exam_an_answer_can_be_changed_until_the_end():
     state = quiz(EXAM)
     state = play(state, wrong(state), Act.UNDO)
-    assert not state.told
     state = play(state, right(state), Given("1"))
     assert (state.posed, [answer.right for answer in state.answers]) == (None, [True, False])
-    state = play(state, Act.UNDO)
-    assert state.told  # every verdict was shown
+    assert play(state, Act.UNDO).posed is None  # every verdict was shown
 
 
-def test_leaving_an_exam_shows_every_verdict():
-    state = play(quiz(EXAM), Act.STOP)
-    assert state.seen == {0, 1}
+def test_leaving_an_exam_shows_every_verdict_and_is_final():
+    state = play(quiz(EXAM), Given("1"), Act.STOP)
+    assert play(state, Act.UNDO) == state
 
 
 def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
@@ -173,7 +220,7 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "Wrong" not in screen(seat)
     assert screen(seat).startswith("Question 2/2 · exam")
     shown = screen(press(seat, "s"))
-    assert shown.startswith("Done: 0 of 1 right, 1 not answered.\n")
+    assert shown.startswith("Done: 0 of 2 right, 1 not answered.\n")
     assert "Question 1 · medium · ring/bytes\n✗ Wrong.\n" in shown
     assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
@@ -203,7 +250,6 @@ def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
     assert (judged.judged, judged.answer.confidence, judged.answer.right) == (True, 0.75, True)
     assert play(judged, Act.UNDO).pending is None
     assert play(state, Act.UNDO) == replace(start, since=play(state, Act.UNDO).since)
-    assert not play(state, Act.UNDO).told
 
 
 def test_a_key_says_how_sure_and_the_end_tells_how_that_went(progress):
@@ -218,6 +264,8 @@ def test_a_key_says_how_sure_and_the_end_tells_how_that_went(progress):
 How sure you were
   said 50%  right 1 of 1
   said 95%  right 0 of 1
+  Too few answers to tell whether you judge yourself well; it takes 30. `ddpquiz
+  stats` adds them up.
   Brier score 0.58: 0 is perfect, always saying 50 % gives 0.25.
 """ in screen(seat)
     assert [(row.credit, row.confidence) for row in progress.kept("answer")] == [(0.0, 0.95), (1.0, 0.5)]
@@ -231,6 +279,20 @@ def test_overconfidence_is_told_after_enough_answers(progress):
     share = sum(answer.right for answer in seat.quiz.answers) * 10
     assert share <= 80
     assert f"You were surer than you were right: said 95% on average, right {share}%." in shown
+
+
+def test_what_was_answered_is_told_with_its_unit_before_its_verdict(progress):
+    seat = press(quizzing(progress, STEPS, rules=CONFIDENT), *"3600/2", "enter")
+    assert "You answered 3600/2 bytes = 1800 bytes. How sure are you" in screen(seat)
+    assert screen(seat).endswith("1 guess 0% · 2 unsure 50% · 3 fairly 75% · 4 sure 95% · u undo · ? help · q quit")
+
+
+def test_before_the_verdict_nothing_tells_whether_an_output_is_right(progress):
+    for typed in ("4 6", "6 4"):
+        for rules in (CONFIDENT, EXAM):
+            seat = press(quizzing(progress, PRINTS, BYTES, rules=rules), *typed.replace(" ", ","), "enter")
+            assert (seat.note, seat.quiz.unclear) == ("", "")
+            assert seat.quiz.pending or seat.quiz.place == 1
 
 
 def test_in_a_pipe_a_line_after_each_answer_says_how_sure(home):
@@ -333,7 +395,71 @@ def test_what_was_missed_is_not_picked_by_what_tells_most(home):
     )
 
 
+# What is asked again
+
+
+def test_what_was_answered_today_waits_until_all_was_asked(home):
+    first = json.loads(piped(home, "test", "ring", "--count", "1", "--json", lines="1\n").stdout)
+    done = first["questions"][0]["item"]
+    again = piped(home, "test", "ring")
+    assert "1 answered earlier today; going on with the rest.\nQuestion 1/2" in again.stdout
+    rest = json.loads(piped(home, "test", "ring", "--json", lines="1\n1\n").stdout)
+    assert {done, *(each["item"] for each in rest["questions"])} == {"ring/bytes", "ring/phases", "ring/steps"}
+    assert (len(rest["questions"]), rest["answered"]) == (2, 2)
+    assert json.loads(piped(home, "test", "ring", "--json").stdout)["asked"] == 3  # all were: from the beginning
+    assert json.loads(piped(home, "test", "--seed", "1", "--json").stdout)["asked"] == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--count", "0"], "`0` will not do; a test asks one question or more, as in --count 10."),
+        (["--count", "ten"], "`ten` will not do; a test asks one question or more, as in --count 10."),
+        (["--timed", "abc"], "`abc` will not do; the time for a question is 5 seconds or more, as in --timed 60."),
+        (["--timed", "3"], "`3` will not do; the time for a question is 5 seconds or more, as in --timed 60."),
+    ],
+)
+def test_a_number_that_will_not_do_is_told_with_one_that_does(home, words, said):
+    done = piped(home, "test", *words)
+    assert done.returncode == 2
+    assert said in " ".join(re.sub("[│|]", " ", done.stderr).split())
+
+
+def test_a_track_that_is_named_as_a_concept_is_told_how_to_be_named(home):
+    done = piped(home, "test", "collectives")
+    assert (done.returncode, done.stderr) == (1, "collectives is a track: ddpquiz test --track collectives\n")
+
+
+def test_what_comes_next_keeps_the_words_that_say_what_is_asked_about(home):
+    said = piped(home, "test", "--track", "collectives", "--kind", "number", lines="7\n").stdout
+    assert "\n  ddpquiz test --track collectives --kind number --wrong  " in said
+
+
+def test_an_adaptive_exam_says_that_it_may_end_early(progress):
+    seat = quizzing(progress, BYTES, PHASES, rules=Rules(exam=True, adaptive=2))
+    assert "It ends early once enough is known." in " ".join(screen(seat).split())
+
+
 # From end to end
+
+
+def test_a_hint_is_in_sight_on_a_small_terminal(home):
+    terminal = Terminal(home, "test", "ring", "--kind", "choice", height=12)
+    terminal.wait("Question 1/1")
+    terminal.press("h", "Hint 1  How large is a chunk")
+    terminal.press("h", "Hint 2  There are six steps")
+    terminal.press("2", "✓ Right|✗ Wrong")
+    terminal.press("q", "Done: ")
+    terminal.child.send("q")
+    assert terminal.end() == 0
+
+
+def test_a_terminal_that_cannot_be_painted_has_a_prompt_and_names_the_unit(home):
+    terminal = Terminal(home, "test", "ring", "--kind", "number", TERM="dumb")
+    assert "a number (unit: bytes)\n" in terminal.wait("\n>$")
+    terminal.press("1800 kg\r", "Answer in bytes")
+    terminal.press("1800\r", "✓ Right")
+    terminal.end()
 
 
 def test_all_of_it_at_once_in_a_narrow_terminal(home):

@@ -3,6 +3,7 @@
 import io
 import random
 import sys
+from dataclasses import replace
 
 import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
@@ -13,7 +14,7 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
 from ddpquiz.learning.progress import Progress
-from ddpquiz.terminal import questions, style
+from ddpquiz.terminal import layout, questions, style
 from ddpquiz.terminal.answering import Entry
 
 
@@ -67,7 +68,7 @@ Steps
 Check
   Between S and 2 S.
 
-enter next · p proof · d demo · u undo · f flag · ? help · q quit"""
+enter next · p calculation · d demo · f flag · ? help · q quit"""
     )
     assert screen(press(seat, "1", "2", "h", "x")) == screen(seat)  # only what is offered goes on
     assert "Question 2/5" in screen(press(seat, "enter"))
@@ -79,7 +80,7 @@ def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
     assert "Hint 2" not in screen(seat)
     assert "Hint 2  There are six steps.\n" in screen(press(seat, "h"))
     assert "h hint" not in screen(seat)
-    assert "✓ Right, with a hint: half the credit." in screen(press(seat, "2"))
+    assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
     assert [row.credit for row in progress.kept("answer")] == [0.5]
 
 
@@ -91,8 +92,9 @@ def test_a_solution_that_was_asked_for_earns_nothing(progress):
 def test_several_options_are_toggled_and_given_with_enter(progress):
     seat = press(quizzing(progress, PHASES), "1", "3", "1", "2")
     assert " [ ] 1  barrier\n [x] 2  reduce-scatter\n [x] 3  broadcast\n [ ] 4  all-gather\n" in screen(seat)
-    assert "✓>2  reduce-scatter\n✗>3  broadcast\n     A broadcast copies from one rank.\n✓ 4  all-gather\n" in screen(
-        press(seat, "enter")
+    assert (
+        "✓>2  reduce-scatter\n✗>3  broadcast\n     A broadcast copies from one rank.\n✓ 4  all-gather\n     missed: it is right too\n"
+        in screen(press(seat, "enter"))
     )
 
 
@@ -106,18 +108,22 @@ def test_a_number_is_typed_with_its_unit_too(progress):
 
 @pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
 def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after_escape(progress, question):
-    seat = press(quizzing(progress, question, BYTES), *"hsxu?q d")
+    seat = press(quizzing(progress, question, BYTES, BYTES), *"hsxu?q d")
     assert "> hsxu?q d_" in screen(seat)
     assert (seat.quiz.place, seat.quiz.hints, seat.left) == (0, 0, False)
     assert "> _" in screen(press(seat, "ctrl+u"))
     assert "x solution · s skip" in screen(press(seat, "escape"))
     assert "esc:" not in screen(seat)
+    assert "command: _" in screen(press(quizzing(progress, question), "escape"))
     assert "> s_" in screen(press(seat, "escape", "s"))  # escape twice is none, and it counts for one key
     press(seat, "escape", "s")
     assert seat.quiz.place == 1
     press(seat, "u")
     assert seat.quiz.place == 0
     assert "This is the solution" in screen(press(seat, "escape", "x"))
+    assert not press(seat, "q").left  # first it tells what it came to
+    assert screen(seat).startswith("Done: 0 of 1 right, 2 not answered.\n")
+    assert press(seat, "q").left
     assert press(quizzing(progress, question), "escape", "q").left
 
 
@@ -139,15 +145,93 @@ def test_help_names_what_comes_after_escape(progress):
     assert "esc x  give up and see the solution; it earns nothing\n" in shown
 
 
-def test_an_answer_after_undo_earns_nothing_and_the_screen_says_so(progress):
-    seat = press(quizzing(progress, BYTES, PHASES), "1", "u")
-    assert "The answer was shown: a new one earns nothing.\n" in screen(seat)
-    assert "✓ Right, but the answer was shown before: it earns nothing." in screen(press(seat, "2"))
-    assert [row.credit for row in progress.kept("answer")] == [0.0]
-    assert list(progress.memories()) == ["ring/two"]
-    seat = press(seat, "enter", "s")
-    assert screen(seat).startswith("Done: 0 of 1 right, 1 not answered.\n")
-    assert "The answer was shown" not in screen(press(seat, "u"))  # that was a skip
+def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, STEPS), "2", "enter", "h")
+    before = screen(seat)
+    shown = screen(press(seat, "u"))
+    assert shown.startswith("Question 1/3 · looking back · medium · ring\n✓ Right.\n\nFour ranks all-reduce")
+    assert shown.endswith("enter forward · p calculation · d demo · f flag · ? help · q quit")
+    assert screen(press(seat, "1", "x", "s", "u")) == shown
+    assert screen(press(seat, "enter")) == before
+    assert [row.credit for row in progress.kept("answer")] == [1.0]
+    assert [row.kind for row in progress.log()] == ["answer"]
+
+
+def test_what_was_typed_is_still_there_after_looking_back(progress):
+    seat = press(quizzing(progress, BYTES, STEPS), "2", "enter", *"18", "escape", "u", "enter")
+    assert "> 18_ bytes" in screen(seat)
+
+
+@pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
+@pytest.mark.parametrize("letter", list("hxsuf?"))
+def test_a_key_that_is_given_as_an_answer_is_not_judged(progress, question, letter):
+    seat = press(quizzing(progress, question), letter, "enter")
+    assert f"`{letter}` is a key: press esc, then {letter}.\n" in screen(seat)
+    assert "> _" in screen(seat)
+    assert progress.log() == []
+
+
+def test_a_letter_that_is_the_answer_is_one(progress):
+    assert "✓ Right" in screen(press(quizzing(progress, replace(PRINTS, answer="d")), "d", "enter"))
+
+
+def test_a_flagged_question_says_so_above_and_can_be_unflagged_below(progress):
+    seat = press(quizzing(progress, BYTES), "2", "f")
+    assert screen(seat).startswith("Question 1/1 · medium · ring · flagged\n")
+    assert "flagged as wrong or unclear · f takes it back\nenter next" in screen(seat)
+    assert "f unflag" in screen(seat)
+    assert "f flag" in screen(press(seat, "f"))
+
+
+def test_p_without_a_proof_says_so(progress):
+    assert "No proof for this one.\nenter next" in screen(press(quizzing(progress, PHASES), "x", "p"))
+    assert "The proof comes with the verdict.\n" in screen(press(quizzing(progress, BYTES), "p"))
+
+
+def test_a_verdict_that_does_not_fit_folds_the_question_and_repeats_it_below(progress):
+    long = replace(BYTES, ask=BYTES.ask + " Nobody fails." * 20)
+    seat = press(quizzing(progress, long), "4")
+    lines = screen(seat, height=24).split("\n")
+    assert lines[:7] == [
+        "Question 1/1 · medium · ring",
+        "✗ Wrong.",
+        "",
+        "Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank",
+        "send? Nobody fails. Nobody fails. Nobody fails. Nobody fails. Nobody fails. …",
+        "",
+        "✗>4  3,600 bytes",
+    ]
+    assert lines[8].startswith("✓ 2  1,800 bytes")
+    assert "\nThe question\n  Four ranks all-reduce 1,200 bytes" in "\n".join(lines)
+    assert "The question" not in screen(seat, height=60)
+
+
+def test_what_is_said_about_a_key_stands_above_the_keys(progress):
+    console = style.console(io.StringIO(), width=80)
+    console.print(press(quizzing(progress, PRINTS), "enter").foot(80))
+    assert console.file.getvalue().startswith("Type what is printed.\n> _ \n")
+
+
+def test_quitting_tells_what_it_came_to_and_how_to_go_on(progress):
+    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "2", "enter", "escape", "q")
+    assert screen(seat).startswith("Done: 1 of 1 right, 1 not answered.\n")
+    assert "Next\n  ddpquiz test ring  go on: 1 question not answered yet\n" in screen(seat)
+    assert screen(press(seat, "u")).startswith("Question 2/2")
+
+
+def test_who_answered_nothing_gets_no_summary(progress):
+    seat = press(quizzing(progress, BYTES, STEPS), "s", "escape", "q")
+    console = style.console(io.StringIO(), width=80)
+    layout.show(console, seat.summary())
+    assert (seat.left, console.file.getvalue().strip()) == (True, "")
+
+
+def test_what_comes_next_keeps_the_concept_and_is_harder_only_when_all_was_right(progress):
+    seat = press(quizzing(progress, BYTES, about="ring"), "2", "enter")
+    assert "Next\n  ddpquiz test ring --level hard  harder ones\n" in screen(seat)
+    seat = press(quizzing(progress, BYTES, PHASES), "2", "enter", "s")
+    assert "harder" not in screen(seat)
+    assert "harder" not in screen(press(quizzing(progress, PRINTS), *"4,6", "enter", "enter"))  # ddp has no hard ones
 
 
 def test_what_is_no_answer_is_asked_for_again(progress):
@@ -155,7 +239,7 @@ def test_what_is_no_answer_is_asked_for_again(progress):
     assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
     assert progress.log() == []
     seat = press(seat, "backspace", *"2400", "enter")
-    assert "yours  2400\nright  1800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
+    assert "yours  2400 bytes\nright  1800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
 
 
 def test_lines_are_ordered_by_their_digits(progress):
@@ -172,7 +256,7 @@ def test_what_is_printed_is_typed_on_after_a_hint(progress):
     seat = press(quizzing(progress, PRINTS), *"[4.", "escape", "h")
     assert "Hint 1  SUM is the default." in screen(seat)
     seat = press(seat, *"0,", "space", *"6.0]", "enter")
-    assert "✓ Right, with a hint: half the credit." in screen(seat)
+    assert "✓ Right, with a hint: half a point." in screen(seat)
 
 
 def test_code_is_shown_as_it_is(progress):
@@ -188,13 +272,13 @@ def test_a_key_that_means_nothing_changes_nothing(kind):
 
 
 def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progress):
-    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter")
+    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter")
     assert screen(seat) == (
         """\
 Done: 1 of 2 right.
 
 Verdict on ring
-  not enough answers yet
+  unknown yet
   A verdict takes 3 answers or more.
 
 By level
@@ -202,11 +286,11 @@ By level
   hard    1 of 1 right
 
 Next
-  ddpquiz test --wrong  what was wrong, once more
-  ddpquiz learn ring    read about what cost most
-  ddpquiz study         1 card became due by wrong answers
+  ddpquiz test ring --wrong  what was wrong, once more
+  ddpquiz learn ring         read about what cost most
+  ddpquiz study              1 card became due by wrong answers
 
-enter leave · r retry · u undo · d demo · ? help"""
+enter leave · r retry · u look back · d demo · ? help"""
     )
 
 
@@ -218,6 +302,8 @@ Verdict on ring
   Even 10 right answers to hard questions would not make it strong yet.
   The percentages say how much of a concept you are likely to know, judged by
   your last answer to each question.
+  Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown:
+  too little to tell by.
 """ in screen(seat)
 
 
@@ -225,25 +311,36 @@ def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progres
     seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "r")
     assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
     seat = press(seat, "2", "enter")
-    assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right.\n")
-    assert "not enough answers yet" in screen(seat)
+    assert screen(seat).startswith(
+        "Done: 1 of 2 right.\nOnce more: 1 of 1 right. That does not count for the verdict.\n"
+    )
+    assert "unknown yet" in screen(seat)
     assert "--wrong" not in screen(seat)
     assert [row.retry for row in progress.kept("answer")] == [False, False, True]
 
 
-def test_a_wrong_answer_makes_a_card_due_and_undo_takes_both_back(progress):
+def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progress):
     seat = press(quizzing(progress), "1")
+    assert list(progress.memories()) == ["ring/two"]
+    press(seat, "u", "enter", "u")
+    assert list(progress.memories()) == ["ring/two"]
+    assert len(progress.kept("answer")) == 1
+
+
+def test_an_answer_of_an_exam_is_taken_back_with_the_card_that_it_made_due(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, rules=quiz.Rules(exam=True)), "1")
     assert list(progress.memories()) == ["ring/two"]
     press(seat, "u")
     assert progress.memories() == {}
     assert progress.kept("answer") == []
-    assert "became due" not in screen(press(seat, "2", *["enter", "s"] * 5))
+    assert "became due" not in screen(press(seat, "2", "s"))
 
 
-def test_undo_on_the_last_screen_goes_back_to_the_last_question(progress):
+def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):
     seat = press(quizzing(progress, BYTES), "1", "enter")
-    assert screen(press(seat, "u")).startswith("Question 1/1")
-    assert progress.kept("answer") == []
+    assert screen(press(seat, "u")).startswith("Question 1/1 · looking back")
+    assert screen(press(seat, "enter")).startswith("Done: 0 of 1 right.")
+    assert len(progress.kept("answer")) == 1
 
 
 def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
@@ -257,7 +354,7 @@ def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
 def test_lines_of_a_pipe_are_answers_and_an_empty_one_skips(progress):
     seat = quizzing(progress, BYTES, PHASES, PRINTS, final=True)
     text = spoken(seat, "h", "2", "", ":h", "[1.0, 1.5]")
-    assert "How large is a chunk?\n✓ Right, with a hint: half the credit.\n" in text
+    assert "How large is a chunk?\n✓ Right, with a hint: half a point.\n" in text
     assert "SUM is the default.\n✗ Wrong.\nyours  [1.0, 1.5]\nright  [4.0, 6.0]\n\nThat is the mean.\n" in text
     assert [(answer.given, answer.credit) for answer in seat.quiz.answers] == [("2", 0.5), ("[1.0, 1.5]", 0.0)]
     assert seat.over

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddpquiz.cli import sitting
+from ddpquiz.errors import UserError
 
 
 def optimize() -> None:
@@ -18,6 +19,11 @@ def optimize() -> None:
 
     with Progress(database.folder()) as progress:
         known = fit.histories(progress.kept("review"))
+        if (count := fit.recalls(known)) < fit.ENOUGH:
+            raise UserError(
+                f"It is too early: this takes {fit.ENOUGH} reviews of cards that you had seen on an earlier day, "
+                f"and there are {count:,}. Until then the usual schedule serves you best; go on with `ddpquiz study`."
+            )
         before = progress.weights()
         fitted = fit.fit(known, before.retention)
         old, new = fit.look(known, before), fit.look(known, fitted)

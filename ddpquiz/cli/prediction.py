@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import DemoLink, Question
     from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.learning.judge import Verdict
     from ddpquiz.ranks.history.seen import Seen
+    from ddpquiz.terminal.predict import Made
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Prediction:
     catalog: Catalog
     link: DemoLink
     posed: Posed
-    verdict: Verdict | None  # None: the learner made none
+    made: Made | None  # None: the learner made none
     took: timedelta
 
 
@@ -48,23 +48,24 @@ def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -
     posed = pose(question, random.Random())  # noqa: S311
     began = time.monotonic()
     try:
-        verdict = predict.ask(posed, name, console)
+        made = predict.ask(posed, name, console)
     except predict.Left:
         raise typer.Exit from None
-    return Prediction(known, link, posed, verdict, timedelta(seconds=time.monotonic() - began))
+    if made:
+        link = replace(link, look=f"{link.look}; you predicted {made.words}")  # in sight while it runs
+    return Prediction(known, link, posed, made, timedelta(seconds=time.monotonic() - began))
 
 
 def settle(prediction: Prediction, seen: Seen, console: Console) -> None:
     """Say whether a prediction held, and keep it; a wrong one makes a card due."""
     from ddpquiz.terminal import predict
 
-    if prediction.verdict is None:
+    if prediction.made is None:
         return
     shown = seen.end is not None and seen.end.ok
+    called = _keep(prediction, prediction.made) if shown else None
     console.print()
-    console.print(predict.outcome(prediction.verdict, prediction.posed, shown=shown))
-    if shown:
-        _keep(prediction, prediction.verdict)
+    console.print(predict.outcome(prediction.made, prediction.posed, called, shown=shown))
 
 
 def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | None) -> tuple[DemoLink, Question] | None:
@@ -82,7 +83,8 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
     return min(found, key=lambda pair: not isinstance(pair[1].proof, DemoProof), default=None)
 
 
-def _keep(prediction: Prediction, verdict: Verdict) -> None:
+def _keep(prediction: Prediction, made: Made) -> str | None:
+    """Keep a prediction as the answer that it is; return the card that it made due."""
     from ddpquiz.cli.sitting import now
     from ddpquiz.learning import database
     from ddpquiz.learning.keeping import keep
@@ -91,10 +93,11 @@ def _keep(prediction: Prediction, verdict: Verdict) -> None:
 
     question = prediction.posed.question
     cards = prediction.catalog.concept(question.concept).cards
-    right = verdict.right
-    given = worded(prediction.posed, "a prediction", verdict.chosen)
+    right = made.verdict.right
+    given = worded(prediction.posed, made.words, made.verdict.chosen)
     with Progress(database.folder()) as progress:
-        keep(
+        kept = keep(
             progress, question, cards, now(),
             right=right, credit=float(right), took=prediction.took, given=given,
         )  # fmt: skip
+    return kept.called

@@ -9,7 +9,11 @@ import typer
 from ddpquiz.cli import names, sitting
 from ddpquiz.errors import UserError
 
-progress = typer.Typer(help="Look after what is kept of your progress.", no_args_is_help=True)
+progress = typer.Typer(
+    help="Look after what is kept of your progress; `ddpquiz stats` shows it. "
+    "To start over, move the data folder away, which `ddpquiz doctor` names.",
+    no_args_is_help=True,
+)
 
 
 @progress.command()

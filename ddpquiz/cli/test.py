@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     from ddpquiz.learning.quiz import Answer, Score
     from ddpquiz.terminal.quiz import Quizzing
 
+_SECONDS = 5  # that a question takes at least
+
+
+def _count(text: str) -> int:
+    return _at_least(1, text, "a test asks one question or more, as in --count 10")
+
+
+def _seconds(text: str) -> int:
+    return _at_least(_SECONDS, text, f"the time for a question is {_SECONDS} seconds or more, as in --timed 60")
+
+
+def _at_least(least: int, text: str, wanted: str) -> int:
+    if not str(text).isdecimal() or int(text) < least:
+        raise typer.BadParameter(f"`{text}` will not do; {wanted}.")
+    return int(text)
+
+
 Level = Literal["easy", "medium", "hard"]
 Kind = Literal["choice", "choices", "number", "order", "output"]
 
@@ -31,11 +48,12 @@ def test(
     level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
-    count: Annotated[int, typer.Option(min=1, help="Questions, at most.")] = 10,
+    count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = 10,
     seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None,
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
     timed: Annotated[
-        int | None, typer.Option(min=5, metavar="SECONDS", help="Time for each question; in a pipe no clock runs.")
+        int | None,
+        typer.Option(parser=_seconds, metavar="SECONDS", help="Time for each question; in a pipe no clock runs."),
     ] = None,
     exam: Annotated[bool, typer.Option("--exam", help="No verdict before the end, no hints and no solutions.")] = False,
     confidence: Annotated[
@@ -63,8 +81,10 @@ def test(
 
     if adaptive and wrong:
         raise typer.BadParameter("--adaptive asks what tells most and --wrong what you missed; leave one of them out.")
-    rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
     known = catalog.load()
+    for name in {track.id for track in known.tracks} & {*(concept or ())} - {one.id for one in known.concepts}:
+        raise UserError(f"{name} is a track: ddpquiz test --track {name}")
+    rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
     found = [
         question
         for one in sitting.chosen(known, concept, track)
@@ -77,11 +97,17 @@ def test(
             found = _missed(found, rows)
         if not found:
             raise UserError(_nothing(wrong=wrong))
+        earlier = set[str]() if wrong or seed is not None else _answered_today(found, rows)
+        found = [question for question in found if question.key not in earlier]
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
         dice = random.Random(seed)  # noqa: S311
         asked = choice.choose(found, len(found) if adaptive else count, dice, right)
         state = quiz.begin(asked, dice, sitting.now(), rules=rules)
-        seat = Quizzing(sitting.desk(known, progress), state, dice, final=not sys.stdin.isatty())
+        opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
+        options = {"--track": track, "--kind": kind}
+        about = " ".join((*(concept or ()), *(f"{name} {value}" for name, value in options.items() if value)))
+        final = not sys.stdin.isatty()
+        seat = Quizzing(sitting.desk(known, progress), state, dice, final=final, opening=opening, about=about)
         console = style.complaints() if as_json else style.console()
         console.quiet = as_json and not sys.stdin.isatty()  # then nobody looks
         sitting.sit_down(seat, console, lines=as_json)
@@ -94,6 +120,16 @@ def test(
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
     last = {row.item: row.credit for row in rows}
     return [question for question in questions if last.get(question.key) == 0]
+
+
+def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
+    """Return which of these questions were answered on this study day; none once all were, so that it begins anew."""
+    from ddpquiz.learning.schedule import study_day
+
+    today = str(study_day(sitting.now()))
+    answered = {row.item for row in rows if row.day == today and not row.retry}
+    keys = {question.key for question in questions}
+    return set() if keys <= answered else keys & answered
 
 
 def _nothing(*, wrong: bool) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SURENESS = {1: 0.25, 2: 0.5, 3: 0.75, 4: 0.95}  # what each key says
-_ENOUGH = 10  # answers; a lean in fewer is no news
+_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # what each key says; 1 says that it is a guess
+_FEW = 10  # answers; a lean in fewer is no news
+ENOUGH = 30  # answers; that there is no lean says little in fewer
 _LEAN = 1.64  # standard deviations; by chance alone it is reached in one sitting of ten
 
 
@@ -56,6 +57,14 @@ class Calibration:
         return sum(band.right for band in self.bands) / self.answers
 
 
+def sureness(chance: float) -> dict[int, float]:
+    """Return what each key says of an answer that a blind guess gets right with a chance.
+
+    That chance is told in quarters, so that guesses at questions of several kinds can be counted together.
+    """
+    return {1: round(4 * chance) / 4, **_KEYS}
+
+
 def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
     """Return the calibration of answers, each with the sureness and whether it was right; None when there are none.
 
@@ -74,4 +83,4 @@ def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
     surplus = sum(said - right for said, right in given)
     spread = math.sqrt(sum(said * (1 - said) for said, _ in given))
     lean = Lean.OVER if surplus > _LEAN * spread else Lean.UNDER if -surplus > _LEAN * spread else Lean.NONE
-    return Calibration(bands, brier, lean if len(given) >= _ENOUGH else None)
+    return Calibration(bands, brier, lean if len(given) >= (ENOUGH if lean is Lean.NONE else _FEW) else None)

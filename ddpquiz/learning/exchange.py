@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from ddpquiz.errors import UserError
 from ddpquiz.learning.progress import Point, Row
 from ddpquiz.learning.schedule import Weights
+from ddpquiz.learning.wording import parted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import IO
 
 FORMAT, VERSION = "ddpquiz progress", 1
-TABLE = ("at", "day", "kind", "item", "level", "grade", "credit", "chance", "confidence", "seconds", "given", "retry")
+TABLE = (
+    *("at", "day", "kind", "item", "level", "grade", "credit", "chance"),
+    *("confidence", "seconds", "given", "values", "retry"),
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _YEARS = (1980, 2200)  # of clocks that may be wrong, but not of a file that is whole
 _LARGEST = 2**63 - 1  # whole number that SQLite holds
@@ -78,7 +82,9 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
     table.writerow(TABLE)
     for row in rows:
         seconds = None if row.took is None else row.took / 1000
+        given, values = parted(row.given or "")
         told = {**{name: getattr(row, name) for name in _TYPES}, "seconds": seconds, "retry": int(row.retry)}
+        told |= {"given": given, "values": values}
         table.writerow([told[name] for name in TABLE])
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.learning import units
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.pose import Posed
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-5  # relative; content spells numbers with six digits
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
 _NUMBER_AND_UNIT = re.compile(r"((?:sqrt|log2|[-+*/().\de ])*[\d)])\s*(.*)", re.IGNORECASE)
-_NUMBERS = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_TIMES = re.compile(r"(?<=[\d)])\s*[x×]\s*(?=[\d(])")  # noqa: RUF001
+_DECIMAL_COMMA = re.compile(r"(?<![\d.])(?:0,\d|\d+,(?!\d{3}(?!\d)))")
+_LITERAL = re.compile(r"[-+]?[\d.]+")
+_SAID = re.compile(r"(?P<word>[a-z_]\w*(?:\.\w+)*)|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_CONTAINER = re.compile(r"[a-z_][\w.]*(?=\()", re.IGNORECASE)
 _AROUND_MARKS = re.compile(r"\s*([\[\](){},:=])\s*")
 _QUOTES = "'\"`"
 
@@ -105,7 +110,7 @@ def _order(posed: Posed, given: str) -> Verdict:
     lines = posed.question.lines
     places = _places(given, len(lines))
     if len(places) != len(lines):
-        return Verdict(right=False, unclear=f"Give each number from 1 to {len(lines)} once, in order, such as 2 1 3.")
+        return Verdict(right=False, unclear=_each_once(len(lines)))
     for number, place in enumerate(places):
         if posed.shown[place] != number:
             why = f"{_nth(number + 1)} comes: {lines[number].text}"
@@ -113,23 +118,57 @@ def _order(posed: Posed, given: str) -> Verdict:
     return Verdict(right=True, chosen=tuple(places))
 
 
-def _number(question: Question, given: str) -> Verdict:
+def answered(posed: Posed, given: str) -> str:
+    """Return what was given as it was understood: a number with its unit, and with its worth where that is computed."""
+    question, read = posed.question, _read(given)
+    value = _in_unit(question, read) if read else None
+    if question.kind is not Kind.NUMBER or read is None or value is None:
+        return given
+    said = given.strip() if read.unit else f"{given.strip()} {question.unit}".strip()
+    as_typed = read.literal and value == read.value
+    return said if as_typed else f"{said} = {formula.spell(value)} {question.unit}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A number as it was typed, with the unit behind it; `literal` if there is nothing to compute."""
+
+    value: float
+    unit: str
+    literal: bool
+
+
+def _read(given: str) -> _Read | None:
+    """Read a number, arithmetic included, and a unit."""
     typed = given.strip().replace("\N{MINUS SIGN}", "-").replace("^", "**")
-    found = _NUMBER_AND_UNIT.fullmatch(_GROUPS.sub("", typed))
+    found = _NUMBER_AND_UNIT.fullmatch(_TIMES.sub("*", _GROUPS.sub("", typed)))
+    if found is None or "," in found[2] or _DECIMAL_COMMA.search(typed):
+        return None
     try:
-        value = formula.evaluate(found[1], {}) if found else None
+        return _Read(formula.evaluate(found[1], {}), found[2].strip(), bool(_LITERAL.fullmatch(found[1].strip())))
     except ValueError:
-        value = None
-    if found is None or value is None or "," in found[2]:
+        return None
+
+
+def _in_unit(question: Question, read: _Read) -> float | None:
+    return units.converted(read.value, read.unit, question.unit) if read.unit else read.value
+
+
+def _number(question: Question, given: str) -> Verdict:
+    read = _read(given)
+    if read is None and _DECIMAL_COMMA.search(given):
+        return Verdict(right=False, unclear="Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800.")
+    if read is None:
         unit = f" of {question.unit}" if question.unit else ""
         return Verdict(right=False, unclear=f"Answer with a number{unit}, such as 1800, 1.8e3 or 3/4.")
-    if found[2] and _unit(found[2]) != _unit(question.unit):
-        return Verdict(
-            right=False, unclear=f"Answer in {question.unit}." if question.unit else "Answer without a unit."
-        )
+    value, wanted = _in_unit(question, read), f"in {question.unit}" if question.unit else "without a unit"
+    if value is None:
+        return Verdict(right=False, unclear=f"Answer {wanted}.")
     if _close(value, question.answer, question.tolerance):
         return Verdict(right=True)
     whys = [trap.why for trap in question.traps if _close(value, trap.answer, question.tolerance)]
+    if not whys and not read.unit and units.is_slip(value, float(question.answer), question.unit, question.tolerance):
+        return Verdict(right=False, unclear=f"{given.strip()} {question.unit}? Answer {wanted}.")
     return Verdict(right=False, whys=tuple(whys[:1]))
 
 
@@ -139,10 +178,7 @@ def _output(question: Question, given: str) -> Verdict:
     if _squeezed(given) == _squeezed(question.answer):
         return Verdict(right=True)
     whys = [trap.why for trap in question.traps if _squeezed(given) == _squeezed(trap.answer)]
-    numbers = _figures(given)
-    if not whys and numbers and numbers == _figures(question.answer):
-        return Verdict(right=False, unclear="The numbers are right; write them as Python prints them.")
-    return Verdict(right=False, whys=tuple(whys[:1]))
+    return Verdict(not whys and _said(given) == _said(question.answer), tuple(whys[:1]))
 
 
 def _places(given: str, count: int) -> list[int]:
@@ -163,8 +199,10 @@ def _squeezed(text: str) -> str:
     return _AROUND_MARKS.sub(r"\1", text.replace('"', "'").strip())
 
 
-def _figures(text: str) -> list[float]:
-    return [float(number) for number in _NUMBERS.findall(text)]
+def _said(text: str) -> list[str | float]:
+    """Return the numbers and words of a text; brackets, commas and the name of a container are form."""
+    found = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
+    return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
 
 
 def _close(value: float, answer: str, tolerance: float) -> bool:
@@ -173,9 +211,9 @@ def _close(value: float, answer: str, tolerance: float) -> bool:
     return math.isclose(value, right, rel_tol=1e-12 if exact else max(tolerance, _ROUNDING), abs_tol=1e-12)
 
 
-def _unit(text: str) -> str:
-    text = text.strip(" .")
-    return text if len(text) <= 4 else text.lower().removesuffix("s")  # GB and Gb differ, byte and Bytes do not
+def _each_once(count: int) -> str:
+    example = " ".join(map(str, (2, 1, *range(3, count + 1))))
+    return f"Give each number from 1 to {count} once, in order, such as {example}."
 
 
 def _nth(number: int) -> str:

@@ -33,6 +33,7 @@ _ENOUGH = 3  # answers; fewer say nothing, however they turned out
 MEANING = (
     "The percentages say how much of a concept you are likely to know, judged by your last answer to each question."
 )
+WORDS = "Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown: too little to tell by."
 
 
 class Label(StrEnum):
@@ -127,15 +128,14 @@ class Strength:
         """Say it as screens do: the word first, then how sure that is."""
         if self.answers < _ENOUGH:
             return self.short
-        word = "not enough evidence" if self.label is Label.UNKNOWN else self.label
-        return f"{word}: by {self.answers} answers you know {self.low:.0%} to {self.high:.0%} of it"
+        return f"{self.label}: by {self.answers} answers you know {self.low:.0%} to {self.high:.0%} of it"
 
     @property
     def short(self) -> str:
         """Say it where there is little room; MEANING belongs below."""
         if self.answers < _ENOUGH:
-            return "not enough answers yet" if self.answers else "no answers yet"
-        return f"{'not clear yet' if self.label is Label.UNKNOWN else self.label}, {self.low:.0%} to {self.high:.0%}"
+            return f"{self.label} yet" if self.answers else "no answers yet"
+        return f"{self.label}, {self.low:.0%} to {self.high:.0%}"
 
     @property
     def outlook(self) -> str:

@@ -34,7 +34,6 @@ class Act(Enum):
     NEXT = auto()
     UNDO = auto()
     BACK = auto()  # the learner returns from a demo or a proof
-    LATE = auto()  # the time for this question is over
     STOP = auto()
 
 
@@ -52,7 +51,14 @@ class Sure:
     of_it: float | None  # None: the learner does not say
 
 
-Event = Act | Given | Sure
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The time for this question is over; `text` is what stood there as an answer."""
+
+    text: str = ""
+
+
+Event = Act | Given | Sure | Late
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ _PLAIN = Rules()
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question answered; `solved` says that the solution was asked for instead, `told` that it was known already."""
+    """A question answered; `solved` says that the solution was asked for instead."""
 
     posed: Posed
     given: str
@@ -79,18 +85,17 @@ class Answer:
     solved: bool
     at: datetime
     took: timedelta
-    told: bool = False
-    late: bool = False  # nothing was given in time; then it is no answer, and only its verdict is shown
+    late: bool = False  # the time was over; without anything given it is no answer, and only its verdict is shown
     confidence: float | None = None
 
     @property
     def right(self) -> bool:
-        """Whether it counts as right: given after the solution was shown, it does not."""
-        return self.verdict.right and not self.solved and not self.told
+        """Whether it counts as right."""
+        return self.verdict.right and not self.solved
 
     @property
     def credit(self) -> float:
-        """What the answer is worth: a hint halves it."""
+        """What the answer is worth: any number of hints makes it half a point."""
         if not self.right:
             return 0.0
         return _HINTED if self.hints else 1.0
@@ -115,18 +120,40 @@ class Quiz:
     rules: Rules = _PLAIN
     pool: tuple[Posed, ...] = ()  # what an adaptive quiz picks from
     answers: tuple[Answer, ...] = ()
-    seen: frozenset[int] = frozenset()  # the places of the questions whose verdict was shown; undo takes none away
-    previous: Quiz | None = field(default=None, repr=False, compare=False)  # what undo goes back to
+    late: frozenset[int] = frozenset()  # the places of the questions whose time was over
+    looked: int = 0  # how many verdicts back the learner looks; nothing changes meanwhile
+    previous: Quiz | None = field(default=None, repr=False, compare=False)  # where undo leads; past no verdict
 
     @property
     def posed(self) -> Posed | None:
         """The question on screen, or None when the quiz is over."""
+        if self.looked:
+            return self.behind[-self.looked].posed
         return None if self.stopped or self.place >= len(self.asked) else self.asked[self.place]
+
+    @property
+    def shown(self) -> Answer | None:
+        """The answer whose verdict is on screen: the last one, or an earlier one that is looked at again."""
+        return self.behind[-self.looked] if self.looked else self.answer
 
     @property
     def judged(self) -> bool:
         """Whether the verdict on the question on screen is shown."""
-        return self.answer is not None
+        return self.shown is not None
+
+    @property
+    def number(self) -> int:
+        """The number of the question on screen, from 1."""
+        if not self.looked:
+            return self.place + 1
+        return next(number for number, posed in enumerate(self.asked, 1) if posed is self.posed)
+
+    @property
+    def behind(self) -> tuple[Answer, ...]:
+        """The answers before what is asked now whose verdict was shown, so that it may be looked at again."""
+        if self.rules.exam or (self.rules.timed and self.answer is None):  # a clock does not stop for a look back
+            return ()
+        return self.answers[:-1] if self.answers[-1:] == (self.answer,) else self.answers
 
     @property
     def most(self) -> int:
@@ -137,11 +164,6 @@ class Quiz:
         """Return the time that is left for the question on screen; None when no clock runs."""
         runs = self.rules.timed and self.posed and not self.judged and not self.pending
         return max(timedelta(0), self.since + self.rules.timed - at) if runs and self.rules.timed else None
-
-    @property
-    def told(self) -> bool:
-        """Whether the answer to the question on screen was shown before, so that giving it earns nothing."""
-        return self.posed is not None and not self.judged and self.place in self.seen
 
     @property
     def missed(self) -> tuple[Question, ...]:
@@ -164,38 +186,37 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
     """Return what a quiz becomes by an event; one that means nothing now changes nothing."""
     posed = quiz.posed
     match event:
-        case Act.UNDO if quiz.previous:
-            return replace(quiz.previous, since=at, unclear="", seen=quiz.seen)
+        case Act.UNDO if quiz.previous and not quiz.looked:
+            return replace(quiz.previous, since=at, unclear="")
+        case Act.UNDO:
+            return replace(quiz, looked=min(quiz.looked + 1, len(quiz.behind)))
+        case Act.NEXT if quiz.looked:
+            return replace(quiz, looked=quiz.looked - 1, since=at)
         case Act.BACK:
             return replace(quiz, since=at)
-        case _ if posed is None:
-            return quiz
-        case Act.STOP:
-            return _ended(replace(quiz, stopped=True, pending=None))
+        case Act.STOP if posed:
+            return _reached(replace(quiz, stopped=True, pending=None, looked=0), quiz)
         case Act.NEXT if quiz.judged:
             return _advanced(quiz, at)
-        case _ if quiz.judged:
+        case _ if posed is None or quiz.judged:
             return quiz
         case Sure(of_it) if quiz.pending:
             return _answered(quiz, replace(quiz.pending, confidence=of_it), at)
         case _ if quiz.pending:
             return quiz
         case Act.SKIP:
-            return replace(_advanced(quiz, at), previous=None if quiz.rules.timed else quiz)
-        case Act.LATE:
-            return _out_of_time(quiz, at)
+            return _reached(_advanced(quiz, at), quiz)
         case Act.HINT if quiz.hints < len(posed.question.hints) and not quiz.rules.exam:
             return replace(quiz, hints=quiz.hints + 1, unclear="")
         case Act.SOLVE if not quiz.rules.exam:
             return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since), at)
+        case Late(text):
+            return _out_of_time(replace(quiz, late=quiz.late | {quiz.place}), posed, text, at)
         case Given(text):
             verdict = judge(posed, text)
             if verdict.unclear:
                 return replace(quiz, unclear=verdict.unclear)
-            answer = Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, quiz.told)
-            if quiz.rules.confidence:
-                return replace(quiz, pending=answer, unclear="", previous=quiz)
-            return _answered(quiz, answer, at)
+            return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since), at)
     return quiz
 
 
@@ -255,8 +276,8 @@ def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[st
 
 def _advanced(quiz: Quiz, at: datetime) -> Quiz:
     """Go on to the next question."""
-    after = replace(quiz, place=quiz.place + 1, hints=0, unclear="", answer=None, pending=None, since=at)
-    return _ended(_dealt(after))
+    after = replace(quiz, place=quiz.place + 1, hints=0, unclear="", answer=None, pending=None, since=at, previous=None)
+    return _dealt(after)
 
 
 def _dealt(quiz: Quiz) -> Quiz:
@@ -267,27 +288,36 @@ def _dealt(quiz: Quiz) -> Quiz:
     return replace(quiz, asked=(*quiz.asked, best)) if best else quiz
 
 
-def _ended(quiz: Quiz) -> Quiz:
-    """Note that the end of an exam shows every verdict."""
-    over = quiz.rules.exam and quiz.posed is None
-    return replace(quiz, seen=frozenset(range(len(quiz.asked)))) if over else quiz
+def _given(quiz: Quiz, answer: Answer, at: datetime) -> Quiz:
+    """Take an answer; where that is wanted, ask first how sure the learner is of it."""
+    if quiz.rules.confidence:
+        return replace(quiz, pending=answer, unclear="", previous=None if answer.late else quiz)
+    return _answered(quiz, answer, at)
 
 
 def _answered(quiz: Quiz, answer: Answer, at: datetime) -> Quiz:
     """Keep an answer, and show the verdict on it; in an exam, go on."""
     before = quiz.previous if quiz.pending else quiz
-    answers = (*quiz.answers, answer)
+    after = replace(quiz, answers=(*quiz.answers, answer), pending=None, unclear="", previous=None)
+    if not quiz.rules.exam:
+        return replace(after, answer=answer)
+    return _reached(_advanced(after, at), before)
+
+
+def _reached(after: Quiz, before: Quiz | None) -> Quiz:
+    """Let undo lead back, but not to a question whose clock ran, nor from the end of an exam, which shows verdicts."""
+    is_final = after.rules.timed or (after.rules.exam and after.posed is None)
+    return replace(after, previous=None if is_final else before)
+
+
+def _out_of_time(quiz: Quiz, posed: Posed, text: str, at: datetime) -> Quiz:
+    """Take what stands there as the answer; what is none counts as not answered, and the solution may be read."""
+    verdict = judge(posed, text)
+    if not verdict.unclear:
+        return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, late=True), at)
     if quiz.rules.exam:
-        return replace(_advanced(replace(quiz, answers=answers), at), previous=None if quiz.rules.timed else before)
-    seen = quiz.seen | {quiz.place}
-    return replace(quiz, answers=answers, answer=answer, pending=None, unclear="", seen=seen, previous=before)
-
-
-def _out_of_time(quiz: Quiz, at: datetime) -> Quiz:
-    """Take the question away: it counts as not answered, and its solution may be read."""
-    if quiz.rules.exam or quiz.posed is None:
-        return replace(_advanced(quiz, at), previous=None)
-    return replace(quiz, answer=unanswered(quiz.posed, at), unclear="", seen=quiz.seen | {quiz.place}, previous=quiz)
+        return _advanced(quiz, at)
+    return replace(quiz, answer=unanswered(posed, at), unclear="", previous=None)
 
 
 def _score(answers: Sequence[Answer | None]) -> Score:

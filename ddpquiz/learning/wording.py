@@ -36,6 +36,12 @@ class Misconception(NamedTuple):
     given: str
 
 
+def parted(kept: str) -> tuple[str, str]:
+    """Return an answer as the log keeps it and the values that its question had, or nothing."""
+    drawn = _DRAWN.fullmatch(kept)
+    return (drawn[1], drawn[2]) if drawn else (kept, "")
+
+
 def beliefs(question: Question, kept: str) -> list[Misconception]:
     """Return the beliefs behind a wrong answer as the log keeps it.
 
@@ -46,8 +52,9 @@ def beliefs(question: Question, kept: str) -> list[Misconception]:
         chosen = [option for option in question.options if option.text in texts and option.why]
         return [Misconception(option.why, option.why, question.ask, option.text) for option in chosen]
     values: dict[str, str] = {}
-    if question.variables and (drawn := _DRAWN.fullmatch(kept)):
-        kept, values = drawn[1], dict(each.split("=") for each in drawn[2].split(", "))
+    if question.variables:
+        kept, drawn = parted(kept)
+        values = dict(each.split("=") for each in drawn.split(", ") if drawn)
     if values.keys() != {variable.name for variable in question.variables}:
         return []
     asked = filled(question, values) if values else question

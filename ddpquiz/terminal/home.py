@@ -214,7 +214,7 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "not enough answers yet to say; ddpquiz test CONCEPT asks about one alone"))
+        rows.append(("Weakest", "unknown until some more answers; ddpquiz test CONCEPT asks about one alone"))
     lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
     return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
 

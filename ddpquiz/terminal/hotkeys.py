@@ -31,7 +31,7 @@ class Hotkey:
 HELP = Hotkey("?", "help", "the keys that work now")
 FLAG = Hotkey("f", "flag", "note that something is wrong with this item; again takes it back")
 DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
-PROOF = Hotkey("p", "proof", "run the proof on real ranks, and come back here")
+PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
 SOURCE = Hotkey("v", "source", "where this was read")
 QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")

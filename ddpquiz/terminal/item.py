@@ -33,12 +33,28 @@ def item_page(item: Item, source: Source | None = None) -> Group:
     return Group(*parts, *(section("Source", _source(source)) if source else []))
 
 
+def sample(question: Question) -> Posed:
+    """Pose a question with the same draw each time."""
+    return pose(question, random.Random(question.key))  # noqa: S311  # dice, not secrets
+
+
+def asks(item: Item) -> str:
+    """Return what an item asks."""
+    match item:
+        case Card():
+            return item.front
+        case Prompt():
+            return item.ask
+        case _:
+            return sample(item).question.ask
+
+
 def _head(key: str, sort: str, ask: str) -> list[RenderableType]:
     return [Text.assemble((key, "code"), "  ", (sort, "quiet")), Text(), prose(ask, "bold")]
 
 
 def _question(question: Question) -> list[RenderableType]:
-    posed = pose(question, random.Random(question.key))  # noqa: S311  # dice, not secrets
+    posed = sample(question)
     asked = posed.question
     parts = _head(question.key, f"question · {question.kind} · {question.level}", asked.ask)
     if asked.code:

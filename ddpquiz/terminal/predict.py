@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning.judge import judge
+from ddpquiz.learning.judge import expected, judge
 from ddpquiz.terminal import questions
-from ddpquiz.terminal.answering import ESCAPE, Entry, is_typed
+from ddpquiz.terminal.answering import ESCAPE, Entry, is_command, is_typed
 from ddpquiz.terminal.hotkeys import HELP, LEAVE, Hotkey, help_page, key_line, prefixed
 from ddpquiz.terminal.style import plain, prose
 
@@ -28,8 +28,16 @@ class Left(Exception):  # noqa: N818  # nothing is wrong
     """The learner wants no run."""
 
 
-def ask(posed: Posed, demo: str, console: Console) -> Verdict | None:
-    """Ask for a prediction on a screen of its own; return how it would be judged, or None when there is none.
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A prediction that was made: in words, and how it would be judged."""
+
+    words: str
+    verdict: Verdict
+
+
+def ask(posed: Posed, demo: str, console: Console) -> Made | None:
+    """Ask for a prediction on a screen of its own; return it, or None when there is none.
 
     Left when the learner wants no run after all, KeyboardInterrupt for ctrl+c.
     """
@@ -48,14 +56,14 @@ def ask(posed: Posed, demo: str, console: Console) -> Verdict | None:
                 raise KeyboardInterrupt
             if key != "resize" and not screen.scroll(key):
                 asking.take(key)
-    return asking.verdict
+    return asking.made
 
 
 class Asking:
     """A prediction that is asked for: it takes keys until it is `done`, by the rules of a quiz."""
 
     def __init__(self, posed: Posed, demo: str) -> None:
-        self.verdict: Verdict | None = None
+        self.made: Made | None = None
         self.done = False
         self._posed = posed
         self._demo = demo
@@ -83,24 +91,32 @@ class Asking:
         if self._helping:
             return help_page([*self._keys(), *prefixed(self._after_escape(), "esc ")])
         head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
-        note = [Text(), Text(plain(self._unclear), style="warn")] if self._unclear else []
-        return Group(head, Text(), *questions.asked(self._posed, 0, self._entry.text), *note)
+        counts = Text("It counts as an answer in a test does; a wrong one makes a card due.", style="quiet")
+        return Group(head, counts, Text(), *questions.asked(self._posed, 0, self._entry.text))
 
     def foot(self, width: int) -> RenderableType:
         """Draw what was typed so far, and the keys that work now."""
         if self._helping:
             return key_line([Hotkey("any key", "goes back")], width)
         line = key_line(self._keys(), width, self._after_escape())
+        note = [Text(plain(self._unclear), style="warn")] if self._unclear else []
         typed = is_typed(self._posed.question)
-        return Group(*([questions.field(self._posed.question, self._entry.text)] if typed else []), line)
+        return Group(*note, *([questions.field(self._posed.question, self._entry)] if typed else []), line)
 
     def _type(self, key: str) -> None:
         self._entry = self._entry.key(key, self._posed.question)
-        if self._entry.given:
-            verdict = judge(self._posed, self._entry.text)
-            self._entry, self._unclear = replace(self._entry, given=False), verdict.unclear
-            self.done = not verdict.unclear
-            self.verdict = verdict if self.done else None
+        self._unclear = ""
+        if not self._entry.given:
+            return
+        text = self._entry.text
+        if is_command(text, self._posed.question):
+            self._entry, self._unclear = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
+            return
+        verdict = judge(self._posed, text)
+        self._entry, self._unclear = replace(self._entry, given=False), verdict.unclear
+        self.done = not verdict.unclear
+        if self.done:
+            self.made = Made(predicted(self._posed, text, verdict), verdict)
 
     def _command(self, key: str) -> None:
         match key:
@@ -123,13 +139,25 @@ class Asking:
         return list(_COMMANDS) if is_typed(self._posed.question) and not self._entry.escaped else []
 
 
-def outcome(verdict: Verdict, posed: Posed, *, shown: bool) -> RenderableType:
-    """Say whether a prediction held; `shown` is false when the run ended too early to show it."""
+def predicted(posed: Posed, given: str, verdict: Verdict) -> str:
+    """Return a prediction in words: the texts of what was chosen, or what was typed."""
+    shown = posed.question.options
+    return "; ".join(shown[posed.shown[place]].text for place in verdict.chosen) if shown else given.strip()
+
+
+def outcome(made: Made, posed: Posed, called: str | None, *, shown: bool) -> RenderableType:
+    """Say what was predicted and what came, why, and which card is due; `shown` is false when the run ended early."""
     if not shown:
-        return Text("The run ended before it could show whether your prediction holds.", style="warn")
-    if verdict.right:
-        return Text("Your prediction held.", style="good")
-    parts: list[RenderableType] = [Text("Your prediction did not hold.", style="bad")]
-    parts += [prose(why) for why in verdict.whys]
-    steps = [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
-    return Group(*parts, *steps, Text("A card about it is due.", style="quiet"))
+        told = f"You predicted {made.words}. The run ended before it could show whether that holds."
+        return prose(told, "warn")
+    if made.verdict.right:
+        return prose(f"You predicted {made.words}; and so it was.", "good")
+    right = [option.text for option in posed.question.options if option.right]
+    came = "; ".join(right) if right else expected(posed)
+    parts: list[RenderableType] = [prose(f"You predicted {made.words}; it was {came}.", "bad")]
+    parts += [prose(why) for why in made.verdict.whys]
+    parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
+    if called:
+        concept = posed.question.concept
+        parts.append(Text(f"The card {plain(called)} is due: ddpquiz study {plain(concept)}", style="quiet"))
+    return Group(*parts)

@@ -15,7 +15,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
 from ddpquiz.curriculum.pose import number, worth
 from ddpquiz.ranks import proof
-from ddpquiz.terminal import layout
+from ddpquiz.terminal import layout, questions
 from ddpquiz.terminal.hotkeys import Hotkey, key_line
 from ddpquiz.terminal.keys import Keys
 from ddpquiz.terminal.screen import Screen
@@ -42,23 +42,26 @@ def show(posed: Posed, console: Console) -> bool:
 
 
 def visit(posed: Posed, console: Console) -> bool:
-    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back."""
-    page: list[RenderableType] = [*question(posed), _head(posed), _running(posed)]
+    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back.
+
+    What was observed stands above what ran, so that it is in sight.
+    """
+    page, ran = [*question(posed), _head(posed)], [Text(), Text("What ran", style="title"), _running(posed)]
     agrees, running = True, Text("it runs · ctrl+c stops it", style="quiet")
     with Screen(console) as screen:
         with _unechoed():
-            screen.paint(_page(page), running)
+            screen.paint(_page([*page, *ran]), running)
             for found in observe(posed):
                 page.append(found.shown)
                 agrees = agrees and found.agrees
-                screen.paint(_page(page), running)
+                screen.paint(_page([*page, *ran]), running)
         with Keys(away=screen.suspended) as keys:
             keys.drop()
             foot = Group(_outcome(agrees=agrees), key_line([Hotkey("enter", "back")], console.width))
             key = ""
             while key not in ("enter", "space", "escape", "q", "p", "ctrl+c", "ctrl+d", "eof"):
                 screen.scroll(key)
-                screen.paint(_page(page), foot)
+                screen.paint(_page([*page, *ran]), foot)
                 key = keys.get() or ""
     return agrees
 
@@ -68,10 +71,10 @@ def _page(parts: list[RenderableType]) -> RenderableType:
 
 
 def question(posed: Posed) -> list[RenderableType]:
-    """Draw the question that a proof is about, with the values drawn; its code only when it is not what runs."""
+    """Draw the question that a proof is about, with the values drawn; its code unless that is part of what runs."""
     asked = posed.question
     parts: list[RenderableType] = [prose(asked.ask, "bold"), Text()]
-    if asked.code and not _runs_own_code(asked):
+    if asked.code and asked.code.strip() not in _source(posed):
         parts += [layout.indented(code(asked.code)), Text()]
     return parts
 
@@ -106,7 +109,8 @@ def _head(posed: Posed) -> RenderableType:
     """Say where a proof runs, and what is put into its code."""
     asked = posed.question
     ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
-    head = Text(f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo", style="accent")
+    where = "a calculation" if questions.is_calculation(asked) else f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
+    head = Text(where, style="accent")
     if _each_option_runs(asked):
         return Group(head, Text(f"It runs once for each answer, which stands where this says {proof.PLACE}."), Text())
     return head
@@ -116,15 +120,17 @@ def _running(posed: Posed) -> RenderableType:
     ran = posed.question.proof
     if isinstance(ran, DemoProof):
         return Group(code(" ".join(("demo", ran.demo, *ran.args))), Text())
-    return Group(code(proof.source(posed, _lines_in_order(posed.question))), Text())
+    return Group(code(_source(posed)), Text())
+
+
+def _source(posed: Posed) -> str:
+    """Return the code that runs; none where a demo does."""
+    is_code = isinstance(posed.question.proof, CodeProof)
+    return proof.source(posed, _lines_in_order(posed.question)) if is_code else ""
 
 
 def _each_option_runs(asked: Question) -> bool:
     return proof.inserts(asked) and bool(asked.options)
-
-
-def _runs_own_code(asked: Question) -> bool:
-    return isinstance(asked.proof, CodeProof) and not asked.proof.code
 
 
 def _lines_in_order(asked: Question) -> str | None:

@@ -9,11 +9,12 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning import mastery, quiz
-from ddpquiz.learning.calibration import SURENESS
-from ddpquiz.learning.quiz import Act, Given, Sure
+from ddpquiz.learning.calibration import sureness
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.quiz import Act, Given, Late, Sure
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal import clock, offers, questions, result, style
-from ddpquiz.terminal.answering import ESCAPE, Entry, is_typed
+from ddpquiz.terminal.answering import COMMANDS, ESCAPE, Entry, is_command, is_typed
 from ddpquiz.terminal.ledger import Ledger
 from ddpquiz.terminal.sitting import Desk, Seat, told
 
@@ -29,12 +30,27 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.hotkeys import Hotkey
 
 
+_TAKEN = "Time was up: what stood there is your answer."
+_TOO_LATE = "Time was up; that question counts as not answered."
+
+
 class Quizzing(Seat):
     """One sitting with questions."""
 
-    def __init__(self, desk: Desk, state: quiz.Quiz, dice: random.Random, *, final: bool = False) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        state: quiz.Quiz,
+        dice: random.Random,
+        *,
+        final: bool = False,
+        opening: str = "",
+        about: str = "",
+    ) -> None:
         super().__init__(desk)
         self.quiz = state
+        self.note = opening
+        self._about = about  # the words of the command that say what is asked about
         self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._ledger = Ledger(desk)
@@ -45,7 +61,13 @@ class Quizzing(Seat):
     @property
     def scene(self) -> Hashable:
         """The question and whether it was judged."""
-        return id(self.quiz.asked), self.quiz.place, self.quiz.judged, self.quiz.pending is None, self.quiz.stopped
+        now = self.quiz
+        return id(now.asked), now.place, now.looked, now.judged, now.pending is None, now.stopped
+
+    @property
+    def added(self) -> Hashable:
+        """The hints, which stand below the question."""
+        return self.quiz.hints
 
     @property
     def over(self) -> bool:
@@ -55,16 +77,11 @@ class Quizzing(Seat):
     def body(self) -> RenderableType:
         """Draw the question, the verdict on it, or what the quiz came to."""
         if self.quiz.posed is None:
-            return Group(self._result(), Text(), *told(self.note), *self._review())
-        if answer := self.quiz.answer:
-            verdict, parts = (
-                questions.verdict(answer),
-                [*questions.stem(answer.posed.question), *questions.judged(answer)],
-            )
-        else:
-            verdict, parts = Text(), questions.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
-        said = told(self.note or offers.remark(self.quiz))
-        return Group(questions.where(self.quiz), verdict, *([] if not verdict else [Text()]), *parts, Text(), *said)
+            return Group(self._result(), Text(), *self._review())
+        if answer := self.quiz.shown:
+            return Group(self._where(), questions.verdict(answer), Text(), questions.Judged(answer), Text())
+        asked = questions.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
+        return Group(self._where(), Text(), *asked, Text())
 
     @property
     def early(self) -> tuple[str, ...]:
@@ -72,11 +89,11 @@ class Quizzing(Seat):
         return tuple(key for key in super().early if len(key) > 1 or not self._typing())
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw what was typed so far."""
+        """Draw what is said about the last key, and what was typed so far: in sight, however tall the question is."""
         posed = self._typing()
         left = self._left()
-        field = [questions.field(posed.question, self.entry.text)] if posed else []
-        return [*field, *([clock.remaining(left)] if left is not None else [])]
+        field = [questions.field(posed.question, self.entry)] if posed else []
+        return [*self._told(), *field, *([clock.remaining(left)] if left is not None else [])]
 
     def patience(self) -> float | None:
         """Return the seconds until the clock shows something else."""
@@ -84,21 +101,25 @@ class Quizzing(Seat):
         return None if left is None else clock.until_change(left)
 
     def tick(self) -> bool:
-        """Take the question away when its time is over."""
-        left = self._left()
-        if left is None or left:
+        """Take the question away when its time is over, and what stands there as the answer."""
+        left, posed = self._left(), self.quiz.posed
+        if posed is None or left is None or left:
             return False
-        self.helping, self.note = False, ""
-        self._do(Act.LATE)
+        given = len(self.quiz.answers)
+        self._do(Late("" if is_command(self.entry.text, posed.question) else self.entry.text))
+        taken = self.quiz.pending or len(self.quiz.answers) > given
+        self.helping, self.note = False, "" if self.quiz.judged else _TAKEN if taken else _TOO_LATE
         return True
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
-        return offers.keys(self.quiz, self.entry, demo=self._has_demo())
+        return offers.keys(self.quiz, self.entry, self._flag_key(), demo=self._has_demo())
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
-        return offers.commands(self.quiz, demo=self._has_demo()) if self._typing() and not self.entry.escaped else []
+        if not self._typing() or self.entry.escaped:
+            return []
+        return offers.commands(self.quiz, self._flag_key(), demo=self._has_demo())
 
     def take(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
@@ -132,25 +153,31 @@ class Quizzing(Seat):
                 pass
             case "q":
                 self._do(Act.STOP)
-                self.left = True
+                self.left = not self.quiz.answers  # otherwise what it came to is shown first
             case "f":
                 self.flag(posed.question.key)
             case _ if self.quiz.judged:
                 self._after_verdict(key, posed)
             case _ if self.quiz.pending:
-                if key.isdecimal() and int(key) in SURENESS:
-                    self._do(Sure(SURENESS[int(key)]))
+                said = sureness(chance(posed.question))
+                if key.isdecimal() and int(key) in said:
+                    self._do(Sure(said[int(key)]))
             case "h":
                 self._do(Act.HINT)
             case "x":
                 self._do(Act.SOLVE)
             case "s":
                 self._do(Act.SKIP)
+            case "p":
+                self.note = "The proof comes with the verdict."
             case _ if not is_typed(posed.question):
                 self._type(key, posed.question)
 
     def summary(self) -> RenderableType:
         """Draw what the quiz came to; an exam is gone through before that, so that the result stays in sight."""
+        unfinished = self.quiz.stopped or self.quiz.posed
+        if unfinished and not self.quiz.answers and not self._first:
+            return Group()
         return Group(*self._review(), self._result())
 
     def _review(self) -> list[RenderableType]:
@@ -161,16 +188,19 @@ class Quizzing(Seat):
         today = study_day(self.desk.clock())
         counting = (row for row in self.desk.progress.kept("answer") if not row.retry)
         again = self.quiz if self._first else None
-        return result.result(self._first or self.quiz, again, mastery.strengths(counting, today), self._ledger.called)
+        strengths = mastery.strengths(counting, today)
+        first, called = self._first or self.quiz, self._ledger.called
+        return result.result(first, again, strengths, called, self.desk.concepts, self._about)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
-        if answer := self.quiz.answer:
+        if answer := self.quiz.shown:
             return Group(questions.verdict(answer), *questions.judged(answer))
         if self.quiz.pending:
             return Text(offers.remark(self.quiz))
         assert self.quiz.posed is not None  # noqa: S101
-        return Group(Text(), questions.where(self.quiz), *questions.asked(self.quiz.posed, self.quiz.hints))
+        opening = self._told() if not self.quiz.place else []
+        return Group(Text(), *opening, self._where(), *questions.asked(self.quiz.posed, self.quiz.hints))
 
     def goes_on(self) -> bool:
         """Go on after a verdict, which stays in sight."""
@@ -182,10 +212,11 @@ class Quizzing(Seat):
         """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
         posed = self.quiz.posed
         key = line.removeprefix(":")
-        if self.quiz.pending and (key in map(str, SURENESS) or self._final or not key):
-            self._do(Sure(SURENESS.get(int(key)) if key.isdecimal() else None))
+        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
+        if said and (key in map(str, said) or self._final or not key):
+            self._do(Sure(said.get(int(key)) if key.isdecimal() else None))
             return
-        as_key = len(key) == 1 and key in "hxsdpufq?" and (key != line or not self._typing())
+        as_key = key in {*COMMANDS, "p"} and (key != line or not self._typing())
         self.note = ""
         if as_key and key == "p" and self.quiz.answers:
             self.run_proof(self.quiz.answers[-1].posed)
@@ -195,10 +226,13 @@ class Quizzing(Seat):
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
         elif self.quiz.pending:
             self.note = offers.remark(self.quiz)
+        elif posed and is_command(line, posed.question):
+            self.note = f"`{line}` is a key: type :{line} to use it."
+            self._pass_over(posed, line, self.note)
         elif posed:
             self._do(Given(line) if line else Act.SKIP)
-            self._pass_over(posed, line)
-        self.note = self.note or self.quiz.unclear
+            self.note = self.quiz.unclear
+            self._pass_over(posed, line, self.quiz.unclear)
 
     def _typing(self) -> Posed | None:
         """Return the question on screen if its answer is typed."""
@@ -212,13 +246,25 @@ class Quizzing(Seat):
         posed = self.quiz.posed
         return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz)) is not None
 
-    def _pass_over(self, posed: Posed, line: str) -> None:
+    def _where(self) -> Text:
+        assert self.quiz.posed is not None  # noqa: S101
+        posed = self.quiz.posed
+        return questions.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key))
+
+    def _told(self) -> list[RenderableType]:
+        return told(self.note or offers.remark(self.quiz))
+
+    def _flag_key(self) -> Hotkey:
+        posed = self.quiz.posed
+        return self.flag_key(posed.question.key if posed else "")
+
+    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
         """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""
-        if not self._final or not self.quiz.unclear:
+        if not self._final or not unclear:
             return
         key = posed.question.key
-        self.unread[key] = self.quiz.unclear
-        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {self.quiz.unclear}", soft_wrap=True)
+        self.unread[key] = unclear
+        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
         self._do(Act.SKIP)
 
     def _type(self, key: str, question: Question) -> None:
@@ -227,9 +273,13 @@ class Quizzing(Seat):
             self.entry = replace(self.entry, escaped=True)
             return
         self.entry = self.entry.key(key, question)
-        if self.entry.given:
-            self.entry = replace(self.entry, given=False)
-            self._do(Given(self.entry.text))
+        if not self.entry.given:
+            return
+        self.entry = replace(self.entry, given=False)
+        if is_command(text := self.entry.text, question):
+            self.entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
+        else:
+            self._do(Given(text))
 
     def _after_verdict(self, key: str, posed: Posed) -> None:
         match key:
@@ -238,6 +288,8 @@ class Quizzing(Seat):
             case "p" if posed.question.proof:
                 self.run_proof(posed)
                 self._do(Act.BACK)
+            case "p":
+                self.note = "No proof for this one."
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
@@ -259,6 +311,6 @@ class Quizzing(Seat):
             self._ledger.keep(added, now, retry=self.quiz.retry)
         if taken:
             self._ledger.take_back(now)
-        if after.place != self.quiz.place or after.judged != self.quiz.judged or after.pending != self.quiz.pending:
+        if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
             self.entry = Entry()
         self.quiz = after
