@@ -1,8 +1,15 @@
 """What is shipped: it is whole, its proofs hold, and its demos are those that there are."""
 
+import contextlib
+import io
+import itertools
+import math
+
 import pytest
 
+from ddpquiz.curriculum import pose
 from ddpquiz.curriculum.catalog import load
+from ddpquiz.curriculum.concept import CodeProof, Kind
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.ranks.proving import prove_all
 from ddpquiz.shipped import demos_dir
@@ -19,6 +26,24 @@ def test_every_proof_holds_for_its_key_and_for_no_other_answer(concept):
     questions = load().concept(concept).questions
     complaints = {proven.question.id: proven.complaints for proven in prove_all(questions) if proven.complaints}
     assert complaints == {}
+
+
+def is_arithmetic(question):
+    proof = question.proof
+    code = proof.code if isinstance(proof, CodeProof) and question.kind is Kind.NUMBER and proof.ranks == "1" else None
+    return bool(code) and not any(word in code for word in ("dist.", "Parallel", "subprocess"))
+
+
+@pytest.mark.parametrize("question", [each for each in load().questions() if is_arithmetic(each)], ids=lambda q: q.key)
+def test_a_key_is_what_its_proof_prints_for_every_draw(question):
+    """A proof runs on one draw at a time, and only some may show that a capacity must be a whole number."""
+    for draw in itertools.product(*(variable.values for variable in question.variables)):
+        values = dict(zip((variable.name for variable in question.variables), draw, strict=True))
+        names = {"__name__": "__main__", "rank": 0, "world_size": 1} | {n: pose.number(v) for n, v in values.items()}
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(f"import math, os, torch\n{question.proof.code}", names)  # noqa: S102  # as a rank does
+        key, shown = float(pose.filled(question, values).answer), float(printed.getvalue().split()[-1])
+        assert math.isclose(key, shown, rel_tol=max(question.tolerance, 1e-6)), values
 
 
 def test_most_questions_can_be_run():
