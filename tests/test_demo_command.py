@@ -277,7 +277,7 @@ def test_what_is_to_try_next_stands_below_the_last_frame_as_commands():
     at = lines.index("Try next")
     assert lines[at + 1 : at + 3] == [
         "  ddpquiz demo launch -- --late 1",
-        "      rank 1 comes a second later: how long do the others wait, and how long",
+        "      a second late: how long do the others wait?",
     ]
 
 

@@ -27,7 +27,9 @@ _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 def is_interactive() -> bool:
     """Whether somebody sits at a terminal that can be painted; otherwise nothing may be asked."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
+    ends = (sys.stdin, sys.stdout)  # None when the command was started with one of them closed
+    can_be_painted = os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
+    return can_be_painted and all(end is not None and end.isatty() for end in ends)
 
 
 class Screen:
