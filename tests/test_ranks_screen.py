@@ -23,6 +23,7 @@ from ddpquiz.ranks.events import (
     Result,
     Standing,
     Started,
+    Waiting,
 )
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.terminal import style
@@ -110,6 +111,16 @@ def test_a_live_frame_says_what_each_rank_is_doing():
     ]
 
 
+def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_for_it():
+    picture = seen(issued(0.1, 1, 1, asynchronous=True), issued(0.2, 1, 2, bucket=0))
+    assert picture.doing(1) == "computing"
+    picture.add(Waiting(0.3, 1, 2))
+    assert picture.doing(1) == "all_reduce"
+    picture.add(Ended(0.4, 1, 2))
+    assert picture.doing(1) == "computing"
+    assert picture.waits_in(1) == "all_reduce", "number 1 is open still"
+
+
 def test_what_changed_is_marked_and_what_was_said_again_is_not():
     before = [said(0, "mine", "1"), said(1, "mine", "2"), said(1, "other", "5")]
     later = [Output(0.4, rank, "stdout", f"mine: {rank + 2}", "mine", str(rank + 2)) for rank in (0, 1)]
@@ -135,8 +146,15 @@ RUNNING = {
     "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
         Issued(0.5, 0, 1, "broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5)
     ],
-    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3 · 4 numbers · 1 more under way": [
+    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · 1 more under way · bucket 3 · 4 numbers": [
         Issued(0.1, 0, 1, "send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3), issued(0.3, 0, 2),
+    ],
+    "send · anybody → 1 · arrived 1 · awaiting anybody for 0.8 s · 4 numbers": [
+        Issued(0.1, 1, 1, "recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5)
+    ],
+    "all_reduce · ranks 0-2 · arrived 1 2 · awaiting 0 for 0.6 s · 1 more under way · 4 numbers": [
+        Issued(0.1, 0, 1, "all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5, group="1"),
+        *(Issued(0.3, rank, 1, "all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5) for rank in (1, 2)),
     ],
     "last: barrier · rank 1 alone · took 0.2 s": [
         Issued(0.1, 1, 1, "barrier", (1,), None, (), "", 0, "demo.py", 5), Ended(0.3, 1, 1)

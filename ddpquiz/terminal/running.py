@@ -11,7 +11,7 @@ from ddpquiz.ranks.history.collective import PAIRED
 from ddpquiz.ranks.history.matching import ANYBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from ddpquiz.ranks.history.collective import Collective
     from ddpquiz.ranks.history.seen import Seen
@@ -33,10 +33,10 @@ def _running(seen: Seen, now: float) -> Text:
         return _line(["init_process_group"], joining, late, seen).append("" if late else ", making the group")
     current = seen.timeline.current()
     if current:
-        shown = max(current, key=lambda each: (len(each.awaited) > 0, -_since(each)))
+        shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
         what, between = [f"{len(current) - 1} more under way"] if len(current) > 1 else [], _between(shown, seen.ranks)
         line = _line([shown.op, *between], shown.arrived, shown.awaited, seen, now - _since(shown))
-        return line.append("".join(f" · {part}" for part in [*_about(shown), *what]), style="quiet")
+        return line.append("".join(f" · {part}" for part in [*what, *_about(shown)]), style="quiet")
     last = next((each for each in reversed(seen.timeline.collectives) if each.ended is not None), None)
     if last is None:
         return Text("no communication yet", style="quiet")
@@ -65,9 +65,11 @@ def _about(collective: Collective) -> list[str]:
     return [part for part in (root, bucket, what) if part]
 
 
-def few(ranks: Iterable[int]) -> str:
+def few(ranks: Collection[int]) -> str:
     """Name ranks as shortly as can be: `0 2 3`, or `0-7 9`."""
     runs: list[list[int]] = []
+    if ANYBODY in ranks:
+        return "anybody"
     for rank in sorted(ranks):
         if runs and rank == runs[-1][-1] + 1:
             runs[-1].append(rank)
@@ -87,7 +89,7 @@ def seconds(count: float) -> str:
 
 
 def _line(
-    what: list[str], arrived: Iterable[int], awaited: Iterable[int], seen: Seen, for_seconds: float = 0.0
+    what: list[str], arrived: Collection[int], awaited: Collection[int], seen: Seen, for_seconds: float = 0.0
 ) -> Text:
     op, *between = what
     line = Text.assemble((op, "accent"), *(f" · {part}" for part in between))

@@ -79,7 +79,7 @@ def _ranks_by_line(seen: Seen) -> dict[int, list[int]]:
 def _marks(ranks: list[int], seen: Seen) -> str:
     kinds: dict[str, list[int]] = {}
     for rank in ranks:
-        kind = GONE if rank in seen.exited else INSIDE if seen.waits_in(rank) else LAST
+        kind = GONE if rank in seen.exited else INSIDE if seen.held_in(rank) else LAST
         kinds.setdefault(kind, []).append(rank)
     return " ".join(f"{kind} {few(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
 

@@ -27,6 +27,7 @@ from ddpquiz.ranks.events import (
     Raised,
     Result,
     Started,
+    Waiting,
 )
 from ddpquiz.ranks.history.timeline import Timeline
 
@@ -45,6 +46,9 @@ class Seen:
     log: dict[int, deque[Output]] = field(default_factory=dict)  # rank -> all its lines
     claims: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> whether it held
     waits: dict[int, dict[int, str]] = field(default_factory=dict)  # rank -> open operations, by number
+    beside: set[tuple[int, int]] = field(
+        default_factory=set
+    )  # of these, by rank and number, what runs beside the script
     raised: dict[int, Raised] = field(default_factory=dict)
     exited: dict[int, Exited] = field(default_factory=dict)
     brought: dict[int, Issued] = field(default_factory=dict)  # rank -> the last operation that it called
@@ -80,6 +84,8 @@ class Seen:
                 ranks[rank] = ranks.get(rank, True) and held
             case Issued(rank=rank, number=number, op=op):
                 self.waits.setdefault(rank, {})[number] = op
+                if (event.asynchronous or event.bucket is not None) and not self._on_gpu:
+                    self.beside.add((rank, number))
                 self.brought[rank] = event
                 self.places[rank] = event.file, event.line
                 self.got.pop(rank, None)
@@ -94,11 +100,14 @@ class Seen:
                     self.joined.add(rank)
             case Ended(rank=rank, number=number):
                 self.waits.setdefault(rank, {}).pop(number, None)
+                self.beside.discard((rank, number))
+            case Waiting(rank=rank, number=number):
+                self.beside.discard((rank, number))
             case Raised(rank=rank):
                 self.raised[rank] = event
             case Exited(rank=rank):
                 self.exited[rank] = event
-                self.waits.pop(rank, None)
+                self._leave(rank)
             case Note(text=text):
                 if text not in self.notes:  # every rank has the same to say
                     self.notes.append(text)
@@ -111,8 +120,13 @@ class Seen:
         """Forget how a rank ended before, and what it claimed: it begins anew."""
         self.pids[event.rank] = event.pid
         self.restart = max(self.restart, event.restart)
-        for known in (self.exited, self.raised, self.waits, self.brought, self.got, *self.claims.values()):
+        self._leave(event.rank)
+        for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
+
+    def _leave(self, rank: int) -> None:
+        """Forget what a rank waited for."""
+        self.beside -= {(rank, number) for number in self.waits.pop(rank, {})}
 
     def _hear(self, line: Output) -> None:
         self.log.setdefault(line.rank, deque(maxlen=KEPT)).append(line)
@@ -137,6 +151,11 @@ class Seen:
         """Whether a rank has said another value of a label after `since`."""
         values = self.rows[label].get(rank, [])
         return self.said_at[label].get(rank, 0.0) > since and values[-1:] != values[-2:-1]
+
+    @property
+    def _on_gpu(self) -> bool:
+        """Whether a GPU does what the script has called: nothing tells then when the script begins to wait for it."""
+        return self.began is not None and self.began.device == "cuda"
 
     @property
     def _script(self) -> str:
@@ -177,11 +196,16 @@ class Seen:
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
+    def held_in(self, rank: int) -> str:
+        """Return the communication that a rank is in and that does not run beside its script, or nothing."""
+        waits = self.waits.get(rank, {})
+        return next((waits[number] for number in sorted(waits) if (rank, number) not in self.beside), "")
+
     def doing(self, rank: int) -> str:
         """Say where a rank is: waiting in an operation, computing, or gone."""
         if self.began and self.began.here and rank not in self.pids:
             return "not begun"  # the other machines are waited for
         if rank in self.exited:
             return "done" if self.exited[rank].status == 0 else "failed"
-        waits_in = self.waits_in(rank) or "computing"
+        waits_in = self.held_in(rank) or "computing"
         return "joining" if waits_in == "init_process_group" else waits_in  # short enough for a column
