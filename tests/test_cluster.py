@@ -397,10 +397,12 @@ def test_when_a_host_is_killed_the_other_ends_and_says_why(hosts, script, victim
     other = nodes[1 - victim]
     events = other.finish()
     assert other.process.returncode == 1
-    assert end(events).why.startswith(
-        f"Rank {end(events).rank} lost another node: its ranks have failed, or it is gone"
-    )
-    assert end(events).rank in events[0].here
+    why, rank = end(events).why, end(events).rank
+    if victim == 0 and rank is None:  # the agent missed node 0's store before a rank missed a peer
+        assert why.startswith("Node 0 at 10.77.0.1 is gone")
+    else:
+        assert why.startswith(f"Rank {rank} lost another node: its ranks have failed, or it is gone")
+        assert rank in events[0].here
     nodes[victim].process.communicate()
     assert all_gone(set.union(*families))
     assert addresses == [{"01004D0A"}, {"02004D0A"}]  # 10.77.0.1 and 10.77.0.2: no other address, not even at first
