@@ -1,10 +1,11 @@
-"""What every test shares: a warm server of ranks that ends with the session, and a data folder that is nobody's own."""
+"""What tests share: a warm server of ranks that ends with the session, data folders that are nobody's own, and logs."""
 
 import os
 import tempfile
 
 import pytest
 
+from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
 
 _HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
@@ -18,3 +19,16 @@ for name in ("COLUMNS", "LINES"):  # pytest's workers have them, and a pseudo-te
 def _end_of_server():
     yield
     launch.close()
+
+
+@pytest.fixture
+def progress(tmp_path):
+    """The log of a learner who has done nothing yet."""
+    with Progress(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path):
+    """The data folder of a learner; it is not there yet."""
+    return tmp_path / "home"

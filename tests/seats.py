@@ -8,6 +8,7 @@ from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
 from ddpquiz.curriculum.concept import Source
 from ddpquiz.learning import explain, quiz, study
+from ddpquiz.learning.judge import expected
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal import style
 from ddpquiz.terminal.explain import Explainer
@@ -82,3 +83,16 @@ def spoken(seat, *lines, width=80):
     console = style.console(io.StringIO(), width=width)
     seat.read(console, lines)
     return console.file.getvalue()
+
+
+def play(state, *events, clock=None):
+    """Let events happen to a quiz, one after the other."""
+    clock = clock or Clock()
+    for event in events:
+        state = quiz.step(state, event, clock())
+    return state
+
+
+def right(state):
+    """Return the event that answers the question on screen rightly."""
+    return quiz.Given(expected(state.posed))

@@ -24,17 +24,6 @@ from ddpquiz.terminal import style
 OTHER = replace(WHY_RING, id="other", ask="And once more?")
 
 
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def home(tmp_path):
-    return tmp_path / "home"
-
-
 def type_(seat, text):
     return press(seat, *({" ": "space", "\n": "enter"}.get(letter, letter) for letter in text))
 

@@ -5,22 +5,15 @@ import io
 import pytest
 from sample import DDP, RING, START
 from seats import desk, press, screen
-from test_sittings import LEAVE_SCREEN, Terminal, home, piped  # noqa: F401  home is a fixture
+from test_sittings import LEAVE_SCREEN, Terminal, piped
 
 from ddpquiz.learning import advice, mastery
-from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.terminal import layout, style
 from ddpquiz.terminal.home import Home, page
 
 DAY = study_day(START)
 CONCEPTS = (RING, DDP)
-
-
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
 
 
 class Rooms:
@@ -213,7 +206,7 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
     assert "  ddpquiz stats               what you recall, and how strong you are\n" in shown
 
 
-def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):  # noqa: F811
+def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal = Terminal(home)
     terminal.wait("enter first card")
     terminal.press("\r", "Card 1/6")
@@ -230,7 +223,7 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):  # noqa: F811
     assert terminal.end() == 0
 
 
-def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):  # noqa: F811
+def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
     terminal = Terminal(home, height=10)
     terminal.wait("enter first card")
     terminal.press("l", "An idea")
@@ -242,7 +235,7 @@ def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):  # noqa: F811
     assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun;")
 
 
-def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):  # noqa: F811
+def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):
     assert "Commands" in piped(home).stdout
     terminal = Terminal(home, TERM="dumb")
     terminal.wait("ddpquiz doctor")

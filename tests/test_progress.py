@@ -26,12 +26,6 @@ TOOK = timedelta(seconds=3)
 WRONG = {"took": TOOK, "given": "2", "level": "easy", "chance": 0.25}
 
 
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
-
-
 def states(progress):
     return progress._database.execute("SELECT * FROM card ORDER BY item").fetchall()
 

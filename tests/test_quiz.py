@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS, Clock
+from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS
+from seats import play, right
 
 from ddpquiz.curriculum.concept import Kind, Level, Option
 from ddpquiz.curriculum.pose import Posed, pose
@@ -180,8 +181,8 @@ def test_a_unit_may_be_written_in_any_usual_way_and_is_converted(answer, unit, g
     ],
 )
 def test_another_unit_is_asked_again_and_says_nothing_of_right_or_wrong(answer, unit, given):
-    for right in (answer, "77"):
-        assert judge(number(right, unit), given).unclear == f"Answer in {unit}."
+    for key in (answer, "77"):
+        assert judge(number(key, unit), given).unclear == f"Answer in {unit}."
 
 
 def test_a_unit_where_none_is_wanted_is_asked_again():
@@ -342,17 +343,6 @@ def test_what_was_answered_right_before_waits_for_the_rest():
 
 def quiz(*questions):
     return begin(questions or (BYTES, PRINTS), random.Random(0), START)
-
-
-def play(state, *events, clock=None):
-    clock = clock or Clock()
-    for event in events:
-        state = step(state, event, clock())
-    return state
-
-
-def right(state):
-    return Given(expected(state.posed))
 
 
 def test_the_verdict_stays_until_the_learner_goes_on():

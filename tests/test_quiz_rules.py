@@ -9,16 +9,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS, Clock
-from seats import press, quizzing, screen, spoken
+from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
+from seats import play, press, quizzing, right, screen, spoken
 from test_sittings import LEAVE_SCREEN, Terminal, log, piped
 
 from ddpquiz.curriculum.concept import Level
 from ddpquiz.curriculum.pose import pose
 from ddpquiz.learning import adaptive, mastery
 from ddpquiz.learning.judge import chance, expected
-from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz import Act, Given, Late, Rules, Sure, begin, news, scores, step
+from ddpquiz.learning.quiz import Act, Given, Late, Rules, Sure, begin, news, scores
 from ddpquiz.terminal import clock
 
 TIMED = Rules(timed=timedelta(seconds=30))
@@ -26,30 +25,8 @@ EXAM = Rules(exam=True)
 CONFIDENT = Rules(confidence=True)
 
 
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def home(tmp_path):
-    return tmp_path / "home"
-
-
 def quiz(rules, *questions):
     return begin(questions or (BYTES, PHASES), random.Random(0), START, rules=rules)
-
-
-def play(state, *events, clock=None):
-    clock = clock or Clock()
-    for event in events:
-        state = step(state, event, clock())
-    return state
-
-
-def right(state):
-    return Given(expected(state.posed))
 
 
 def wrong(state):

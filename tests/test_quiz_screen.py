@@ -13,15 +13,8 @@ from ddpquiz.curriculum import catalog
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal import layout, questions, style
 from ddpquiz.terminal.answering import Entry
-
-
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
 
 
 def test_a_question_shows_its_options_and_the_keys_that_work_now(progress):

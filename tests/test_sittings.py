@@ -75,11 +75,6 @@ class Terminal:
         return True
 
 
-@pytest.fixture
-def home(tmp_path):
-    return tmp_path / "home"
-
-
 def log(home):
     with sqlite3.connect(home / "progress.db") as database:
         rows = database.execute("SELECT kind, item, grade, credit FROM log ORDER BY sequence").fetchall()

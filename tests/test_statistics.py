@@ -26,12 +26,6 @@ TOOK = timedelta(seconds=6)
 CONCEPTS = (RING, DDP)
 
 
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
-
-
 def days(count):
     return timedelta(days=count)
 

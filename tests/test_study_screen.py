@@ -9,16 +9,9 @@ from seats import press, screen, spoken, studying
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import advice
-from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal import cards
 from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, key_line
-
-
-@pytest.fixture
-def progress(tmp_path):
-    with Progress(tmp_path) as opened:
-        yield opened
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):

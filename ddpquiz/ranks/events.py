@@ -310,6 +310,11 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=as
 _NESTED = {("run", "claims"): ClaimText, ("hang", "ranks"): Standing}
 
 
+def when(event: Event) -> float:
+    """Return the time of an event; a run begins before anything else."""
+    return 0.0 if isinstance(event, Began) else event.time
+
+
 def encode(event: Event) -> str:
     """Return `event` as one line of JSON, without the newline."""
     return _ENCODER.encode({"event": event.event} | {name: getattr(event, name) for name in event.__slots__})

@@ -20,6 +20,7 @@ from ddpquiz.ranks.events import (
     Raised,
     decode,
     labelled,
+    when,
 )
 from ddpquiz.ranks.history import cause
 from ddpquiz.ranks.history.seen import Seen
@@ -98,7 +99,7 @@ class Run:
             return events
         for rank, carries, data in self._processes.read(timeout):
             events += [self._timed(event) for event in self._understand(rank, carries, data)]
-        events.sort(key=_time)  # of one rank they are in order; of several, a cause shall come before what it causes
+        events.sort(key=when)  # of one rank they are in order; of several, a cause shall come before what it causes
         self._note(events)
         ours = self._watch()
         if self._processes.over:
@@ -215,10 +216,6 @@ class Run:
     def _misfits(self) -> list[Mismatch]:
         """Return the operations for which the ranks asked in ways that do not fit."""
         return [each for each in self.seen.timeline.mismatches if each.kind != "missing"]
-
-
-def _time(event: Event) -> float:
-    return 0.0 if isinstance(event, Began) else event.time
 
 
 def _as_shown(line: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.terminal.screen import Screen
+    from ddpquiz.terminal.trying import Try
 
 Page = Literal["source", "tries", "legend"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries", "?": "legend"}
@@ -34,6 +35,7 @@ class Looking:
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self._view: Literal["picture"] | Page | int = "picture"  # or the rank whose log is shown
+        self._tries: tuple[Try, ...] | None = None  # what the script names to try, once it is known which one runs
         self._follows = True  # the end of a log, or the line where the ranks are, until the learner scrolls
 
     @property
@@ -82,7 +84,7 @@ class Looking:
                 if self._follows:
                     self.screen.to_line(line)
             case "tries":
-                body = Group(*tries(to_try(seen.began)))
+                body = Group(*tries(self._to_try(seen)))
             case "legend":
                 body = legend(keys)
             case rank:
@@ -103,12 +105,18 @@ class Looking:
         first, last = min(seen.here, default=0), min(max(seen.here, default=0), 9)
         name = f"{first}-{last}" if last > first else f"{first}"
         logs = [Hotkey(name, "log", "all that this rank has printed")] if first <= last else []
-        trying = [Hotkey("t", "try", "what to try with this demo, as commands")] if to_try(seen.began) else []
+        trying = [Hotkey("t", "try", "what to try with this demo, as commands")] if self._to_try(seen) else []
         return [
             *logs,
             Hotkey("v", "source", "the script, with its explanation on top and a mark for each rank"),
             *trying,
         ]
+
+    def _to_try(self, seen: Seen) -> tuple[Try, ...]:
+        """Return what to try; the script is read once a run, and not for every frame."""
+        if self._tries is None and seen.began:
+            self._tries = to_try(seen.began)
+        return self._tries or ()
 
     def _keys_away(self, seen: Seen) -> list[Hotkey]:
         here = next((key for key, page in PAGES.items() if page == self._view), str(self._view))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import ConsoleDimensions
 from rich.text import Text
 
-from ddpquiz.ranks.events import Began, Ended, Issued, Joining, Output, Waited
+from ddpquiz.ranks.events import Ended, Issued, Joining, Output, Waited, when
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.history.timeline import Timeline
 from ddpquiz.terminal.hotkeys import Hotkey
@@ -96,7 +96,7 @@ def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 
     whole = beginnings(events, stops)
     screen.to_top()
     while True:
-        before = _time(events[stops[at - 1] - 1]) if at else 0.0
+        before = when(events[stops[at - 1] - 1]) if at else 0.0
         seen, last = tape.wind(stops[at]), at == len(stops) - 1
         looking.paint(
             seen, partial(_frame, tape, screen, before, _next(events, stops, at)), [*KEYS, leave], rest=FAR_KEYS
@@ -151,11 +151,7 @@ def _finish(events: Sequence[Event]) -> float:
     said = next(
         (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
     )
-    return _time(said or events[-1])
-
-
-def _time(event: Event) -> float:
-    return 0.0 if isinstance(event, Began) else event.time
+    return when(said or events[-1])
 
 
 def _next(events: Sequence[Event], stops: Sequence[int], at: int) -> Text:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import ConsoleDimensions
 from rich.text import Text
 
-from ddpquiz.ranks.events import Issued
+from ddpquiz.ranks.events import Issued, when
 from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.ranks import on_screen
 from ddpquiz.terminal.replay import Tape
@@ -130,7 +130,7 @@ class Stepping:
     def _before(self) -> float:
         """Return the time of the stop before the one that is looked at; what changed since is marked."""
         at = len(self.stops) - 2 - self.back
-        return getattr(self.events[self.stops[at].events - 1], "time", 0.0) if at >= 0 else 0.0
+        return when(self.events[self.stops[at].events - 1]) if at >= 0 else 0.0
 
 
 def next_calls(calls: Iterable[Issued]) -> list[Text]:

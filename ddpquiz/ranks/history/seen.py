@@ -28,6 +28,7 @@ from ddpquiz.ranks.events import (
     Result,
     Started,
     Waiting,
+    when,
 )
 from ddpquiz.ranks.history.timeline import Timeline
 
@@ -67,8 +68,7 @@ class Seen:
     def add(self, event: Event) -> None:
         """Take in one event."""
         self.timeline.add(event)
-        if not isinstance(event, Began):
-            self.time = max(self.time, event.time)
+        self.time = max(self.time, when(event))
         match event:
             case Began():
                 self.began = event

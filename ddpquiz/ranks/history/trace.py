@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ddpquiz.ranks.events import Began, Claimed, End, Event, Hung, Issued, Marked, Note, Output, Raised, Result
+from ddpquiz.ranks.events import Began, Claimed, End, Event, Hung, Issued, Marked, Note, Output, Raised, Result, when
 from ddpquiz.ranks.history.collective import PAIRED, Collective
 from ddpquiz.ranks.history.timeline import Timeline
 
@@ -43,7 +43,7 @@ def trace(events: Iterable[Event]) -> Iterator[Trace]:
         values.add(event)
         if isinstance(event, Began):
             claims = {claim.line: claim.text for claim in event.claims}
-        end = max(end, getattr(event, "time", 0.0))
+        end = max(end, when(event))
         yield from _instants(event, claims)
     rows = _rows(timeline, end)
     yield from _names(timeline, rows)

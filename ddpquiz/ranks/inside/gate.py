@@ -125,9 +125,10 @@ class Gates:
         """Let every rank that stands at its gate go on."""
         blocked = all(rank in self.before or self.seen.waits_in(rank) for rank in self.processes.pids)
         since = self._changed_at if blocked else max(self._changed_at, self._noticed_at)  # one may have slept till then
-        self._pauses.append((since, max(since, now), now - self.clock(now) + max(0.0, now - since)))
+        stood = (self._pauses[-1][2] if self._pauses else 0.0) + max(0.0, now - since)
+        self._pauses.append((since, max(since, now), stood))
         for rank in self.processes.pids:
-            self.processes.speak(rank, RECORD.pack(len(self.before.get(rank, ())), self._pauses[-1][2]))
+            self.processes.speak(rank, RECORD.pack(len(self.before.get(rank, ())), stood))
         self._changed_at = now
         self.before.clear()
 
