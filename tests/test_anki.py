@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from program import piped
 from sample import DDP, RING
-from test_sittings import piped
 
 from ddpquiz.curriculum import catalog
 from ddpquiz.curriculum.concept import Source, Track

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 
-import pexpect
-import pyte
+import program
 import pytest
 
 from ddpquiz.curriculum.demos import demos
@@ -25,21 +24,6 @@ def ddpquiz(*args, **more):
     return subprocess.run(
         [PYTHON, "-m", "ddpquiz", *args], capture_output=True, text=True, timeout=120, env=ENV, **more
     )
-
-
-def screen_of(*args, size=(24, 80), send=()):
-    child = pexpect.spawn(PYTHON, ["-m", "ddpquiz", *args], dimensions=size, env=ENV, timeout=60, encoding="utf-8")
-    screen = pyte.HistoryScreen(size[1], size[0], history=1000)
-    stream = pyte.Stream(screen)
-    for wait, keys in send:
-        child.expect_exact(wait)
-        stream.feed(child.before + child.after)
-        child.send(keys)
-    child.expect(pexpect.EOF)
-    stream.feed(child.before)
-    child.close()
-    above = ["".join(line[x].data for x in range(size[1])).rstrip() for line in screen.history.top]
-    return [*above, *(line.rstrip() for line in screen.display)], child.exitstatus
 
 
 def test_a_demo_in_a_pipe_prints_plain_lines():
@@ -63,8 +47,9 @@ def test_json_is_one_event_a_line_and_nothing_else():
 
 
 def test_a_demo_in_a_terminal_leaves_its_last_frame_there():
-    lines, status = screen_of("demo", "allreduce", "--nproc", "4", "--no-predict", size=(40, 80))
-    assert status == 0
+    terminal = program.ddpquiz("demo", "allreduce", "--nproc", "4", "--no-predict", height=40)
+    assert terminal.end() == 0
+    lines = terminal.lines
     head = max(at for at, line in enumerate(lines) if line.startswith("4 ranks on "))  # pyte keeps live frames too
     assert lines[head + 2].split() == ["rank", "0", "rank", "1", "rank", "2", "rank", "3"]
     assert any(line.startswith("✓ every rank ") for line in lines)
@@ -92,10 +77,11 @@ SLOW = "import time\nprint('state: sleeping', flush=True)\ntime.sleep(60)\n"
 def test_ctrl_c_in_a_terminal_ends_the_run_and_prints_what_was_seen(tmp_path):
     script = tmp_path / "slow.py"
     script.write_text(SLOW)
-    lines, status = screen_of("run", str(script), "--nproc", "2", send=[("sleeping", "\x03")])
-    assert status == 130
-    assert any(line.split() == ["state", "sleeping", "sleeping"] for line in lines)
-    assert "You stopped the run." in lines
+    terminal = program.ddpquiz("run", str(script), "--nproc", "2")
+    terminal.wait("^state +sleeping +sleeping$")
+    terminal.press("\x03")
+    assert terminal.end() == 130
+    assert "\nYou stopped the run.\n" in terminal.text
 
 
 def test_ctrl_c_in_a_pipe_ends_the_run_and_prints_what_was_seen(tmp_path):
@@ -224,32 +210,15 @@ def test_asserts_that_python_drops_are_refused():
 
 
 def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_through():
-    child = pexpect.spawn(
-        PYTHON,
-        ["-m", "ddpquiz", "demo", "allreduce", "--no-predict"],
-        dimensions=(20, 80),
-        env=ENV,
-        timeout=60,
-        encoding="utf-8",
-    )
-    child.expect_exact("step through")
-    child.send("t")
-    child.expect_exact("ddpquiz demo allreduce -- --sweep")
-    child.send("t")
-    child.expect_exact("step through")
-    child.send("\x1b[F")  # scroll to the end; the steps are seen from their top all the same
-    child.expect_exact("more above")
-    child.send("\x1b[C")
-    child.expect_exact("All-reduce: every rank brings")
-    child.expect_exact("step 0 of")
-    child.expect_exact("back")
-    child.send("q")
-    child.expect_exact("step through")
-    child.send("\r")
-    child.expect_exact("The same without ddpquiz: torchrun")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 0
+    terminal = program.ddpquiz("demo", "allreduce", "--no-predict", height=20)
+    terminal.wait("step through")
+    terminal.press("t", "ddpquiz demo allreduce -- --sweep")
+    terminal.press("t", "step through")
+    terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
+    terminal.press("\x1b[C", "^All-reduce: every rank brings", "step 0 of", "back")
+    terminal.press("q", "step through")
+    terminal.press("\r", "The same without ddpquiz: torchrun")
+    assert terminal.end() == 0
 
 
 def test_a_demo_explains_its_knobs():
@@ -272,13 +241,10 @@ def test_options_of_ours_that_follow_those_of_a_demo_are_ours():
 
 
 def test_what_is_to_try_next_stands_below_the_last_frame_as_commands():
-    lines, status = screen_of("demo", "launch", "--nproc", "2", "--no-predict", size=(70, 80))
-    assert status == 0
-    at = lines.index("Try next")
-    assert lines[at + 1 : at + 3] == [
-        "  ddpquiz demo launch -- --late 1",
-        "      a second late: how long do the others wait?",
-    ]
+    terminal = program.ddpquiz("demo", "launch", "--nproc", "2", "--no-predict", height=70)
+    assert terminal.end() == 0
+    shown = "\nTry next\n  ddpquiz demo launch -- --late 1\n      a second late: how long do the others wait?\n"
+    assert shown in terminal.text
 
 
 def test_a_replay_names_its_run_itself():

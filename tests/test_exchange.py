@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_sittings import environment, piped
+from program import environment, piped
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange

@@ -1,6 +1,5 @@
 """Explaining at the keyboard, as text on screens and from end to end."""
 
-import contextlib
 import io
 import json
 import os
@@ -8,15 +7,12 @@ import re
 import signal
 import stat
 import sys
-import time
 from dataclasses import replace
 
-import pexpect
-import pyte
 import pytest
+from program import LEAVE_SCREEN, SAMPLE, Terminal, environment, piped, sample
 from sample import WHY_RING
 from seats import explaining, press, screen, spoken
-from test_sittings import LEAVE_SCREEN, PROGRAM, Terminal, environment, piped
 
 from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal import style
@@ -213,34 +209,34 @@ def test_an_editor_that_fails_is_told_and_nothing_is_lost(progress, monkeypatch,
 
 
 def test_an_explanation_in_a_terminal(home):
-    terminal = Terminal(home, "explain", "ring")
+    terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring, and not a root")
     terminal.press("The bottleneck", "> The bottleneck_")
-    terminal.child.setwinsize(24, 60)
+    terminal.resize(24, 60)
     terminal.press("\rothers idle", "others idle_")
     terminal.press("\x04", "You got 2 of 3 points")
     terminal.press("3", "You got 3 of 3 points")
     terminal.press("\r", "Done: you got 3 of 3 points")
-    terminal.child.send("\r")
+    terminal.press("\r")
     assert terminal.end() == 0
     assert "Done: you got 3 of 3 points." in terminal.raw.split(LEAVE_SCREEN)[-1]
 
 
 def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
-    terminal = Terminal(home, "explain", "ring")
+    terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring")
     assert "\x1b[?2004h" in terminal.raw
     terminal.press("\x1b[200~The bottleneck.\r\rq others\x1b[201~", "q others_")
     terminal.press(" idle\x04", "You got 2 of 3 points")
-    terminal.child.send("\x1b[200~q\r3\x1b[201~")
+    terminal.press("\x1b[200~q\r3\x1b[201~")
     terminal.press("1", "You got 1 of 3 points")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
     assert terminal.raw.rindex("\x1b[?2004l") > terminal.raw.rindex("\x1b[?2004h")
 
 
 def test_a_kill_loses_no_explanation_and_no_objection(home):
-    terminal = Terminal(home, "explain", "ring")
+    terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring")
     terminal.press("idle\r\r", "You got 1 of 3 points")
     terminal.press("1", "You got 2 of 3 points")
@@ -252,7 +248,7 @@ def test_a_kill_loses_no_explanation_and_no_objection(home):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_with_the_terminal_as_it_was(home, number):
-    terminal = Terminal(home, "explain", "ring")
+    terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring")
     os.kill(terminal.child.pid, number)
     assert terminal.end() == 128 + number
@@ -260,20 +256,20 @@ def test_a_signal_ends_it_with_the_terminal_as_it_was(home, number):
 
 
 def test_control_d_leaves_when_nothing_is_written(home):
-    terminal = Terminal(home, "explain", "ring", NO_COLOR="1")
+    terminal = sample(home, "explain", "ring", NO_COLOR="1")
     terminal.wait("Why a ring")
-    terminal.child.send("\x04")
+    terminal.press("\x04")
     assert terminal.end() == 0
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw)
     assert "Done: nothing explained." in terminal.raw
 
 
 def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
-    terminal = Terminal(home, "explain", "ring", TERM="dumb")
+    terminal = sample(home, "explain", "ring", TERM="dumb")
     terminal.wait("empty line grade")
-    terminal.child.send("others idle\r\r")
+    terminal.press("others idle\r\r")
     terminal.wait("You got 1 of 3 points")
-    terminal.child.send("\r")
+    terminal.press("\r")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.raw
 
@@ -316,33 +312,18 @@ def test_what_cannot_be_explained_is_told_in_a_sentence(home, words, said):
 
 
 def test_the_editor_opens_by_itself_when_asked_for(home, editor):
-    terminal = Terminal(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="")
+    terminal = sample(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="")
     terminal.wait("You got 1 of 3 points")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 @pytest.mark.parametrize("words", ["explain ring", "test ring --kind number"])
 def test_what_was_written_is_still_there_after_control_z(home, words):
-    shell = pexpect.spawn("bash", ["--norc", "-i"], env=environment(home, PS1="$ "), encoding="utf-8", timeout=20)
-    seen = pyte.Screen(80, 24)
-    shell.setwinsize(24, 80)
-
-    def wait(pattern):
-        stream, end = pyte.Stream(seen), time.monotonic() + 20
-        while not re.search(pattern, "\n".join(seen.display)):
-            assert time.monotonic() < end, "\n".join(seen.display)
-            with contextlib.suppress(pexpect.TIMEOUT):
-                stream.feed(shell.read_nonblocking(65536, 0.1))
-
-    shell.sendline(f"{sys.executable} {PROGRAM} {words}")
-    wait("Explain 1/1|Question 1/1")
-    shell.send("18")
-    wait("> 18_")
-    shell.send("\x1a")
-    wait("Stopped")
-    shell.sendline("fg")
-    wait("> 18_")
-    shell.send("00")
-    wait("> 1800_")
-    shell.close(force=True)
+    terminal = Terminal("bash", "--norc", "-i", env=environment(home, PS1="$ "))
+    terminal.press(f"{sys.executable} {SAMPLE} {words}\n", "Explain 1/1|Question 1/1")
+    terminal.press("18", "> 18_")
+    terminal.press("\x1a", "Stopped")
+    terminal.press("fg\n", "> 18_")
+    terminal.press("00", "> 1800_")
+    terminal.child.close(force=True)

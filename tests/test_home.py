@@ -3,9 +3,9 @@
 import io
 
 import pytest
+from program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START
 from seats import desk, press, screen
-from test_sittings import LEAVE_SCREEN, Terminal, piped
 
 from ddpquiz.learning import advice, mastery
 from ddpquiz.learning.schedule import Grade, study_day
@@ -207,7 +207,7 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
 
 
 def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
-    terminal = Terminal(home)
+    terminal = sample(home)
     terminal.wait("enter first card")
     terminal.press("\r", "Card 1/6")
     terminal.press(" ", "good")
@@ -219,24 +219,24 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal.press("\x03", "stopped")
     terminal.press("d", "enter goes back")
     terminal.press("\r", "Next")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
-    terminal = Terminal(home, height=10)
+    terminal = sample(home, height=10)
     terminal.wait("enter first card")
     terminal.press("l", "An idea")
     terminal.press("   ", "say it in your own words")
-    assert "more above" in terminal.text()
+    assert "more above" in terminal.text
     terminal.press("\x1b", "enter first card")
-    terminal.child.send("\x1bq")
+    terminal.press("\x1bq")
     assert terminal.end() == 0
     assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun;")
 
 
 def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):
     assert "Commands" in piped(home).stdout
-    terminal = Terminal(home, TERM="dumb")
+    terminal = sample(home, TERM="dumb")
     terminal.wait("ddpquiz doctor")
     assert terminal.end() == 0

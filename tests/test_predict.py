@@ -1,14 +1,11 @@
 """A prediction before a demo: asked in a terminal, settled by the run, kept in the log."""
 
 import io
-import os
 import random
 import re
-import sys
 
-import pexpect
-import pyte
 import pytest
+from program import ddpquiz
 from sample import BYTES, HOOKS, PHASES, PRINTS
 
 from ddpquiz.cli.prediction import _question
@@ -19,30 +16,9 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal import style
 from ddpquiz.terminal.predict import Asking, Left
 
-ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
 
-
-class Terminal:
-    """`ddpquiz` in a terminal of 60 lines, and what it shows."""
-
-    def __init__(self, home, *words):
-        env = ENV | {"TERM": "xterm-256color", "DDPQUIZ_HOME": str(home)}
-        self.child = pexpect.spawn(
-            sys.executable, ["-m", "ddpquiz", *words], dimensions=(60, 80), env=env, encoding="utf-8", timeout=60
-        )
-        self.screen = pyte.HistoryScreen(80, 60, history=500)
-        self.stream = pyte.Stream(self.screen)
-
-    def until(self, words):
-        self.child.expect_exact(words)
-        self.stream.feed(self.child.before + self.child.after)
-
-    def end(self):
-        self.child.expect(pexpect.EOF)
-        self.stream.feed(self.child.before)
-        self.child.close()
-        lines = ["".join(line[x].data for x in range(80)).rstrip() for line in self.screen.history.top]
-        return [*lines, *(line.rstrip() for line in self.screen.display)], self.child.exitstatus
+def demo(home, *words):
+    return ddpquiz("demo", "sampler", *words, home=home, height=60)
 
 
 def predicted():
@@ -50,24 +26,23 @@ def predicted():
     return question
 
 
-def place(screen, right):
+def place(shown, right):
     """Return the digit of an option as it was shuffled on screen."""
     option = next(option.text for option in predicted().options if option.right == right)
-    row = next(row for row in screen.display if row.rstrip().endswith(option[:60]))
+    row = next(row for row in shown.splitlines() if row.endswith(option[:60]))
     return row.split()[0]
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due(tmp_path, right):
-    terminal = Terminal(tmp_path, "demo", "sampler")
-    terminal.until("no prediction")
-    assert terminal.screen.display[0].startswith("Predict · demo sampler · distributed-sampler")
-    assert "It counts as an answer in a test does; a wrong one makes a card due." in terminal.screen.display[1]
-    terminal.child.send(place(terminal.screen, right))
-    terminal.until("predicted")  # in sight while it runs
-    lines, status = terminal.end()
-    assert status == 0
-    text = " ".join(lines)
+    terminal = demo(tmp_path)
+    shown = terminal.wait("no prediction")
+    first, second, *_ = shown.splitlines()
+    assert first.startswith("Predict · demo sampler · distributed-sampler")
+    assert "It counts as an answer in a test does; a wrong one makes a card due." in second
+    terminal.press(place(shown, right), "predicted")  # in sight while it runs
+    assert terminal.end() == 0
+    text = " ".join(terminal.lines)
     held, failed = r"You predicted [^;]+; and so it was\.", r"You predicted [^;]+; it was "
     assert (bool(re.search(held, text)), bool(re.search(failed, text))) == (right, not right)
     assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
@@ -78,29 +53,25 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
 
 
 def test_a_demo_runs_without_a_prediction_too(tmp_path):
-    terminal = Terminal(tmp_path, "demo", "sampler")
-    terminal.until("no prediction")
-    terminal.child.send("s")
-    lines, status = terminal.end()
-    assert status == 0
-    assert not any("You predicted" in line for line in lines)
-    assert any(line.startswith("done in") for line in lines)
+    terminal = demo(tmp_path)
+    terminal.wait("no prediction")
+    terminal.press("s")
+    assert terminal.end() == 0
+    assert not any("You predicted" in line for line in terminal.lines)
+    assert any(line.startswith("done in") for line in terminal.lines)
     with Progress(tmp_path) as progress:
         assert progress.kept("answer") == []
 
 
 @pytest.mark.parametrize("key", ["q", "\x1b"])
 def test_who_leaves_at_the_prediction_gets_no_demo(tmp_path, key):
-    terminal = Terminal(tmp_path, "demo", "sampler")
-    terminal.until(" leave")
-    terminal.child.send("?")
-    terminal.until(" goes back")
-    terminal.child.send(" ")
-    terminal.until(" leave")
-    terminal.child.send(key)
-    lines, status = terminal.end()
-    assert status == 0
-    assert not any("rank" in line for line in lines[-24:])
+    terminal = demo(tmp_path)
+    terminal.wait("no prediction")
+    terminal.press("?", " goes back")
+    terminal.press(" ", "no prediction")
+    terminal.press(key)
+    assert terminal.end() == 0
+    assert not any("rank" in line for line in terminal.lines[-24:])
 
 
 def keyed(question, *keys):
@@ -144,17 +115,17 @@ def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
 
 
 def test_ctrl_c_at_the_prediction_leaves(tmp_path):
-    terminal = Terminal(tmp_path, "demo", "sampler")
-    terminal.until("no prediction")
-    terminal.child.send("\x03")
-    assert terminal.end()[1] == 130
+    terminal = demo(tmp_path)
+    terminal.wait("no prediction")
+    terminal.press("\x03")
+    assert terminal.end() == 130
 
 
 @pytest.mark.parametrize("words", [["--no-predict"], ["--plain"], ["--nproc", "2"], ["--", "--samples", "7"]])
 def test_nothing_is_asked_about_another_run_or_when_nobody_wants_it(tmp_path, words):
-    lines, status = Terminal(tmp_path, "demo", "sampler", *words).end()
-    assert status == 0
-    assert not any("Predict ·" in line for line in lines)
+    terminal = demo(tmp_path, *words)
+    assert terminal.end() == 0
+    assert not any("Predict ·" in line for line in terminal.lines)
 
 
 def test_a_prediction_is_about_the_very_run_that_follows():

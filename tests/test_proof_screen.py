@@ -5,8 +5,8 @@ import random
 from dataclasses import replace
 
 import pytest
+from program import LEAVE_SCREEN, sample
 from sample import BYTES, HOOKS, PRINTS, STEPS
-from test_sittings import LEAVE_SCREEN, Terminal
 
 from ddpquiz.curriculum.concept import CodeProof, Line, Option, Shows
 from ddpquiz.curriculum.pose import pose
@@ -100,16 +100,17 @@ def test_code_is_not_broken():
 
 @pytest.mark.parametrize("leave", ["\r", "q"])
 def test_a_proof_in_a_sitting_can_be_scrolled_and_leaves_nothing_behind(tmp_path, leave):
-    terminal = Terminal(tmp_path, "test", "ring", "--kind", "choice", "--real", height=12)
+    terminal = sample(tmp_path, "test", "ring", "--kind", "choice", "--real", height=12)
     terminal.wait("Four ranks all-reduce")
-    terminal.press("x", "solution")
+    terminal.press("x", "This is the solution")
     shown = terminal.press("p", "The run does")
     assert shown.startswith("Four ranks all-reduce 1,200 bytes")
     assert "observed: every rank prints" in shown  # without scrolling
     assert "more below" in shown
     assert "import os, torch" in terminal.press("\x1b[F", "more above · ")
     terminal.press(leave, "enter next")
-    terminal.press("q", "ddpquiz|Done")
-    terminal.end()
+    terminal.press("q", "Done: ")
+    terminal.press("q")
+    assert terminal.end() == 0
     assert "import os, torch" not in terminal.raw.split(LEAVE_SCREEN)[-1]
     assert all("import os" not in part.split("\x1b[?1049h")[0] for part in terminal.raw.split(LEAVE_SCREEN)[1:])

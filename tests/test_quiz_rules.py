@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from program import LEAVE_SCREEN, log, piped, sample
 from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
-from test_sittings import LEAVE_SCREEN, Terminal, log, piped
 
 from ddpquiz.curriculum.concept import Level
 from ddpquiz.curriculum.pose import pose
@@ -148,11 +148,11 @@ def test_while_the_clock_runs_no_demo_stops_it(progress):
 
 
 def test_the_time_of_a_question_ends_in_a_terminal(home):
-    terminal = Terminal(home, "test", "ring", "--kind", "choice", "--timed", "5")
+    terminal = sample(home, "test", "ring", "--kind", "choice", "--timed", "5")
     terminal.wait("5 s left|4 s left")
     terminal.wait("Time is up", seconds=30)
     terminal.press("\r", "Done: 1 not answered")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
     assert log(home) == []
 
@@ -421,18 +421,18 @@ def test_an_adaptive_exam_says_that_it_may_end_early(progress):
 
 
 def test_a_hint_is_in_sight_on_a_small_terminal(home):
-    terminal = Terminal(home, "test", "ring", "--kind", "choice", height=12)
+    terminal = sample(home, "test", "ring", "--kind", "choice", height=12)
     terminal.wait("Question 1/1")
     terminal.press("h", "Hint 1  How large is a chunk")
     terminal.press("h", "Hint 2  There are six steps")
     terminal.press("2", "✓ Right|✗ Wrong")
     terminal.press("q", "Done: ")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 def test_a_terminal_that_cannot_be_painted_has_a_prompt_and_names_the_unit(home):
-    terminal = Terminal(home, "test", "ring", "--kind", "number", TERM="dumb")
+    terminal = sample(home, "test", "ring", "--kind", "number", TERM="dumb")
     assert "a number (unit: bytes)\n" in terminal.wait("\n>$")
     terminal.press("1800 kg\r", "Answer in bytes")
     terminal.press("1800\r", "✓ Right")
@@ -440,15 +440,15 @@ def test_a_terminal_that_cannot_be_painted_has_a_prompt_and_names_the_unit(home)
 
 
 def test_all_of_it_at_once_in_a_narrow_terminal(home):
-    terminal = Terminal(
+    terminal = sample(
         home, "test", "ring", "--kind", "choice", "--exam", "--confidence", "--timed", "90", "--adaptive",
         width=60, height=16, NO_COLOR="1",
     )  # fmt: skip
     terminal.wait("1:[23][0-9] left")
     terminal.press("1", "How sure are you")
-    terminal.child.setwinsize(14, 60)
+    terminal.resize(14, 60)
     terminal.press("3", "enter leave")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[0-9;]*m|\r", "", terminal.raw.split(LEAVE_SCREEN)[-1])
     assert "said 75%" in left
@@ -457,7 +457,7 @@ def test_all_of_it_at_once_in_a_narrow_terminal(home):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_in_an_exam_keeps_what_was_answered(home, number):
-    terminal = Terminal(home, "test", "ring", "--exam", "--seed", "1")
+    terminal = sample(home, "test", "ring", "--exam", "--seed", "1")
     terminal.wait("Question 1/3")
     terminal.press("s", "Question 2/3")
     terminal.press("1", "Question 3/3")

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from program import environment, piped
 from test_exchange import everything, exported, take_in
-from test_sittings import environment, piped
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import repair

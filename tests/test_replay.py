@@ -6,9 +6,8 @@ import os
 import subprocess
 import sys
 
-import pexpect
-import pyte
 import pytest
+from program import ddpquiz
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import claims
@@ -134,40 +133,17 @@ def test_a_replay_needs_no_torch(tmp_path):
 
 
 def test_a_run_is_stepped_forward_and_back_in_a_terminal():
-    env = os.environ | {"TERM": "xterm-256color"}
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "ddpquiz", "demo", "--replay", "allreduce"],
-        dimensions=(24, 80),
-        env=env,
-        encoding="utf-8",
-    )
-    screen = pyte.Screen(80, 24)
-    stream = pyte.Stream(screen)
-
-    def shows(words):
-        while words not in "\n".join(screen.display):
-            stream.feed(child.read_nonblocking(65536, timeout=20))
-        return "\n".join(screen.display)
-
-    shows("step 0 of")
-    child.send("\x1b[F")  # end
+    terminal = ddpquiz("demo", "--replay", "allreduce")
+    terminal.wait("step 0 of")
     last = len(replay.steps(recording.read(recordings_dir() / "allreduce.json"))) - 1
-    shows(f"step {last} of {last}")
-    child.send("\x1b[H")  # home
-    assert "calls send" in shows("step 0 of")
-    child.send("\x1b[C")
-    shows("step 1 of")
-    child.send("\x1b[D")
-    shows("step 0 of")
-    child.send("n")
-    assert "calls send" in shows("step 1 of")
-    child.send("N")
-    shows("step 0 of")
-    child.send("q")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 0
+    terminal.press("\x1b[F", f"step {last} of {last}")  # end
+    assert "calls send" in terminal.press("\x1b[H", "step 0 of")  # home
+    terminal.press("\x1b[C", "step 1 of")
+    terminal.press("\x1b[D", "step 0 of")
+    assert "calls send" in terminal.press("n", "step 1 of")
+    terminal.press("N", "step 0 of")
+    terminal.press("q")
+    assert terminal.end() == 0
 
 
 def test_a_demo_can_be_saved_and_played(tmp_path):

@@ -138,6 +138,38 @@ def test_a_hang_says_who_waits_in_what_and_where_everybody_stands(script):
     assert end(events).why.endswith("ranks 0, 2 wait in all_reduce for rank 1, which stands at script.py:6.")
 
 
+SLOW_TO_JOIN = """\
+original = c10d._new_process_group_helper
+
+def join(*args, **kwargs):
+    joined = original(*args, **kwargs)
+    if os.environ["RANK"] == "1":
+        time.sleep(0.5)
+    print(f"joined: {time.time()}")
+    return joined
+
+c10d._new_process_group_helper = join
+for _ in range(2):
+    dist.init_process_group("gloo")
+    print(f"came back: {time.time()}")
+    dist.destroy_process_group()
+"""
+
+
+def test_no_rank_leaves_init_process_group_before_all_are_in(script):
+    """One that ends at once would break a connection that a slower one is still making."""
+    head = "import os, time\nimport torch.distributed as dist\nfrom torch.distributed import distributed_c10d as c10d\n"
+    events = run(script(SLOW_TO_JOIN, head=head))
+    assert end(events).ok
+    joined, back = (
+        sorted(float(each.value) for each in of(events, Output) if each.label == label)
+        for label in ("joined", "came back")
+    )
+    assert joined[:2] < back[:2] < joined[2:] < back[2:]
+    assert joined[1] <= back[0]
+    assert joined[3] <= back[2]
+
+
 def test_a_rank_that_never_joins_is_a_hang_in_init_process_group(script):
     path = script(
         "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init_process_group('gloo')",

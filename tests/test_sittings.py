@@ -12,85 +12,14 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pexpect
-import pyte
 import pytest
+from program import ENTER_SCREEN, LEAVE_SCREEN, SAMPLE, environment, log, piped, sample
 
 from ddpquiz.learning.progress import Progress
 
-TESTS = Path(__file__).parent
-PROGRAM = str(TESTS / "sample_program.py")
-ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
-
-
-def environment(home, **more):
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    path = os.pathsep.join([str(TESTS.parent), str(TESTS)])
-    return {**kept, "DDPQUIZ_HOME": str(home), "PYTHONPATH": path, "TERM": "xterm-256color", "TZ": "UTC", **more}
-
-
-class Terminal:
-    """A terminal with `ddpquiz` in it: what it shows, and keys to press."""
-
-    def __init__(self, home, *words, width=80, height=24, **more):
-        self.size = (height, width)
-        self.raw = ""
-        self._seen = pyte.Screen(width, height)
-        self._stream = pyte.Stream(self._seen)
-        env = environment(home, **more)
-        self.child = pexpect.spawn(sys.executable, [PROGRAM, *words], dimensions=self.size, env=env, encoding="utf-8")
-        self.child.delaybeforesend = None
-
-    def text(self):
-        return "\n".join(line.rstrip() for line in self._seen.display).rstrip()
-
-    def wait(self, pattern, seconds=20):
-        """Wait until the screen shows something, and return the screen."""
-        end = time.monotonic() + seconds
-        while self._read() or not re.search(pattern, self.text()):  # a frame may come in two pieces
-            assert time.monotonic() < end, f"no {pattern!r} in\n{self.text()}"
-        return self.text()
-
-    def press(self, keys, pattern):
-        self.child.send(keys)
-        return self.wait(pattern)
-
-    def end(self, seconds=20):
-        """Wait for the end; return the exit status."""
-        end = time.monotonic() + seconds
-        while self.child.isalive() and time.monotonic() < end:
-            self._read()
-        self._read()
-        self.child.close(force=True)
-        return self.child.exitstatus if self.child.signalstatus is None else -self.child.signalstatus
-
-    def _read(self):
-        """Take in what the program wrote; return whether that was anything."""
-        try:
-            data = self.child.read_nonblocking(65536, 0.05)
-        except (pexpect.TIMEOUT, pexpect.EOF):
-            return False
-        self.raw += data
-        self._stream.feed(data)
-        return True
-
-
-def log(home):
-    with sqlite3.connect(home / "progress.db") as database:
-        rows = database.execute("SELECT kind, item, grade, credit FROM log ORDER BY sequence").fetchall()
-    database.close()
-    return rows
-
-
-def piped(home, *words, lines="", **more):
-    return subprocess.run(
-        [sys.executable, PROGRAM, *words],
-        input=lines, capture_output=True, text=True, env=environment(home, **more), timeout=30,
-    )  # fmt: skip
-
 
 def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
-    terminal = Terminal(home, "study", "--limit", "3")
+    terminal = sample(home, "study", "--limit", "3")
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("1", "Card 2/3 · 1 coming again · ring")
@@ -104,7 +33,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     terminal.press("s", "Done: 2 cards, 2 of them new")
     terminal.press("n", "Card 4/6 · ring\n\n\nFront of four")
     terminal.press("u", "Done: 2 cards, 2 of them new")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
     assert LEAVE_SCREEN in terminal.raw
     assert "Done: 2 cards, 2 of them new." in terminal.raw.split(LEAVE_SCREEN)[-1]
@@ -112,19 +41,19 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
 
 
 def test_the_demo_has_the_terminal_to_itself_and_leads_back_to_the_card(home):
-    terminal = Terminal(home, "study")
+    terminal = sample(home, "study")
     terminal.wait("Front of one")
     terminal.press("d", "enter goes back")
     away = re.sub(r"\x1b\[\?2004.", "", terminal.raw.split(LEAVE_SCREEN)[1])
     assert away.strip().startswith("the demo allreduce runs")
     terminal.press("\r", "Front of one")
     terminal.press(" ", "Back of one")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 def test_a_kill_in_the_middle_loses_no_grade(home):
-    terminal = Terminal(home, "study")
+    terminal = sample(home, "study")
     terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("3", "Front of two")
@@ -135,7 +64,7 @@ def test_a_kill_in_the_middle_loses_no_grade(home):
 
 def test_kills_at_random_moments_lose_no_grade_that_was_acknowledged(capsys):
     """The benchmark does it a thousand times; it ends with status 1 at the first loss."""
-    sys.path.insert(0, str(TESTS.parent / "benchmarks"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
     try:
         import learning as benchmark
     finally:
@@ -148,55 +77,55 @@ def test_kills_at_random_moments_lose_no_grade_that_was_acknowledged(capsys):
 
 @pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 0), ("q", 0)])
 def test_leaving_by_control_keys_puts_the_terminal_back_and_sums_up(home, key, status):
-    terminal = Terminal(home, "study")
+    terminal = sample(home, "study")
     terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("3", "Front of two")
-    terminal.child.send(key)
+    terminal.press(key)
     assert terminal.end() == status
     assert "Done: 1 card, 1 of them new." in terminal.raw.split(LEAVE_SCREEN)[-1]
 
 
 def test_a_terminal_that_goes_away_ends_the_sitting(home):
-    terminal = Terminal(home, "study")
+    terminal = sample(home, "study")
     terminal.wait("Front of one")
     os.kill(terminal.child.pid, signal.SIGHUP)
     assert terminal.end() == 128 + signal.SIGHUP
 
 
 def test_keys_typed_before_a_card_is_seen_grade_nothing(home):
-    terminal = Terminal(home, "study")
+    terminal = sample(home, "study")
     terminal.wait("Front of one")
-    terminal.child.send(" 3 3 3")
+    terminal.press(" 3 3 3")
     terminal.wait("Back of one")
     time.sleep(0.3)
     assert len(log(home)) <= 1
 
 
 def test_a_narrow_terminal_shows_the_card_and_the_way_out(home):
-    terminal = Terminal(home, "study", width=40, height=20)
+    terminal = sample(home, "study", width=40, height=20)
     assert terminal.wait("Front of one").endswith("? help · q quit")
 
 
 def test_no_colour_is_no_colour(home):
-    terminal = Terminal(home, "study", NO_COLOR="1")
+    terminal = sample(home, "study", NO_COLOR="1")
     terminal.wait("Front of one")
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw.split(ENTER_SCREEN)[1])
 
 
 def test_a_terminal_that_cannot_be_painted_gets_lines_and_can_answer(home):
-    terminal = Terminal(home, "study", TERM="dumb")
+    terminal = sample(home, "study", TERM="dumb")
     terminal.wait(re.escape("Front of one?\nspace show the back"))
     terminal.press("\r", "Back of one")
     terminal.press("3\r", "Front of two")
-    terminal.child.send("\x04")
+    terminal.press("\x04")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.raw
     assert "Done: 1 card" in terminal.raw
 
 
 def test_a_quiz_from_the_first_question_to_the_retry(home):
-    terminal = Terminal(home, "test", "ring", "--kind", "choice", "--seed", "1")
+    terminal = sample(home, "test", "ring", "--kind", "choice", "--seed", "1")
     shown = terminal.wait("Four ranks all-reduce")
     places = dict(re.findall(r"^ (\d)  ([\d,]+) bytes$", shown, re.MULTILINE))
     wrong = next(place for place, size in places.items() if size == "2,400")
@@ -209,7 +138,7 @@ def test_a_quiz_from_the_first_question_to_the_retry(home):
     right = next(place for place, size in places.items() if size == "1,800")
     terminal.press(right, "✓ Right")
     terminal.press("\r", "Once more: 1 of 1 right")
-    terminal.child.send("\r")
+    terminal.press("\r")
     assert terminal.end() == 0
     assert log(home) == [("answer", "ring/bytes", None, 0.0), ("answer", "ring/bytes", None, 1.0)]
 
@@ -270,19 +199,19 @@ def test_a_line_that_is_no_answer_is_told_on_standard_error_and_not_kept(home):
 
 
 def test_letters_of_a_typed_answer_skip_nothing(home):
-    terminal = Terminal(home, "test", "ring", "--kind", "number")
+    terminal = sample(home, "test", "ring", "--kind", "number")
     terminal.wait("A ring of 4 ranks")
     terminal.press("1800 bytes", "> 1800 bytes_")
     terminal.press("\r", "✓ Right")
     terminal.press("\r", "Done: 1 of 1 right")
     terminal.press("u", "looking back")
     terminal.press("\r", "Done: 1 of 1 right")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 def test_the_answer_line_stays_in_sight_on_a_small_terminal(home):
-    terminal = Terminal(home, "test", "ddp", "--kind", "output", width=40, height=12)
+    terminal = sample(home, "test", "ddp", "--kind", "output", width=40, height=12)
     terminal.wait("esc: ")
     assert terminal.press("[4.", r"> \[4\._").endswith("enter answer · esc: ? help · q quit")
 
@@ -363,45 +292,45 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
 
 
 def test_something_is_looked_up_from_a_card(home):
-    terminal = Terminal(home, "study")
+    terminal = sample(home, "study")
     terminal.wait("Front of one")
     terminal.press("/", "Type words")
     terminal.press("four", r"> ring/four  card\n    Front of four")
     terminal.press("\r", "Back of four")
     terminal.press("\x1b", r"/four_")
     terminal.press("\x1b", "Front of one")
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 @pytest.mark.skipif(not shutil.which("less"), reason="there is no less here")
 @pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
 def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, less):
-    terminal = Terminal(home, "learn", "ring", height=10, **less)
+    terminal = sample(home, "learn", "ring", height=10, **less)
     assert terminal.wait("space next page, b page back, q leave" if not less else ":").startswith(
         "The ring\ncollectives · ring\n"
     )
-    assert "ddpquiz explain ring" not in terminal.text()
+    assert "ddpquiz explain ring" not in terminal.text
     terminal.press(" ", "A lesson")
     terminal.press("G", "ddpquiz explain ring  say it")
     assert "38;5;" in terminal.raw
     assert "ESC[" not in terminal.raw
     terminal.press("\x03", "ddpquiz explain ring")
     time.sleep(0.5)  # less drops what was typed before it has seen the interrupt
-    terminal.child.send("q")
+    terminal.press("q")
     assert terminal.end() == 0
 
 
 @pytest.mark.parametrize("pager", ["cat", "", "/no/such/program"])
 def test_other_pagers_and_none_are_obeyed(home, pager):
-    terminal = Terminal(home, "list", "ring", height=8, PAGER=pager)
+    terminal = sample(home, "list", "ring", height=8, PAGER=pager)
     terminal.wait("ddpquiz show ring/ITEM")
     assert terminal.end() == 0
     assert "Front of one?" in terminal.raw
 
 
 def test_a_page_that_fits_needs_no_pager(home):
-    terminal = Terminal(home, "show", "ring/one", PAGER="/no/pager/is/asked --x")
+    terminal = sample(home, "show", "ring/one", PAGER="/no/pager/is/asked --x")
     terminal.wait("Back of one")
     assert terminal.end() == 0
 
@@ -476,13 +405,17 @@ def test_a_sitting_loads_neither_torch_nor_a_markdown_parser(home):
 import runpy, sys
 sys.argv = ["ddpquiz", "study"]
 try:
-    runpy.run_path({PROGRAM!r}, run_name="__main__")
+    runpy.run_path({SAMPLE!r}, run_name="__main__")
 except SystemExit:
     pass
 heavy = {{name.split(".")[0] for name in sys.modules}} & {{"torch", "markdown_it", "pydantic", "pygments"}}
 print(sorted(heavy), "rich.markdown" in sys.modules, file=sys.stderr)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], input="\n3\n", capture_output=True, text=True, env=environment(home)
+        [sys.executable, "-c", script],
+        input="\n3\n",
+        capture_output=True,
+        text=True,
+        env=environment(home, PYTHONPATH=str(Path(__file__).parent)),
     )
     assert done.stderr == "[] False\n"

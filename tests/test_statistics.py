@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from program import piped
 from sample import BYTES, DDP, HOOKS, PHASES, PRINTS, RING, STEPS
-from test_sittings import piped
 
 from ddpquiz.curriculum.pose import pose
 from ddpquiz.learning.judge import judge

@@ -1,7 +1,6 @@
 """Runs that stop before each operation: real ranks, stepped without a screen and on a real terminal."""
 
 import ast
-import contextlib
 import os
 import signal
 import socket
@@ -10,9 +9,8 @@ import sys
 import textwrap
 import time
 
-import pexpect
-import pyte
 import pytest
+from program import ddpquiz
 
 from ddpquiz.ranks.events import Hung, Issued, Waited
 from ddpquiz.ranks.inside.gate import Gate
@@ -269,76 +267,50 @@ def test_what_comes_next_is_said_in_a_line_for_ranks_that_do_the_same(calls):
     assert lines == NEXT[calls]
 
 
-class Terminal:
-    """`ddpquiz` on a pseudo-terminal."""
-
-    def __init__(self, *args, size=(24, 80)):
-        env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
-        command = ["-m", "ddpquiz", *args]
-        self.child = pexpect.spawn(sys.executable, command, dimensions=size, env=env, timeout=60, encoding="utf-8")
-        self.screen = pyte.Screen(size[1], size[0])
-        self.stream = pyte.Stream(self.screen)
-
-    def shows(self, *words):
-        until = time.monotonic() + 30
-        while not all(each in "\n".join(self.screen.display) for each in words):
-            assert time.monotonic() < until, self.screen.display
-            self.stream.feed(self.child.read_nonblocking(65536, timeout=30))
-        return list(self.screen.display)
-
-    def ends(self):
-        self.child.expect(pexpect.EOF)
-        self.stream.feed(self.child.before)
-        self.child.close()
-        return self.child.exitstatus
-
-
 RIGHT, LEFT = "\x1b[C", "\x1b[D"
+
+
+def row(shown, label):
+    return next(line.split() for line in shown.splitlines() if line.startswith(label))
 
 
 def test_a_run_is_stepped_in_a_terminal_on_back_and_to_its_end(script):
     path = script("dist.all_reduce(x)\ndist.broadcast(x * rank, 1)\nprint('ready: yes')\n")
-    terminal = Terminal("run", str(path), "--nproc", "2", "--step")
-    terminal.shows("step 1 ", "next  rank 0 calls all_reduce · sum · script.py:6 · 1 1")
-    terminal.child.send(RIGHT)
-    shown = terminal.shows("step 2 ", "rank 1 calls broadcast · from 1")
-    assert next(line.split() for line in shown if line.startswith("gets")) == ["gets", "3", "3", "3", "3"]
-    terminal.child.send(LEFT)
-    shown = terminal.shows("step 1 of 2")
-    assert next(line.split() for line in shown if line.startswith("gets")) == ["gets", "-", "-"]
-    terminal.child.send(RIGHT)
-    terminal.shows("step 2 ·")
-    terminal.child.send(RIGHT)
-    assert terminal.ends() == 0
-    assert any(line.split() == ["ready", "yes", "yes"] for line in terminal.screen.display)
+    terminal = ddpquiz("run", str(path), "--nproc", "2", "--step")
+    terminal.wait("step 1 ", "next  rank 0 calls all_reduce · sum · script.py:6 · 1 1")
+    shown = terminal.press(RIGHT, "step 2 ", "rank 1 calls broadcast · from 1")
+    assert row(shown, "gets") == ["gets", "3", "3", "3", "3"]
+    assert row(terminal.press(LEFT, "step 1 of 2"), "gets") == ["gets", "-", "-"]
+    terminal.press(RIGHT, "step 2 ·")
+    terminal.press(RIGHT)
+    assert terminal.end() == 0
+    assert row(terminal.text, "ready") == ["ready", "yes", "yes"]
 
 
 def test_a_stepped_run_runs_on_at_a_key(script):
-    terminal = Terminal("run", str(script("for _ in range(9): dist.all_reduce(x)\n")), "--nproc", "2", "--step")
-    terminal.shows("step 1 ")
-    terminal.child.send("c")
-    assert terminal.ends() == 0
-    assert any(line.startswith("done in ") for line in terminal.screen.display)
+    terminal = ddpquiz("run", str(script("for _ in range(9): dist.all_reduce(x)\n")), "--nproc", "2", "--step")
+    terminal.wait("step 1 ")
+    terminal.press("c")
+    assert terminal.end() == 0
+    assert "\ndone in " in terminal.text
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
 def test_a_stepped_run_is_stopped_at_a_key(script, key):
-    terminal = Terminal("run", str(script("dist.all_reduce(x)\n")), "--nproc", "2", "--step")
-    terminal.shows("step 1 ")
-    terminal.child.send(key)
-    assert terminal.ends() == 130
+    terminal = ddpquiz("run", str(script("dist.all_reduce(x)\n")), "--nproc", "2", "--step")
+    terminal.wait("step 1 ")
+    terminal.press(key)
+    assert terminal.end() == 130
 
 
 def test_the_log_of_a_rank_can_be_read_at_a_stop(script):
     path = script("print('a line of rank', rank)\ndist.all_reduce(x)\n")
-    terminal = Terminal("run", str(path), "--nproc", "2", "--step")
-    terminal.shows("step 1 ")
-    terminal.child.send("1")
-    assert not any("next  rank" in line for line in terminal.shows("rank 1 ", "esc back"))
-    terminal.child.send("1")
-    terminal.shows("next  rank 0")
-    terminal.child.send("q")
-    assert terminal.ends() == 130
+    terminal = ddpquiz("run", str(path), "--nproc", "2", "--step")
+    terminal.wait("step 1 ")
+    assert "next  rank" not in terminal.press("1", "^rank 1$", "esc back")
+    terminal.press("1", "next  rank 0")
+    terminal.press("q")
+    assert terminal.end() == 130
 
 
 DEMO = ["demo", "collectives", "--nproc", "2", "--step"]
@@ -360,14 +332,13 @@ def test_nobody_can_step_without_a_terminal(more):
     ("name", "ranks"), [("allreduce", 3), ("ddp", 2), ("parameter_server", 3), ("model_parallel", 2)]
 )
 def test_a_demo_is_stepped_to_its_end_by_holding_the_key(name, ranks):
-    terminal = Terminal("demo", name, "--nproc", str(ranks), "--step", "--no-predict", size=(60, 120))
-    terminal.shows("step 1 ")
+    terminal = ddpquiz("demo", name, "--nproc", str(ranks), "--step", "--no-predict", height=60, width=120)
+    terminal.wait("step 1 ")
     until = time.monotonic() + 100
-    while terminal.child.isalive() and not any(line.startswith("enter go on") for line in terminal.screen.display):
-        assert time.monotonic() < until, terminal.screen.display
-        terminal.child.send(RIGHT)
-        with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
-            terminal.stream.feed(terminal.child.read_nonblocking(65536, timeout=0.05))
-    terminal.child.send("\r")
-    assert terminal.ends() == 0
-    assert any(line.startswith("done in ") for line in terminal.screen.display)
+    while terminal.child.isalive() and "\nenter go on" not in terminal.text:
+        assert time.monotonic() < until, terminal.text
+        terminal.press(RIGHT)
+        terminal.read(0.05)
+    terminal.press("\r")
+    assert terminal.end() == 0
+    assert "\ndone in " in terminal.text

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.history.mismatch import Mismatch
     from ddpquiz.ranks.launch import Request
 
-GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw
 MOST_RANKS = 64
 MOST_NOTES = 3  # operations that did not fit together, of which the end tells
 STEPPED = "Ranks that step together wait for each other more than they would; run it without --step."
@@ -188,7 +187,7 @@ class Run:
         if not self._processes.pids:  # the server is still importing what the script needs
             self._watchdog.moved(now)
         elif self._failed_at is not None:
-            if now - self._failed_at > GRACE:
+            if now - self._failed_at > cause.GRACE:
                 self.stop(FAILED)
                 hung = cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
                 return [hung] if hung else []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.history.mismatch import Mismatch
     from ddpquiz.ranks.history.seen import Seen
 
-GRACE = 0.3  # seconds after which a rank that only noticed a failure has said so
+GRACE = 0.3  # seconds after the first failure in which the other ranks may still say what they saw; then we end them
 # What a rank raises because another one is gone or does not come: never the cause.
 CONSEQUENCE = re.compile(
     r"Connection (closed|reset|was likely closed)|Broken pipe|Timed out waiting|timeout caused pair closure|"
@@ -97,7 +97,8 @@ def find(seen: Seen, mismatches: Sequence[Mismatch] = ()) -> Cause:
     if not failures:
         broken = any(verdict == "broken" for _, verdict, _ in seen.verdicts())
         return Cause(why="A claim is broken.") if broken else Cause()
-    consequence, at, first = min(failures)
+    earliest = min(at for _, at, _ in failures)
+    consequence, at, first = min(each for each in failures if not _by_us(each, earliest, seen))
     if consequence:
         for rank, exited in sorted(seen.exited.items()):
             if exited.status == 0 and exited.time <= at + GRACE:
@@ -143,14 +144,21 @@ def _stood(now: Standing, seen: Seen) -> Standing:
 
 
 def _failure(rank: int, seen: Seen) -> tuple[bool, float, int] | None:
-    """Return whether only another rank's failure made this one fail, and when; None when it did not.
-
-    Ranks that we kill ourselves fail too, but later than the one for which we do.
-    """
+    """Return whether only another rank's failure made this one fail, and when; None when it did not fail."""
     if raised := seen.raised.get(rank):
         return bool(CONSEQUENCE.search(raised.message)), raised.time, rank
     exited = seen.exited.get(rank)
     return (False, exited.time, rank) if exited and exited.status else None
+
+
+def _by_us(failure: tuple[bool, float, int], earliest: float, seen: Seen) -> bool:
+    """Whether a rank was killed because the run had failed before."""
+    _, at, rank = failure
+    return (
+        at > earliest + GRACE
+        and rank not in seen.raised
+        and -seen.exited[rank].status in (signal.SIGKILL, signal.SIGTERM)
+    )
 
 
 def _of_rank(rank: int, seen: Seen) -> Cause:

@@ -53,6 +53,18 @@ def meet(host: str, port: int, life: str, *, own: bool = False) -> None:
     _send_spawned_there(host, port, life)
 
 
+def wait_for_all() -> None:
+    """Come back when every rank of the default group is in it.
+
+    Over Gloo a rank may be in while a slower one is still connecting; if it leaves at once, that one fails with
+    "Connection closed by peer".
+    """
+    store, ranks = dist.distributed_c10d._get_default_store(), dist.get_world_size()  # noqa: SLF001
+    if store.add("ddpquiz ranks in", 1) == ranks:
+        store.set("ddpquiz all in", "yes")
+    store.wait(["ddpquiz all in"])
+
+
 def _send_spawned_there(host: str, port: int, life: str) -> None:
     """Let the processes that multiprocessing spawns from this one meet in our store too."""
     original = multiprocessing.spawn.get_command_line

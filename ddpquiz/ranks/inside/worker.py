@@ -25,7 +25,7 @@ from ddpquiz.ranks.events import Claimed, ClaimText, Joining, Raised, Started
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import marks, recorder
 from ddpquiz.ranks.inside.gate import Gate
-from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning
+from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning, wait_for_all
 from ddpquiz.ranks.inside.place import standing
 from ddpquiz.ranks.inside.telling import Teller
 
@@ -89,6 +89,8 @@ def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
         line = standing(request["script"])[1]
         teller.tell(Joining(teller.now(), teller.rank, done=False, line=line))
         original(*args, **kwargs)
+        if "gloo" in str(dist.get_backend_config()):
+            wait_for_all()
         teller.tell(Joining(teller.now(), teller.rank, done=True, line=line))
 
     dist.init_process_group = init_process_group
