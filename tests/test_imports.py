@@ -35,6 +35,9 @@ MAY_IMPORT_TORCH = {
     "ranks/server.py",
     "ranks/inside/worker.py",
     "ranks/inside/recorder.py",
+    "ranks/inside/operators.py",
+    "ranks/inside/buckets.py",
+    "ranks/inside/gpu.py",
     "ranks/inside/marks.py",
     "ranks/inside/meeting.py",
 }

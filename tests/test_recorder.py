@@ -450,8 +450,8 @@ def test_watching_does_not_change_a_single_bit_of_what_is_trained(watch, tmp_pat
 
 
 FAULTS = {
-    "_values": "dist.all_reduce(x)",  # before the operation
-    "_work": "dist.all_reduce(x)",  # after it
+    "values_of": "dist.all_reduce(x)",  # before the operation
+    "work_of": "dist.all_reduce(x)",  # after it
     "Recorder.waited": "dist.all_reduce(x)",  # after the wait for it
     "Recorder.forget": "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))(x).sum().backward()",
 }

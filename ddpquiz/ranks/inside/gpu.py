@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,3 +63,18 @@ class Lookout:
             while self._queued:
                 self.look()
                 time.sleep(PACE)
+
+
+def mark_for(brought: Any) -> Any:
+    """Return an event that the GPU passes when it comes to this call; None where no GPU has to do with it."""
+    while isinstance(brought, list | tuple) and brought:
+        brought = brought[0]
+    on_gpu = isinstance(brought, torch.Tensor) and brought.is_cuda and not torch.cuda.is_current_stream_capturing()
+    return mark() if on_gpu else None
+
+
+def mark() -> Any:
+    """Return an event that the GPU passes when all that has been queued so far is done."""
+    event = torch.cuda.Event()
+    event.record()
+    return event

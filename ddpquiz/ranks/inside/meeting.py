@@ -59,7 +59,7 @@ def wait_for_all() -> None:
     Over Gloo a rank may be in while a slower one is still connecting; if it leaves at once, that one fails with
     "Connection closed by peer".
     """
-    store, ranks = dist.distributed_c10d._get_default_store(), dist.get_world_size()  # noqa: SLF001
+    store, ranks = dist.distributed_c10d._get_default_store(), dist.get_world_size()
     if store.add("ddpquiz ranks in", 1) == ranks:
         store.set("ddpquiz all in", "yes")
     store.wait(["ddpquiz all in"])

@@ -12,15 +12,15 @@ import contextlib
 import itertools
 import sys
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch.autograd import graph
 
 from ddpquiz.ranks.events import Note
-from ddpquiz.ranks.inside.gpu import Lookout, Queued
+from ddpquiz.ranks.inside.buckets import Buckets
+from ddpquiz.ranks.inside.gpu import Lookout, Queued, mark, mark_for
+from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, members_of, name_of, tensors_in, values_of, work_of
 from ddpquiz.ranks.inside.place import standing
 
 if TYPE_CHECKING:
@@ -30,50 +30,10 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.inside.gate import Gate
     from ddpquiz.ranks.inside.telling import Teller
 
-FEW = 16  # the values of tensors with up to this many elements are kept
 LONG = 50e-6  # seconds; a wait that is shorter is none
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is forgotten
-NAMES = {
-    "allreduce_": "all_reduce", "allgather_": "all_gather", "alltoall_": "all_to_all", "recv_any_source_": "recv",
-    "alltoall_base_": "all_to_all_single", "_allgather_base_": "all_gather_into_tensor",
-    "_reduce_scatter_base_": "reduce_scatter_tensor", "allreduce_coalesced_": "all_reduce_coalesced",
-    "allgather_coalesced_": "all_gather_coalesced",
-    "allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
-}  # fmt: skip
-INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input", "tensor")
-OUTPUTS = ("output_tensors", "output_tensor", "output_lists", "outputs", "output", "tensors")
-PEERS = ("root_rank", "dst", "src")
-_unboxed_group, _unboxed_work = dist.ProcessGroup.unbox, dist.Work.unbox
+_unboxed_group = dist.ProcessGroup.unbox
 _LIBRARIES: list[torch.library.Library] = []
-_C10D = dist.distributed_c10d.__file__
-_ENGINE = graph._engine_run_backward.__code__  # the frame in which autograd works
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """An operator of the dispatcher: what scripts call it, and where in its arguments stands what."""
-
-    op: str
-    redispatch: Callable[..., Any]
-    group: int
-    brings: int
-    leaves: int | None
-    peer: int | None
-    reduce: int | None
-    asynchronous: int | None
-
-    @classmethod
-    def of(cls, overload: Any, name: str) -> Operator:
-        """Read the schema of an operator."""
-        names = [argument.name for argument in overload._schema.arguments]
-
-        def at(*wanted: str) -> int | None:
-            return next((names.index(each) for each in wanted if each in names), None)
-
-        return cls(
-            NAMES.get(name, name.rstrip("_")), overload._handle.redispatch_boxed, names.index("process_group"),
-            at(*INPUTS) or 0, None if name == "send" else at(*OUTPUTS), at(*PEERS), at("reduce_op"), at("async_op"),
-        )  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -90,16 +50,6 @@ class Open:
     senders: tuple[int, ...] = ()  # one of whom a receive from anybody gets something
 
 
-@dataclass(slots=True)
-class Backward:
-    """One pass of autograd through a graph, and the buckets that DDP issued in it."""
-
-    task: int = -1
-    counted: int = 0  # buckets that the reducer issued itself, without a hook
-    open: list[Open] = field(default_factory=list)
-    done: float = 0.0  # when autograd was, and the reducer began to wait for its buckets
-
-
 class Recorder:
     """Notes the operations of this rank; `script` is the file whose lines are named."""
 
@@ -109,7 +59,7 @@ class Recorder:
         self.running: set[int] = set()  # numbers of operations whose end has not been told
         self.by_work: dict[int, Open] = {}
         self.by_storage: dict[int, Open] = {}  # what functional collectives issued, by where the output lies
-        self.backward = Backward()
+        self.buckets = Buckets(self)
         self.lookout = Lookout(teller.now)
 
     def install(self) -> None:
@@ -132,18 +82,23 @@ class Recorder:
         redispatch = operator.redispatch
 
         def kernel(keyset: Any, *args: Any) -> Any:
-            told, mark, caller = None, None, sys._getframe().f_back
+            told, begun, caller = None, None, sys._getframe().f_back
             try:
                 told = self.issue(operator, args, caller)
-                mark = _mark(args[operator.brings])
+                begun = mark_for(args[operator.brings])
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 self.missed(fault)
             if self.gate:
                 self.gate.wait()
-            out = redispatch(keyset & below, *args)  # drops the GIL
+            try:
+                out = redispatch(keyset & below, *args)  # drops the GIL
+            except BaseException:
+                if told:
+                    self.refused(told[0])
+                raise
             try:
                 if told:
-                    self.follow(operator, args, caller, out, mark, *told)
+                    self.follow(operator, args, caller, out, begun, *told)
             except Exception as fault:  # noqa: BLE001  # the same
                 self.missed(fault)
             return out
@@ -156,50 +111,57 @@ class Recorder:
         """Tell that an operation begins; return its number, when, whether it is asynchronous, and its bucket."""
         op = operator.op
         group = _unboxed_group(args[operator.group]).group_name
-        members = _members(group)
+        members = members_of(group)
         peer = None if operator.peer is None else args[operator.peer]
         if peer is not None and 0 <= peer < len(members):
             peer = members[peer]
-        brought, values = _tensors(args[operator.brings]), op != "recv"  # a receive brings nothing but room
+        brought, values = tensors_in(args[operator.brings]), op != "recv"  # a receive brings nothing but room
         if not brought and operator.leaves is not None:
-            brought, values = _tensors(args[operator.leaves]), False
+            brought, values = tensors_in(args[operator.leaves]), False
         if op.endswith("barrier"):
             brought = []
         elif len(brought) == 1:
             op = op.removesuffix("_coalesced")  # functional collectives issue a single tensor so
-        bucket = self.bucket(op, brought, caller)
-        asynchronous = _asynchronous(operator, args, caller)
-        file, line = standing(self.script, caller)
+        bucket = self.buckets.number(op, brought, caller)
+        asynchronous = operator.is_asynchronous(args, caller)
+        file, line = standing(self.script, caller) if bucket is None else self.buckets.standing(caller)
         number, now = next(self.numbers), self.teller.now()
         self.running.add(number)
         self.teller.write(self.teller.issued(
-            now, number, _values(brought) if values else (), bucket,
+            now, number, values_of(brought) if values else (), bucket,
             op, members, peer, tuple([tensor.shape for tensor in brought]),
-            _dtype(brought[0].dtype) if brought else "",
+            name_of(brought[0].dtype) if brought else "",
             sum([tensor.numel() * tensor.element_size() for tensor in brought]),
-            file, line, group, _reduce(operator, args, caller), asynchronous,
+            file, line, group, operator.reduce_op(args, caller), asynchronous,
         ))  # fmt: skip
         return number, now, asynchronous, bucket
 
+    def refused(self, number: int) -> None:
+        """Tell that an operation failed before there was a work to wait for."""
+        self.running.discard(number)
+        self.teller.write(self.teller.ended(self.teller.now(), number, failed=True))
+
     def follow(
-        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, out: Any, mark: Any, number: int,
+        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, out: Any, begun: Any, number: int,
         since: float, asynchronous: bool, bucket: int | None,
     ) -> None:  # fmt: skip
         """Find out where an operation that was issued will end."""
-        work = _work(out)
-        outputs = [] if operator.leaves is None else _tensors(args[operator.leaves])
-        opened = Open(number, work, outputs if _few(outputs) else [], 0.0 if asynchronous else since, mark is not None)
+        work = work_of(out)
+        outputs = [] if operator.leaves is None else tensors_in(args[operator.leaves])
+        opened = Open(
+            number, work, outputs if are_few(outputs) else [], 0.0 if asynchronous else since, begun is not None
+        )
         if operator.op == "recv" and operator.peer is None:
-            opened.senders = _members(dist.ProcessGroup.unbox(args[operator.group]).group_name)
-        if mark is not None:
-            self.look_after(opened, mark)
+            opened.senders = members_of(dist.ProcessGroup.unbox(args[operator.group]).group_name)
+        if begun is not None:
+            self.look_after(opened, begun)
         if work is None:  # a monitored barrier has ended when the call returns
             self.waited(opened, since)
             return
         self.keep(self.by_work, id(work), opened)
         if bucket is not None:
-            self.backward.open.append(opened)
-        elif asynchronous and caller is not None and caller.f_code.co_filename != _C10D:
+            self.buckets.open.append(opened)
+        elif asynchronous and caller is not None and caller.f_code.co_filename != C10D:
             opened.storages = [tensor.untyped_storage().data_ptr() for tensor in outputs]
             for storage in opened.storages:
                 self.keep(self.by_storage, storage, opened)
@@ -207,8 +169,8 @@ class Recorder:
             with contextlib.suppress(RuntimeError):  # this work has no future: whoever waits tells its end
                 work.get_future().add_done_callback(lambda future: self.done(opened, failed=_failed(future)))
 
-    def look_after(self, opened: Open, mark: Any) -> None:
-        """Find out when the GPU comes to an operation, which is when it passes `mark`, and when it is done with it."""
+    def look_after(self, opened: Open, begun: Any) -> None:
+        """Find out when the GPU comes to an operation, which is when it passes `begun`, and when it is done with it."""
 
         def tell(began: float) -> None:
             if opened.number in self.running:
@@ -216,18 +178,18 @@ class Recorder:
                 self.teller.write(self.teller.ended(self.teller.now(), opened.number, began))
             self.forget(opened)
 
-        has_ended = _marked().query if opened.work is None else opened.work.is_completed
-        self.lookout.add(Queued(mark.query, has_ended, tell))
+        has_ended = mark().query if opened.work is None else opened.work.is_completed
+        self.lookout.add(Queued(begun.query, has_ended, tell))
 
     def copy(self, opened: Open) -> None:
         """Let the GPU copy what an operation left, behind what the script has waited for, and tell it when it has."""
         copies = [torch.empty_like(each, device="cpu", pin_memory=True) for each in opened.outputs]
         for copy, each in zip(copies, opened.outputs, strict=True):
             copy.copy_(each, non_blocking=True)
-        copied = _marked().query
+        copied = mark().query
 
         def tell(_: float) -> None:
-            self.teller.write(self.teller.result(self.teller.now(), opened.number, _values(copies)))
+            self.teller.write(self.teller.result(self.teller.now(), opened.number, values_of(copies)))
 
         self.lookout.add(Queued(copied, copied, tell))
 
@@ -280,7 +242,7 @@ class Recorder:
         if opened.outputs and opened.on_gpu and not failed:
             self.copy(opened)
         elif opened.outputs and not failed:
-            told += self.teller.result(now, opened.number, _values(opened.outputs))
+            told += self.teller.result(now, opened.number, values_of(opened.outputs))
         if told:
             self.teller.write(told)
 
@@ -327,48 +289,6 @@ class Recorder:
 
         return kernel
 
-    def bucket(self, op: str, brought: list[torch.Tensor], caller: FrameType | None) -> int | None:
-        """Return the number of DDP's bucket that is being reduced, or None if this is something else.
-
-        The reducer calls from within autograd: itself, with no frame of Python in between, or through a hook, whose
-        second parameter must be called `bucket`.
-        """
-        task = torch._C._current_graph_task_id()
-        if task == -1:
-            return None
-        hook = None
-        while caller is not None and caller.f_code is not _ENGINE:
-            hook, caller = caller, caller.f_back
-        if hook is not None:
-            bucket: Any = hook.f_locals.get("bucket")
-            if not isinstance(bucket, dist.GradBucket):
-                return None
-        elif op != "all_reduce" or not (brought[0].is_floating_point() or brought[0].is_complex()):
-            return None  # the map of unused parameters holds integers
-        if task != self.backward.task:
-            self.backward = Backward(task)
-            torch.autograd.Variable._execution_engine.queue_callback(self.backward_done)
-        if hook is not None:
-            return int(bucket.index())
-        self.backward.counted += 1
-        return self.backward.counted - 1
-
-    def backward_done(self) -> None:
-        """Note that autograd is done; the reducer waits for its buckets next, in a callback that is queued by now."""
-        self.backward.done = self.waits(self.backward.open[-1]) if self.backward.open else self.teller.now()
-        torch.autograd.Variable._execution_engine.queue_callback(self.buckets_done)
-
-    def buckets_done(self) -> None:
-        """Tell what the reducer has waited for, and what that left."""
-        try:
-            for opened in self.backward.open:
-                self.forget(opened)
-                last = opened is self.backward.open[-1]
-                self.waited(opened, self.backward.done if last else self.teller.now())
-        except Exception as fault:  # noqa: BLE001  # the same
-            self.missed(fault)
-        self.backward.open = []
-
     def missed(self, fault: Exception) -> None:
         """Say that the recorder failed."""
         self.teller.tell(Note(self.teller.now(), self.teller.rank, f"The recorder missed an operation: {fault!r}"))
@@ -383,101 +303,9 @@ def install(teller: Teller, script: str, gate: Gate | None = None) -> None:
         teller.tell(Note(teller.now(), teller.rank, text))
 
 
-def _mark(brought: Any) -> Any:
-    """Return an event that the GPU passes when it comes to this call; None where no GPU has to do with it."""
-    while isinstance(brought, list | tuple) and brought:
-        brought = brought[0]
-    on_gpu = isinstance(brought, torch.Tensor) and brought.is_cuda and not torch.cuda.is_current_stream_capturing()
-    return _marked() if on_gpu else None
-
-
-def _marked() -> Any:
-    """Return an event that the GPU passes when all that has been queued so far is done."""
-    event = torch.cuda.Event()
-    event.record()
-    return event
-
-
-@cache
-def _members(group_name: str) -> tuple[int, ...]:
-    group = dist.distributed_c10d._resolve_process_group(group_name)
-    return tuple(dist.get_process_group_ranks(group))
-
-
-def forget_groups() -> None:
-    """Forget who belongs to which group: new groups may take the names of old ones."""
-    _members.cache_clear()
-
-
-@cache
-def _dtype(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _reduce(operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> str:
-    """Name the reduce op; to ask the operator's own argument costs ten times as much as to look at who calls."""
-    if operator.reduce is None:
-        return ""
-    if caller is not None and caller.f_code is _ENGINE and operator.op == "all_reduce":
-        return "sum"  # DDP's reducer has divided already
-    if caller is not None and caller.f_code.co_filename == _C10D:
-        op = caller.f_locals.get("op")
-        if isinstance(op, dist.ReduceOp.RedOpType):
-            return _reduce_name(op)
-    return _reduce_name(dist.ReduceOp.RedOpType(args[operator.reduce].op()))
-
-
-@cache
-def _reduce_name(op: Any) -> str:
-    return str(op.name).lower()
-
-
-def _asynchronous(operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> bool:
-    """Whether the script goes on while the operation does; send and recv are torch's isend and irecv, and a wait."""
-    if operator.asynchronous is not None:
-        return len(args) <= operator.asynchronous or bool(args[operator.asynchronous])
-    if operator.op not in ("send", "recv"):
-        return False
-    while caller is not None and caller.f_code.co_filename == _C10D:
-        if caller.f_code.co_name == operator.op:
-            return False
-        caller = caller.f_back
-    return True
-
-
 def _failed(future: Any) -> bool:
     try:
         future.value()
     except RuntimeError:
         return True
     return False
-
-
-def _work(out: Any) -> Any:
-    for each in out if isinstance(out, tuple | list) else (out,):
-        if isinstance(each, torch.ScriptObject):
-            return _unboxed_work(each)
-    return None
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if type(value) is list and len(value) == 1 and isinstance(value[0], torch.Tensor):
-        return value  # as nearly always
-    return [tensor for each in value for tensor in _tensors(each)] if isinstance(value, tuple | list) else []
-
-
-def _few(tensors: list[torch.Tensor]) -> bool:
-    left = FEW
-    for tensor in tensors:
-        left -= tensor.numel()
-        if left < 0 or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
-            return False
-    return True
-
-
-def _values(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    if not _few(tensors) or (tensors and tensors[0].is_cuda):  # nothing waits for a GPU
-        return ()
-    return tuple([str(tensor.tolist()) for tensor in tensors])

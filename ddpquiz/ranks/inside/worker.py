@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ddpquiz.ranks import claims
 from ddpquiz.ranks.events import Claimed, ClaimText, Joining, Raised, Started
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.inside import marks, recorder
+from ddpquiz.ranks.inside import marks, operators, recorder
 from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning, wait_for_all
 from ddpquiz.ranks.inside.place import standing
@@ -85,7 +85,7 @@ def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
             args, kwargs = args[1:], kwargs | {"backend": "gloo"}
             kwargs.pop("device_id", None)
             teller.note(f"The script asks for {asked}; Gloo takes its place on CPU.")
-        recorder.forget_groups()
+        operators.forget_groups()
         line = standing(request["script"])[1]
         teller.tell(Joining(teller.now(), teller.rank, done=False, line=line))
         original(*args, **kwargs)
