@@ -12,6 +12,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks import script
 from ddpquiz.ranks.device import Machine, choose
 from ddpquiz.ranks.events import Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, Standing
+from ddpquiz.ranks.forks import FAULT
 from ddpquiz.ranks.history import cause
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import Request
@@ -303,6 +304,13 @@ def test_a_hang_in_which_a_rank_has_ended_says_so():
     assert found.why == (
         "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has ended with status 0."
     )
+
+
+def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
+    said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
+    found = cause.find(seen(said, Exited(0.2, 1, FAULT)))
+    assert found.why == "ddpquiz itself failed in rank 1; its traceback stands above."
+    assert cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
 
 
 SIZES = {0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 4 * 10**9: "3.73 GiB", 4 * 10**15: "3,638 TiB"}

@@ -146,13 +146,13 @@ RUNNING = {
     "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
         Issued(0.5, 0, 1, "broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5)
     ],
-    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · 1 more under way · bucket 3 · 4 numbers": [
+    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3 · 4 numbers · 1 more under way": [
         Issued(0.1, 0, 1, "send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3), issued(0.3, 0, 2),
     ],
     "send · anybody → 1 · arrived 1 · awaiting anybody for 0.8 s · 4 numbers": [
         Issued(0.1, 1, 1, "recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5)
     ],
-    "all_reduce · ranks 0-2 · arrived 1 2 · awaiting 0 for 0.6 s · 1 more under way · 4 numbers": [
+    "all_reduce · ranks 0-2 · arrived 1 2 · awaiting 0 for 0.6 s · 4 numbers · 1 more under way": [
         Issued(0.1, 0, 1, "all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5, group="1"),
         *(Issued(0.3, rank, 1, "all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5) for rank in (1, 2)),
     ],
@@ -287,6 +287,30 @@ def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
     assert source(picture, 50)[1] == 0  # once all went well one reads it from its start
 
 
+def test_an_explanation_that_is_too_wide_is_folded_by_paragraphs_and_what_is_in_columns_by_lines(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        '"""A demo.\n\n    torchrun demo.py\n\nEvery rank has one number and all of them\nleave with the sum.\n'
+        'Look at it.\n\nTry    --fast\n       --slow\n"""\nx = 1\n'
+    )
+    picture = seen(began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
+    assert text(source(picture, 40)[0], 40).splitlines() == [
+        '           1 """A demo.',
+        "           2",
+        "           3     torchrun demo.py",
+        "           4",
+        "           5 Every rank has one number",
+        "             and all of them leave with",
+        "             the sum. Look at it.",
+        "           8",
+        "           9 Try    --fast",
+        "          10        --slow",
+        '          11 """',
+        "          12 x = 1",
+    ]
+    assert "           6 leave with the sum." in text(source(picture, 60)[0], 60).splitlines()
+
+
 def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that_was_not_reached():
     picture = seen(
         Output(0.1, 0, "stderr", "a warning of the other rank"),
@@ -396,6 +420,29 @@ def test_words_that_would_break_get_a_line_for_each_rank():
     ]
 
 
+def test_one_number_that_is_not_finite_makes_no_curve():
+    assert "!" not in drawn(seen(said(0, "loss", "inf"), began=QUIET))
+    assert "!" in drawn(seen(*(said(0, "loss", value) for value in ("1", "inf", "3")), began=QUIET))
+
+
+@pytest.mark.parametrize(("op", "brings"), [("scatter", "-"), ("broadcast", "2x2 float32")])
+def test_who_gets_its_part_of_the_root_brings_nothing(op, brings):
+    call = replace(issued(0.1, 0, 1), op=op, peer=1, before=(), shapes=((2, 2),))
+    lines = drawn_with_tensors(seen(call, said(0, "a", "1"), began=QUIET), 80)
+    assert next(line for line in lines if line.startswith("brings")).split()[1:3] == [*brings.split(), "-"][:2]
+
+
+def test_ranks_over_time_are_shown_where_ranks_did_nothing_but_wait_to_join():
+    events = [
+        Started(0.0, 0, 1, 0),
+        Started(0.0, 1, 2, 0),
+        Joining(0.1, 0, False, 3),
+        Exited(1.0, 1, 0),
+        Exited(2.0, 0, 1),
+    ]
+    assert "rank 0  ░░░" in drawn(seen(*events, End(2.1, False, 0, 0, 0, "why"), began=QUIET))
+
+
 def held(before, after=(), width=80, shape=(2, 2), ended=True):
     """Return the cells of `brings` and `gets` of rank 0."""
     events = [replace(issued(0.1, 0, 1), before=before, shapes=(shape,)), Result(0.2, 0, 1, after)]
@@ -440,10 +487,16 @@ def test_where_labels_have_no_room_the_claims_are_counted_only():
     assert "claim 3" not in shown
 
 
-def test_claims_about_other_arguments_come_last_and_take_a_line_each():
+def test_what_does_not_fit_into_the_running_line_is_left_out_and_not_cut():
+    line = next(line for line in RUNNING if "bucket 3" in line)
+    shown = live(seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3"))
+    assert shown.splitlines()[-1] == "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3"
+
+
+def test_claims_about_other_arguments_come_last_and_are_not_cut():
     began = Began("demo.py", (), 1, "cpu", "gloo", "1 rank", (ClaimText(1, "word " * 12), ClaimText(2, "it holds")))
     lines = drawn(seen(Claimed(0.1, 0, 2, held=True), End(0.4, True, 1, 2), began=began), 40).splitlines()
-    assert lines[2:4] == ["✓ the rank      it holds", "· not this run  word word word word.."]
+    assert lines[2:4] == ["✓ the rank      it holds", "· not this run  word word word word word"]
 
 
 def test_more_ranks_than_fit_stand_below_each_other():

@@ -363,6 +363,20 @@ def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, 
     assert not [event for event in of(events, Result) if event.number == issued.number]
 
 
+def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    path = tmp_path / "script.py"
+    path.write_text(
+        f"{HEAD}try:\n    dist.all_reduce(torch.ones(2 + rank))\nexcept RuntimeError:\n    print('refused')\n"
+    )
+    events = list(Run(Request(path, ranks=2, device="cpu", timeout=10.0)).events())
+    assert [event.text for event in of(events, Output)] == ["refused"]
+    issued = next(event for event in of(events, Issued) if event.op == "all_reduce")
+    assert [(event.number, event.failed) for event in of(events, Ended) if event.number == issued.number] == [
+        (issued.number, True)
+    ]
+
+
 def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
     body = """
     import gc

@@ -105,6 +105,17 @@ def test_an_operation_that_failed_holds_nobody_up_any_more(asynchronous):
     assert [each.kind for each in timeline.mismatches] == ["missing"]
 
 
+def test_an_operation_to_which_all_came_and_which_failed_was_never_at_work():
+    early, late = Rank(0), Rank(1)
+    early.issue("all_reduce", 1)
+    early.end(4, failed=True)
+    late.issue("all_reduce", 2)
+    late.end(5, failed=True)
+    timeline = folded(early, late)
+    assert spans(timeline, 0, 6) == [("compute", 0, 1), ("waiting", 1, 4), ("compute", 4, 6)]
+    assert spans(timeline, 1, 6) == [("compute", 0, 2), ("waiting", 2, 5), ("compute", 5, 6)]
+
+
 def test_a_rank_waits_until_the_last_one_has_entered_and_then_communicates():
     early = Rank(0).sync("all_reduce", 1, 5).exit(6)
     late = Rank(1).sync("all_reduce", 4, 5.5).exit(6)

@@ -122,9 +122,21 @@ def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal, st
     stop()
     terminal.read(2)
     terminal.press("\x1b", "^done in .*\nenter go on · ← → step through · r again")
-    terminal.press(" qd", "^done in .*\nenter go on")  # none of these is named
+    terminal.press(" d", "^done in .*\nenter go on")  # none of these is named
     terminal.press("\r")
     assert terminal.end() == 0
+
+
+def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("for number in range(40): print('a line of text')\nraise ValueError('bad')\n")
+    terminal = ddpquiz("run", str(script), "--nproc", "1")
+    terminal.wait("^ended after .*\nenter go on")
+    terminal.press("\x1b[D", "step 0 of 0")
+    terminal.press("\x1b[D\x1b[C", "step 0 of 0")
+    terminal.press("q", "^ended after .*\nenter go on")
+    terminal.press("q")  # as it ends whatever else is looked at
+    assert terminal.end() == 1
 
 
 def test_a_frame_follows_the_size_of_the_terminal(terminal, stop):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 # Has a rank say where it stands. No script waits for this one, while clusters send SIGUSR1 to theirs.
+FAULT = 70  # the exit status of a child in which we failed ourselves, after a traceback
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
 
 
@@ -34,7 +35,7 @@ def fork(work: Any, close: list[int]) -> int:
         work()
     except BaseException:  # noqa: BLE001  # a fault of ours: it must show, and the child must never return into the server's loop
         sys.excepthook(*sys.exc_info())
-    os._exit(70)
+    os._exit(FAULT)
 
 
 def die_with(parent: int) -> None:

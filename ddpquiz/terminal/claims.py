@@ -30,25 +30,29 @@ def claims(seen: Seen) -> list[tuple[Piece, Piece]]:
 
 
 def folded_claims(seen: Seen, width: int) -> Lines:
-    """Draw them for a screen, those of other arguments in a line each, with a count of those that may still come."""
+    """Draw them for a screen, with a count of those that may still come."""
     lines: list[list[Piece]] = []
     rows = claims(seen)
     for verdict, (text, style) in rows:
         indent = cell_len(verdict[0])
-        parts = folded(text, width - indent)
-        if len(parts) > 1 and verdict[1] == MARKS["not reached"][1]:
-            parts = (f"{folded(text, width - indent - 2)[0]}..",)
-        for number, part in enumerate(parts):
+        for number, part in enumerate(folded(text, width - indent)):
             lines.append([(" " * indent, "") if number else verdict, (part, style)])
     left = len(seen.verdicts()) - len(rows)
     if left and seen.end is None:
-        lines.append([(f"{left} claim{'s' * (left != 1)} to come", "quiet")])
+        lines.append([(to_come(left), "quiet")])
     return Lines(lines)
+
+
+def to_come(count: int) -> str:
+    """Say how many claims may still be proven."""
+    return f"{count} claim{'s' * (count != 1)} to come"
 
 
 def counted_claims(seen: Seen) -> Text:
     """Say in a line how many claims were proven and broken so far."""
     verdicts: list[str] = [verdict for _, verdict, _ in seen.verdicts()]
+    if set(verdicts) == {"not reached"} and not seen.end:
+        return Text(to_come(len(verdicts)), style="quiet")
     line = Text(f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", style="quiet")
     broken = verdicts.count("broken")
     return line.append(f" · {broken} broken", style="bad") if broken else line

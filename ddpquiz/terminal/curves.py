@@ -38,10 +38,12 @@ def numbers_in(values: Sequence[str]) -> list[float]:
 
 def bends(numbers: Sequence[float]) -> bool:
     """Whether a curve of these numbers says more than its ends do; one of a counter does not."""
+    if len(numbers) < 3:
+        return False
     if not all(map(math.isfinite, numbers)):
         return True
     steps = [after - before for before, after in pairwise(numbers)]
-    return len(steps) > 1 and max(steps) - min(steps) > 1e-9 * max(map(abs, numbers))
+    return max(steps) - min(steps) > 1e-9 * max(map(abs, numbers))
 
 
 def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:

@@ -29,12 +29,13 @@ VALUES = {
     (
         BARS[0] + BARS[3] + BARS[7],
         "accent",
-    ): "all that a rank said under a label, oldest first; all ranks on one scale, from 0",
+    ): "all that a rank said under a label, oldest first; all ranks on one scale, from 0; ! is inf or nan",
     ("doing", "quiet"): "the operation that a rank is in, or computing",
     ("brings", "head"): "what a rank gives to its last operation: values, or the shape of a tensor that is larger",
-    ("gets", "head"): "what that operation left on the rank; done: it is over, and the tensor too large to show",
+    ("gets", "head"): "what that operation left on the rank; done: it is over, and what it left cannot be shown",
     ("arrived", "accent"): "ranks that have called the operation that is under way",
     ("awaiting", "warn"): "ranks that have not, and for which the others wait",
+    ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute beside them",
 }
 LANES = {
     GLYPHS["compute"]: "the rank runs its script: all that is no communication",

@@ -108,7 +108,7 @@ class Looking:
         trying = [Hotkey("t", "try", "what to try with this demo, as commands")] if self._to_try(seen) else []
         return [
             *logs,
-            Hotkey("v", "source", "the script, with its explanation on top and a mark for each rank"),
+            Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top"),
             *trying,
         ]
 

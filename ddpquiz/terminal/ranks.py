@@ -42,9 +42,9 @@ def frame(seen: Seen, width: int, *, tensors: bool = False, look: str = "", verd
     parts = _top(seen, look)
     parts += _values(seen, width, live=False, tensors=tensors, since=math.inf)
     parts += [_line(line) for line in seen.lines if matters(line, seen)]
-    parts += _proven(seen, width)
-    if seen.timeline.count:
+    if any(span.kind != "compute" for rank in seen.timeline.ranks for span in seen.timeline.spans(rank, seen.time)):
         parts += [Text(), gantt(seen, width, seen.time, live=False)]
+    parts += _proven(seen, width)
     if seen.end:
         parts += [Text(), *failure(seen), *([summary(seen)] if verdict else [])]
     return Group(*parts)
@@ -66,7 +66,8 @@ def on_screen(
     """
     lanes = gantt(seen, size.width, now, live=True, until=until)
     stays = 2 * (len(seen.here) + AROUND) <= size.height
-    below: list[RenderableType] = [*([lanes] if stays else []), *([running(seen, now)] if seen.began else [])]
+    now_running = [running(seen, now, size.width)] if seen.began else []
+    below: list[RenderableType] = [*([lanes] if stays else []), *now_running]
     top, proven = _top(seen, look), _proven(seen, size.width)
     room = size.height - 1 - TAIL.start * bool(seen.lines) - _height([*below, *top], size.width)  # one for the keys
     since = now - FRESH if since is None else since

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from ddpquiz.ranks.history.collective import PAIRED
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 LONG = 0.001  # seconds; that somebody came last by less is no news
 
 
-def running(seen: Seen, now: float) -> Text:
-    """Say what runs at `now`, or what ran last."""
-    line = _running(seen, now)
+def running(seen: Seen, now: float, width: int) -> Text:
+    """Say what runs at `now`, or what ran last, in a line of at most `width` columns."""
+    line = _running(seen, now, width)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
-def _running(seen: Seen, now: float) -> Text:
+def _running(seen: Seen, now: float, width: int) -> Text:
     joining = [rank for rank in seen.here if seen.waits_in(rank) == "init_process_group"]
     if joining:
         late = [rank for rank in seen.here if rank not in joining and rank not in seen.joined]
@@ -34,14 +35,19 @@ def _running(seen: Seen, now: float) -> Text:
     current = seen.timeline.current()
     if current:
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
-        what, between = [f"{len(current) - 1} more under way"] if len(current) > 1 else [], _between(shown, seen.ranks)
-        line = _line([shown.op, *between], shown.arrived, shown.awaited, seen, now - _since(shown))
-        return line.append("".join(f" · {part}" for part in [*what, *_about(shown)]), style="quiet")
+        others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
+        line = _line([shown.op, *_between(shown, seen.ranks)], shown.arrived, shown.awaited, seen, now - _since(shown))
+        for part in [*_about(shown), *others]:  # what does not fit is left out, not cut
+            if line.cell_len + cell_len(part) + 3 <= width:
+                line.append(f" · {part}", style="quiet")
+        return line
     last = next((each for each in reversed(seen.timeline.collectives) if each.ended is not None), None)
     if last is None:
         return Text("no communication yet", style="quiet")
-    parts = [f"last: {last.op}", *_between(last, seen.ranks), *_outcome(last), *_about(last)]
-    return Text(" · ".join(parts), style="quiet")
+    said = f"last: {last.op}"
+    for part in [*_between(last, seen.ranks), *_outcome(last), *_about(last)]:
+        said += f" · {part}" if cell_len(said) + cell_len(part) + 3 <= width else ""
+    return Text(said, style="quiet")
 
 
 def _between(collective: Collective, of: int) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,7 @@ INSIDE, LAST, GONE = "▶", "▷", "■"
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
 MARGIN = 8  # columns for the marks, at the least
 NUMBER = 5  # columns for the number of a line
+_COLUMNS = re.compile(r"^\s|\S {2}")  # how a line begins, or goes on, that is no prose
 HANGS = 4  # columns by which the rest of a folded line stands further right than its start
 
 
@@ -46,8 +49,7 @@ def source(seen: Seen, width: int) -> tuple[Lines, int]:
         look_at = len(drawn) if number == current else look_at
         style = "head" if number in marks else "quiet"
         margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        drawn.append([*margins, *parts[0]])
-        drawn += [[(" " * (margin + NUMBER), ""), *part] for part in parts[1:]]
+        drawn += [[*(margins if at == 0 else [(" " * (margin + NUMBER), "")]), *part] for at, part in enumerate(parts)]
     return Lines(drawn), 0 if seen.end and seen.end.ok else look_at
 
 
@@ -85,7 +87,10 @@ def _marks(ranks: list[int], seen: Seen) -> str:
 
 
 def _lines(script: str, width: int) -> list[list[list[Piece]]]:
-    """Return the lines of a script in colours, each folded to a width; none if it is not here."""
+    """Return the lines of a script in colours, each folded to a width; none if it is not here.
+
+    A line that is part of a paragraph of the docstring stands with the first line of that, and takes none of its own.
+    """
     found = script_text(script)
     return _drawn(found[1], width) if found else []
 
@@ -94,18 +99,55 @@ def _lines(script: str, width: int) -> list[list[list[Piece]]]:
 def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
     from ddpquiz.terminal.highlight import python
 
+    lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]
+    explanation = range(_end_of_docstring(text))
+    if any(line and line.cell_len > width for line in lines[: len(explanation)]):
+        _join_paragraphs(lines, explanation)
     return [
-        [[(piece.text, piece.style or "") for piece in part.render(console())] for part in _folded(line, width)]
-        for line in python(text).split("\n", allow_blank=True)
+        [[(piece.text, piece.style or "") for piece in part.render(console())] for part in parts]
+        for parts in (
+            _folded(line, width, 0 if at in explanation and _is_prose(line) else HANGS) if line is not None else []
+            for at, line in enumerate(lines)
+        )
     ]
 
 
-def _folded(line: Text, width: int) -> list[Text]:
-    """Fold a line of code or of a docstring between words; its rest hangs below its start."""
+def _end_of_docstring(text: str) -> int:
+    """Return how many lines there are up to the end of the script's docstring; 0 if it begins with none."""
+    try:
+        first = ast.parse(text).body[0]
+    except (SyntaxError, ValueError, IndexError):
+        return 0
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
+    return (first.end_lineno or 0) if is_text else 0
+
+
+def _join_paragraphs(lines: list[Text | None], among: range) -> None:
+    """Put each paragraph into its first line, to be folded as a whole; lines that are set in columns stay."""
+    head: Text | None = None
+    for at in among:
+        line = lines[at]
+        if line is None or not _is_prose(line):
+            head = None
+        elif head is None:
+            head = line
+        else:
+            head.append(" ").append_text(line)
+            lines[at] = None
+
+
+def _is_prose(line: Text) -> bool:
+    return bool(line.plain) and not _COLUMNS.search(line.plain)
+
+
+def _folded(line: Text, width: int, hangs: int) -> list[Text]:
+    """Fold a line of code or of a docstring between words; its rest hangs below its start, so much further right."""
     if line.cell_len <= width:
         return [line]
     first = line.wrap(console(), width)[0]
     rest = line[len(first.plain) :]
     rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
-    hang = " " * min(len(line.plain) - len(line.plain.lstrip()) + HANGS, width // 2)
+    hang = " " * min(len(line.plain) - len(line.plain.lstrip()) + hangs, width // 2)
     return [first, *(Text(hang).append_text(part) for part in rest.wrap(console(), width - len(hang)))]

@@ -133,8 +133,10 @@ def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> li
 def _brings(seen: Seen, rank: int) -> Cell:
     """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
     brought = seen.brought.get(rank)
-    if brought is None or not brought.dtype or (brought.op == "recv" and not brought.before):
+    if brought is None or not brought.dtype:
         return NOTHING
+    if brought.op in ("recv", "scatter") and brought.peer != rank and not brought.before:
+        return NOTHING  # what was told is the room for what comes
     shapes = " ".join("x".join(map(str, shape)) or "1" for shape in brought.shapes)
     return Cell(" | ".join(brought.before) or f"{shapes} {brought.dtype}", "code")
 

@@ -39,7 +39,7 @@ FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 AFTER = (
-    Hotkey("enter", "go on", "leave this screen"),
+    Hotkey("enter", "go on", "leave this screen (q does it too)"),
     Hotkey("← →", "step through", "see the run again, one call at a time"),
     Hotkey("r", "again", "run it once more"),
 )
@@ -198,8 +198,8 @@ def _looked(seen: Seen, events: Sequence[Event], looking: Looking, keys: Keys, l
             case "r":
                 return True
             case "left" | "right":
-                step_through(events, screen, keys, len(steps(events)) - 2 if key == "left" else 0)
-            case "enter" | "ctrl+c" | "eof":
+                step_through(events, screen, keys, max(0, len(steps(events)) - 2) if key == "left" else 0)
+            case "enter" | "q" | "ctrl+c" | "eof":
                 return False
 
 

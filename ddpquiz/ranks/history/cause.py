@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.ranks.events import Hung, Standing
+from ddpquiz.ranks.forks import FAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -222,6 +223,8 @@ def _of_exit(rank: int, seen: Seen) -> Cause:
         at = f" at {_where(*_frame(exited.stack, seen, newest_first=True))}" if stack else place
         crash = "Code that is not Python crashed there; the calls that led to it stand above." if stack else ""
         return Cause(rank, f"Rank {rank} was ended by {name}{at}.", crash)
+    if exited.status == FAULT and "ddpquiz" in _complaint(rank, seen):
+        return Cause(rank, f"ddpquiz itself failed in rank {rank}; its traceback stands above.", "Please report it.")
     return Cause(rank, f"Rank {rank} exited with status {exited.status}{place}.", "It left without an exception.")
 
 

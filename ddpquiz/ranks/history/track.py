@@ -205,8 +205,10 @@ class Track:
             self._push("waiting", end, "init_process_group")
             return
         started = collective.started
-        if started is None:
-            ready = end if block.end is None or call.failed else start
+        if call.failed or (started is None and block.end is None):  # what failed was never at work
+            ready = end
+        elif started is None:
+            ready = start
         else:
             ready = min(max(started, start), end) if needs(started, end) else start
         self.on_laid(collective, call, end - start, ready - start)
