@@ -138,6 +138,31 @@ def test_a_hang_says_who_waits_in_what_and_where_everybody_stands(script):
     assert end(events).why.endswith("ranks 0, 2 wait in all_reduce for rank 1, which stands at script.py:6.")
 
 
+def test_lines_and_operations_come_in_their_order_however_late_they_are_read(script):
+    body = """
+    dist.barrier()
+    for number in range(5):
+        print("line:", number)
+        dist.all_reduce(torch.ones(1))
+        sys.stdout.write("half ")
+        os.write(2, b"not told\\n")
+        print("a line", file=sys.stderr)
+        print("line")
+    """
+    going = Run(Request(script(body), ranks=2, device="cpu", timeout=10.0))
+    events = []
+    while not going.over:
+        events += going.read(0.1)
+        time.sleep(0.3)
+    for rank in (0, 1):
+        own = [event for event in events if isinstance(event, Issued | Output) and event.rank == rank]
+        own = [event for event in own if not (isinstance(event, Output) and event.stream == "stderr")]
+        order = [event.op if isinstance(event, Issued) else event.text for event in own]
+        assert order[1:] == [each for number in range(5) for each in (f"line: {number}", "all_reduce", "half line")]
+        assert [event.time for event in own] == sorted(event.time for event in own)
+    assert len([event for event in of(events, Output) if event.stream == "stderr"]) == 20
+
+
 SLOW_TO_JOIN = """\
 original = c10d._new_process_group_helper
 

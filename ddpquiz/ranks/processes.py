@@ -79,9 +79,8 @@ class Processes:
         if ready and channel not in ready:
             time.sleep(REST)
         for _ in range(PASSES):
-            for fd in ready:
-                if fd != channel:
-                    yield from self._from_pipe(fd)
+            for fd in sorted((fd for fd in ready if fd != channel), key=self._is_output):
+                yield from self._from_pipe(fd)
             if channel in ready:
                 break
             ready, _, _ = select.select([*self.pipes, channel], [], [], 0)
@@ -113,8 +112,12 @@ class Processes:
             os.close(fd)
         yield rank, carries, data
 
+    def _is_output(self, fd: int) -> bool:
+        """Whether a pipe is read later: then all that was written before something that was told comes with it."""
+        return self.pipes[fd][1] in ("stdout", "stderr")
+
     def _drain(self, rank: int) -> Iterator[tuple[int, str, bytes]]:
-        for fd in [fd for fd, (whose, _) in self.pipes.items() if whose == rank]:
+        for fd in sorted((fd for fd, (whose, _) in self.pipes.items() if whose == rank), key=self._is_output):
             some = True
             while some and fd in self.pipes:
                 some = False

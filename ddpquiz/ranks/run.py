@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from ddpquiz.ranks.events import (
     Note,
     Output,
     Raised,
+    Started,
     decode,
     labelled,
     when,
@@ -28,6 +30,7 @@ from ddpquiz.ranks.inside.gate import Gates
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.watchdog import Watchdog
+from ddpquiz.ranks.written import Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 MOST_RANKS = 64
 MOST_NOTES = 3  # operations that did not fit together, of which the end tells
 STEPPED = "Ranks that step together wait for each other more than they would; run it without --step."
+WROTE = re.compile(rb"(stdout|stderr) (\S+) (\d+)")  # how a rank tells of a write
 FAILED, HUNG = "failed", "hung"  # why we end a run ourselves, when nobody asked for it
 
 
@@ -77,6 +81,7 @@ class Run:
         self._processes = Processes(request, serving, chosen, here, asked)
         self._unsaid: list[Event] = [self.began, *(Note(0.0, 0, note) for note in asked.notes)]
         self._lines: dict[tuple[int, str], Lines] = {}
+        self._written: dict[tuple[int, str], Written] = {}
         self._watchdog = Watchdog(self._processes, request.timeout, str(asked.path))
         self.gates = Gates(self._processes, self.seen) if request.step else None
         self._failed_at: float | None = None
@@ -144,14 +149,28 @@ class Run:
                 stack = self._watchdog.last_words(rank)
                 return [Exited(now, rank, int(data), stack, int(data) == -9 and self._processes.memory_ran_out())]
             case "events":  # a killed rank may stop mid-line
-                told = (decode(line) for line in lines.feed(data) if line.endswith(b"}"))
-                return [event for event in told if not self._said_again(event)]
+                return [event for line in lines.feed(data) for event in self._told(rank, line)]
             case "stack":
                 self._watchdog.hear(rank, data.decode(errors="replace"))
                 return []
-        said = [_as_shown(line.decode(errors="replace")) for line in lines.feed(data)]
-        labels = [labelled(text) if carries == "stdout" else None for text in said]
-        return [Output(now, rank, carries, text, *(label or ())) for text, label in zip(said, labels, strict=True)]
+        written, outputs = self._written.setdefault((rank, carries), Written()), list[Event]()
+        for line in lines.feed(data):
+            text, time = _as_shown(line.decode(errors="replace")), written.read(len(line) + 1)
+            label = labelled(text) if carries == "stdout" else None
+            outputs.append(Output(now if time is None else time, rank, carries, text, *(label or ())))
+        return outputs
+
+    def _told(self, rank: int, line: bytes) -> Iterator[Event]:
+        """Understand a line that a rank told; one that was killed may have stopped in the middle of it."""
+        if line.endswith(b"}"):
+            event = decode(line)
+            if isinstance(event, Started):
+                self._written = {key: each for key, each in self._written.items() if key[0] != rank}  # it begins anew
+            if not self._said_again(event):
+                yield event
+        elif found := WROTE.fullmatch(line):
+            stream, time, count = found.groups()
+            self._written.setdefault((rank, stream.decode()), Written()).tell(float(time), int(count))
 
     def _said_again(self, event: Event) -> bool:
         """Whether another rank has had the same to say."""

@@ -6,10 +6,11 @@ that are kept; they are what `encode` would write.
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from time import monotonic  # of this one, since a script's may stand still
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddpquiz.ranks.events import Issued, Note, encode
 
@@ -96,6 +97,21 @@ class Teller:
             f'{{"event": "result", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
             f'"after": {_texts(after)}}}\n'
         )
+
+
+class ToldFile(io.FileIO):
+    """A standard stream of the script; each write to it is told, with its time."""
+
+    def __init__(self, fd: int, stream: str, teller: Teller) -> None:
+        super().__init__(fd, "w", closefd=False)
+        self.stream, self.teller = stream, teller
+
+    def write(self, data: Any, /) -> int:
+        """Write, and tell how much."""
+        now, count = self.teller.now(), super().write(data)
+        if count:
+            self.teller.write(f"{self.stream} {now!r} {count}\n")
+        return count
 
 
 def _texts(texts: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ import atexit
 import faulthandler
 import gc
 import importlib.util
+import io
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ from ddpquiz.ranks.inside import marks, operators, recorder
 from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning, wait_for_all
 from ddpquiz.ranks.inside.place import standing
-from ddpquiz.ranks.inside.telling import Teller
+from ddpquiz.ranks.inside.telling import Teller, ToldFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,11 +47,11 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     for ours, standard in ((nothing, 0), (out, 1), (err, 2)):
         os.dup2(ours, standard)
         os.close(ours)
-    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    teller = Teller(events, rank, request["epoch"])
+    sys.stdout = by_lines(ToldFile(1, "stdout", teller), "replace")
+    sys.stderr = by_lines(ToldFile(2, "stderr", teller), "backslashreplace")
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash tells where it was
-    teller = Teller(events, rank, request["epoch"])
     os.environ.clear()
     os.environ.update(request["env"], **variables)
     os.chdir(request["cwd"])
@@ -70,6 +71,11 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     marks.watch(teller, request["script"])
     teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(run_script(request, teller))
+
+
+def by_lines(file: io.FileIO, errors: str) -> io.TextIOWrapper:
+    """Return a stream that is written line by line."""
+    return io.TextIOWrapper(io.BufferedWriter(file), "utf-8", errors, line_buffering=True)
 
 
 def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
