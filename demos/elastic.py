@@ -8,7 +8,7 @@ The last rank kills itself in the middle of training, as a kernel without
 memory would. The others cannot go on without it: their agent ends them too
 and starts everybody anew, as new processes that know only what they read
 from the checkpoint. So it must hold all that training depends on: weights,
-optimizer and step. Without --max-restarts the script is its own agent.
+optimizer and step.
 
 Try    --forget       no momentum in the checkpoint: the run ends elsewhere
        --every 100    no checkpoint but the first: all steps are made again
@@ -35,25 +35,6 @@ HOSTED = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # the store o
 def store() -> dist.Store:
     """The key-value store of whoever started us, through which ranks and agents find each other."""
     return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
-
-
-def be_the_agent() -> None:
-    """Start a worker and watch it, as torchrun's agent does; when any rank's worker has died, take its place."""
-    worker = os.fork()
-    if worker == 0:
-        return
-    told, failed, status = store(), "a worker has failed", None
-    while status is None and not told.check([failed]):
-        time.sleep(0.02)
-        gone, how = os.waitpid(worker, os.WNOHANG)
-        status = os.waitstatus_to_exitcode(how) if gone else None
-    if status == 0:
-        sys.exit(0)
-    told.set(failed, "yes")
-    if status is None:  # it was another rank's: without that one, ours would wait for ever
-        os.kill(worker, signal.SIGKILL)
-        os.waitpid(worker, 0)
-    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
 
 
 def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int) -> None:
@@ -136,8 +117,8 @@ def main() -> None:
     if args.every < 1 or args.kill_at < 1:
         raise SystemExit("--every and --kill-at need 1 or more.")
     sys.stdout.reconfigure(line_buffering=True)  # what a killed process has not written is lost
-    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":  # nobody would start us again
-        be_the_agent()
+    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":
+        raise SystemExit("Nobody would start the ranks again: this demo needs --max-restarts 1.")
     names = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
     rank, world, attempt = (int(os.environ[name]) for name in names)
     device = torch.device("cpu")

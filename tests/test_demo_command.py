@@ -247,6 +247,20 @@ def test_what_is_to_try_next_stands_below_the_last_frame_as_commands():
     assert shown in terminal.text
 
 
+def test_a_demo_whose_own_command_has_restarts_gets_them():
+    ran = ddpquiz("demo", "elastic", "--nproc", "2", "--json")
+    assert ran.returncode == 0, ran.stderr
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    starts = [(event["rank"], event["restart"]) for event in events if event["event"] == "start"]
+    assert sorted(starts) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    again = events.index(next(event for event in events if event["event"] == "start" and event["restart"]))
+    assert "all_reduce" in {event.get("op") for event in events[:again]} & {event.get("op") for event in events[again:]}
+    assert "--max-restarts 1 " in ddpquiz("demo", "elastic", "--emit", "torchrun").stdout
+    terminal = program.ddpquiz("demo", "elastic", "--step", "--no-predict")
+    assert terminal.end() == 1
+    assert "--step stops ranks that we start, and these torchrun's agent starts" in " ".join(terminal.text.split())
+
+
 def test_a_replay_names_its_run_itself():
     ran = ddpquiz("demo", "ddp", "--replay", "allreduce")
     assert ran.returncode == 2

@@ -15,7 +15,7 @@ import yaml
 from ddpquiz.ranks import claims
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import Request
-from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.machines.elastic import begin, of_demo
 from ddpquiz.shipped import demos_dir
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
@@ -43,7 +43,7 @@ BREAKS = [
 
 def watched(path, ranks, args=()):
     seen = Seen()
-    for event in Run(Request(path, tuple(args), ranks, "cpu", timeout=10.0)).events():
+    for event in begin(Request(path, tuple(args), ranks, "cpu", timeout=10.0, cluster=of_demo(path))).events():
         seen.add(event)
     return seen
 

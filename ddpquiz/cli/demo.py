@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -83,12 +84,16 @@ def demo(
         if about or {"-h", "--help"} & set(given):
             explain(script)
             return
-        machines = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
+        from ddpquiz.curriculum.demos import read_demo
+
+        asked = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
+        machines = replace(asked, max_restarts=max_restarts or read_demo(script).restarts)
         if emit is not None:
             machines.emit(emit, script, given, nproc, device)
             return
         together = machines.cluster()
-        prediction = None if plain or json or together or not predict else predicted(script, given, nproc)
+        wanted = predict and not (plain or json or asked != Machines())
+        prediction = predicted(script, given, nproc) if wanted else None
         ranks = prediction.link.ranks if prediction else nproc
         options = Options(
             ranks, device, timeout, plain, json, save, together, strict=strict, summary=summary, step=step
@@ -254,13 +259,14 @@ def play_again(what: str, options: Options) -> None:
 def play(link: DemoLink, console: Console) -> Seen:
     """Run a concept's demo for a learner who is in the middle of a sitting, and wait until they have looked at it."""
     from ddpquiz.ranks.launch import Request
-    from ddpquiz.ranks.run import Run
+    from ddpquiz.ranks.machines.elastic import begin, of_demo
     from ddpquiz.terminal import watch
 
-    request = Request(script_of(link.run), link.args, link.ranks, timeout=PATIENCE)
+    script = script_of(link.run)
+    request = Request(script, link.args, link.ranks, timeout=PATIENCE, cluster=of_demo(script))
     if not console.is_terminal or console.is_dumb_terminal:
-        seen = watch.lines(Run(request), console)
+        seen = watch.lines(begin(request), console)
     else:
-        seen = watch.live(lambda: Run(request), console, look=link.look, stay=True)
+        seen = watch.live(lambda: begin(request), console, look=link.look, stay=True)
     keep_time(request.script, link.args, seen)
     return seen

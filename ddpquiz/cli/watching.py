@@ -61,8 +61,7 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
 
     launch.server()
     from ddpquiz.ranks import script as reading
-    from ddpquiz.ranks.machines.elastic import ElasticRun
-    from ddpquiz.ranks.run import Run
+    from ddpquiz.ranks.machines.elastic import begin
     from ddpquiz.terminal import screen, style, watch
 
     launch.warm_for(reading.read(script).source)
@@ -82,7 +81,7 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
             options.strict,
             options.step,
         )
-        run = ElasticRun(request) if options.cluster else Run(request)
+        run = begin(request)
         if kept:
             run.listeners.append(kept.add)
         return run
@@ -90,7 +89,10 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     if options.step and (options.json or options.plain or not screen.is_interactive()):
         raise UserError("--step waits for keys, so it needs a terminal, and neither --plain nor --json.")
     if options.step and options.cluster:
-        raise UserError("--step stops the ranks of one run on one machine; leave out --nnodes and --max-restarts.")
+        raise UserError(
+            "--step stops ranks that we start, and these torchrun's agent starts, for --nnodes or restarts; "
+            "run it without --step, and then step through what was seen with ← →."
+        )
     if options.json:
         seen = watch.json_lines(start())
     elif options.plain or not screen.is_interactive():

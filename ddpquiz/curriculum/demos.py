@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A demo script: its name, what it says about itself and the first line of that, its flags, and its text."""
+    """A demo script: its name, what it says about itself and the first line of that, its flags, and its text.
+
+    `restarts` is how often its ranks are started again when one fails, by the command in its docstring.
+    """
 
     name: str
     about: str
     summary: str
     flags: tuple[str, ...]
     source: str
+    restarts: int = 0
 
 
 def demo_names(folder: Path) -> tuple[str, ...]:
@@ -42,7 +47,15 @@ def read_demo(path: Path) -> Demo:
         raise UserError(f"The demo {path.stem} cannot be read: {problem or 'it is nested too deeply'}.") from None
     flags = (flag for node in ast.walk(tree) for flag in _flags(node))
     about = ast.get_docstring(tree) or ""
-    return Demo(path.stem, about, about.partition("\n")[0], tuple(sorted(set(flags))), source)
+    restarts = re.search(r"^ +torchrun .*--max-restarts[ =](\d+)", about, re.MULTILINE)
+    return Demo(
+        path.stem,
+        about,
+        about.partition("\n")[0],
+        tuple(sorted(set(flags))),
+        source,
+        int(restarts[1]) if restarts else 0,
+    )
 
 
 def _flags(node: ast.AST) -> list[str]:

@@ -13,7 +13,7 @@ from ddpquiz.curriculum.pose import Posed, number, worth
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import Output
 from ddpquiz.ranks.launch import Request
-from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.machines.elastic import begin, of_demo
 from ddpquiz.shipped import demos_dir
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Lab:
 
     @cache  # noqa: B019  # a lab lives as long as its checks
     def _demo_run(self, path: Path, ranks: int, args: tuple[str, ...]) -> tuple[tuple[Output, ...], Observed]:
-        return follow(Request(path, args, ranks, "cpu", timeout=10.0))
+        return follow(Request(path, args, ranks, "cpu", timeout=10.0, cluster=of_demo(path)))
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:
@@ -165,7 +165,7 @@ def run_code(code: str, ranks: int) -> Observed:
 
 def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
     """Run to the end and return every line of standard output and what was observed; Ctrl-C ends the ranks first."""
-    run = Run(request)
+    run = begin(request)
     seen, outputs = run.seen, list[Output]()
     try:
         for event in run.events():

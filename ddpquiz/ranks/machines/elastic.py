@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.demos import read_demo
 from ddpquiz.ranks.events import Exited, Output, Started
 from ddpquiz.ranks.history import cause
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
@@ -12,6 +13,7 @@ from ddpquiz.ranks.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ddpquiz.ranks.events import Event
     from ddpquiz.ranks.history.mismatch import Mismatch
@@ -20,6 +22,17 @@ if TYPE_CHECKING:
 LOST = "Rank {rank} lost another node: its ranks have failed, or it is gone ({message})."
 ELSEWHERE = "A rank on another node may be the one that does not come: look there. --timeout says how long to wait."
 LOOK = "Look at what the other node says; the reason is there."
+
+
+def begin(request: Request) -> Run:
+    """Start a run, under torchrun's agent if several machines or restarts are asked for."""
+    return ElasticRun(request) if request.cluster else Run(request)
+
+
+def of_demo(path: Path) -> Cluster | None:
+    """Return what torchrun's agent does for a demo whose own command has restarts; None where there is no agent."""
+    restarts = read_demo(path).restarts
+    return Cluster(restarts=restarts) if restarts else None
 
 
 class ElasticRun(Run):
