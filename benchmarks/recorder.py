@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+BUCKETS = 4  # of the model whose steps are measured
+
+
 def tiny_all_reduces() -> Callable[[], object]:
     """Return what all-reduces four numbers."""
     x = torch.ones(4)
@@ -39,8 +42,8 @@ def tiny_all_reduces() -> Callable[[], object]:
 
 
 def ddp_steps() -> Callable[[], object]:
-    """Return what makes one step of a model whose gradients fill four buckets."""
-    model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
+    """Return what makes one step of a model whose gradients fill some buckets."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(BUCKETS)))
     replica = DistributedDataParallel(model, bucket_cap_mb=0.2)
     optimizer = torch.optim.SGD(replica.parameters(), lr=0.01)
     x = torch.randn(32, 256)
@@ -116,9 +119,10 @@ def be_rank(
 
 
 CASES = {
-    "tiny all_reduce, 1 rank": (tiny_all_reduces, 1, 4000),
-    "tiny all_reduce, 2 ranks": (tiny_all_reduces, 2, 1000),
-    "DDP step, 2 ranks": (ddp_steps, 2, 100),
+    "tiny all_reduce, 1 rank": (tiny_all_reduces, 1, 4000, 1),
+    "tiny all_reduce, 2 ranks": (tiny_all_reduces, 2, 1000, 1),
+    "a bucket of DDP, 1 rank": (ddp_steps, 1, 400, BUCKETS),
+    "DDP step, 2 ranks": (ddp_steps, 2, 100, 1),
 }
 
 
@@ -129,7 +133,7 @@ def main() -> None:
     rounds = options.parse_args().rounds
     gc.freeze()
     print(f"{'microseconds':26}{'unwatched':>18}{'watched':>18}{'more':>18}{'events/s':>10}")
-    for name, (prepare, ranks, count) in CASES.items():
+    for name, (prepare, ranks, count, parts) in CASES.items():
         plain, watched = [], []
         for _ in range(rounds):
             plain.append(measure(prepare, ranks, count, watched=False))
@@ -139,7 +143,7 @@ def main() -> None:
         medians = [statistics.median(each.median for each in side) for side in (plain, watched)]
         rate = statistics.median(each.events / (each.median * 1e-6 * count) for each in watched)
         columns = [(medians[0], least[0]), (medians[1], least[1]), (more, least[1] - least[0])]
-        figures = "".join(f"{median:.0f} ({low:.0f})".rjust(18) for median, low in columns)
+        figures = "".join(f"{median / parts:.0f} ({low / parts:.0f})".rjust(18) for median, low in columns)
         print(f"{name:26}{figures}{rate:>10,.0f}")
 
 
