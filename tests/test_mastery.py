@@ -19,6 +19,9 @@ class Answer:
     day: str = str(TODAY)
 
 
+BANK = [(f"c/{n}", ("easy", "medium", "hard")[n % 3], 0.25) for n in range(14)]
+
+
 def ten(right, chance=0.25):
     levels = ["easy", "medium", "hard"]
     return [Answer(f"c/{n}", float(n < right), levels[n % 3], chance) for n in range(10)]
@@ -61,8 +64,10 @@ def test_a_hint_leaves_half():
     assert none < half < full
 
 
-def test_only_the_last_answer_to_a_question_counts():
-    assert strength([Answer("c/a", 0.0), Answer("c/a", 1.0)], TODAY) == strength([Answer("c/a", 1.0)], TODAY)
+def test_only_the_last_answer_to_a_question_counts_and_of_one_day_the_first():
+    earlier = Answer("c/a", 0.0, day=str(TODAY - timedelta(days=1)))
+    assert strength([earlier, Answer("c/a", 1.0)], TODAY) == strength([Answer("c/a", 1.0)], TODAY)
+    assert strength([Answer("c/a", 0.0), Answer("c/a", 1.0)], TODAY) == strength([Answer("c/a", 0.0)], TODAY)
 
 
 def test_what_was_shown_long_ago_is_no_longer_sure():
@@ -98,26 +103,29 @@ def test_a_strength_is_told_with_how_sure_it_is():
     ("right", "said"),
     [
         (10, "2 more wrong answers would take that word away."),
-        (7, "7 more right answers to hard questions would make it strong."),
-        (0, "Even 10 right answers to hard questions would not make it strong yet."),
+        (7, "3 right answers to questions that you missed or have not been asked would make it strong."),
+        (0, "It takes right answers to more questions than there are; those to hard ones count most."),
     ],
 )
 def test_a_verdict_says_what_would_change_it(right, said):
-    assert strength(ten(right), TODAY).outlook == said
+    assert strength(ten(right), TODAY).outlook(BANK[: 14 if right else 5]) == said
 
 
 def test_what_would_change_a_verdict_does():
     answers = ten(7)
     known = strength(answers, TODAY)
     assert known.label is Label.FAIR
-    count = int(known.outlook.split()[0])
-    more = [Answer(f"c/more{n}", 1.0, "hard") for n in range(count)]
-    assert strength([*answers, *more[1:]], TODAY).label is not Label.STRONG
-    assert strength([*answers, *more], TODAY).label is Label.STRONG
+    count = int(known.outlook(BANK).split()[0])
+    right = {answer.item for answer in answers if answer.credit}
+    hardest = sorted((each for each in BANK if each[0] not in right), key=lambda each: each[1] != "hard")[:count]
+    tomorrow = TODAY + timedelta(days=1)
+    more = [Answer(item, 1.0, level, chance, str(tomorrow)) for item, level, chance in hardest]
+    assert strength([*answers, *more[1:]], tomorrow).label is not Label.STRONG
+    assert strength([*answers, *more], tomorrow).label is Label.STRONG
 
 
 def test_a_verdict_takes_three_answers():
-    assert strength(ten(10)[:2], TODAY).outlook == "A verdict takes 3 answers or more."
+    assert strength(ten(10)[:2], TODAY).outlook(BANK) == "A verdict takes 3 answers or more."
 
 
 def test_a_question_tells_most_where_the_answer_is_open_and_cannot_be_guessed():

@@ -430,8 +430,26 @@ def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
     wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
     assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/one"
     progress.restore("ring/two", AT)
-    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/two"
-    assert keep(progress, BYTES, RING_CARDS, AT, retry=True, **wrong).called is None
+    tomorrow = AT + timedelta(days=1)
+    assert keep(progress, BYTES, RING_CARDS, tomorrow, retry=True, **wrong).called is None
+    assert keep(progress, BYTES, RING_CARDS, tomorrow, **wrong).called == "ring/two"
+
+
+def test_missing_a_question_again_on_the_same_day_calls_no_second_card(progress):
+    wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
+    first = keep(progress, BYTES, RING_CARDS, AT, **wrong)
+    assert first.called
+    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called is None
+    progress.undo(first.receipt, AT)
+    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called
+
+
+def test_of_several_answers_on_a_day_the_first_counts_and_of_days_the_last(progress):
+    for days, credit in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 1.0)):
+        told = {"took": TOOK, "given": "1", "level": "hard", "chance": 0.25}
+        progress.answer(BYTES.key, credit, AT + timedelta(days=days), **told)
+        (row,) = progress.last_answers()
+        assert row.credit == (0.0 if days else 1.0)
 
 
 def test_weights_are_in_use_from_when_they_were_chosen_also_by_a_clock_that_was_set_back(progress):

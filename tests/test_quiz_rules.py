@@ -201,6 +201,7 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "Question 1 · medium · ring/bytes\n✗ Wrong.\n" in shown
     assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
+    assert "✓" not in shown.partition("ring/phases\n")[2]  # it may still be asked, so its solution is kept back
     assert [row.credit for row in progress.kept("answer")] == [0.0]
     assert "once more" in screen(press(seat, "r"))
     assert "✓ Right." in screen(press(seat, "2"))  # asked again it is no exam
@@ -246,6 +247,12 @@ How sure you were
   Brier score 0.58: 0 is perfect, always saying 50 % gives 0.25.
 """ in screen(seat)
     assert [(row.credit, row.confidence) for row in progress.kept("answer")] == [(0.0, 0.95), (1.0, 0.5)]
+
+
+def test_who_leaves_when_asked_how_sure_they_are_has_answered(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, rules=CONFIDENT), "2", "q")
+    assert screen(seat).startswith("Done: 1 of 1 right")
+    assert [(row.credit, row.confidence) for row in progress.kept("answer")] == [(1.0, None)]
 
 
 def test_overconfidence_is_told_after_enough_answers(progress):

@@ -132,6 +132,13 @@ def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progre
     assert console.file.getvalue() == "> [4._ \nenter answer · esc: ? help · q quit\n"
 
 
+def test_a_key_after_escape_that_is_no_command_is_typed_and_escape_leads_back(progress):
+    seat = press(quizzing(progress, STEPS), "escape")
+    assert "esc back · x solution" in screen(seat)
+    assert "> 1_" in screen(press(seat, "1"))
+    assert "> 1_" in screen(press(seat, "escape", "escape"))
+
+
 def test_help_names_what_comes_after_escape(progress):
     shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
     assert "enter  give what you chose or typed as your answer (ctrl+u clears it)\n" in shown
@@ -292,9 +299,10 @@ def test_the_end_says_what_its_percentages_are(progress):
     assert """\
 Verdict on ring
   weak: by 3 answers you know 2% to 44% of it
-  Even 10 right answers to hard questions would not make it strong yet.
+  It takes right answers to more questions than there are; those to hard ones
+  count most.
   The percentages say how much of a concept you are likely to know, judged by
-  your last answer to each question.
+  your last answer to each question; of several on one day, the first counts.
   Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown:
   too little to tell by.
 """ in screen(seat)

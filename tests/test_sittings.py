@@ -384,7 +384,7 @@ def test_home_tells_where_you_stand(home):
         (("demo", "no-such"), "There is no demo no-such; `ddpquiz demo` lists them.\n"),
         (
             ("test", "ddp", "--level", "hard"),
-            "No question fits; leave out --level, --kind or --track, or name another concept.\n",
+            "No question fits; leave out --level, or name another concept.\n",
         ),
     ],
 )

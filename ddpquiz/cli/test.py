@@ -96,7 +96,8 @@ def test(
         if wrong:
             found = _missed(found, rows)
         if not found:
-            raise UserError(_nothing(wrong=wrong))
+            given = {"--level": level, "--kind": kind, "--track": track}
+            raise UserError(_nothing([option for option, value in given.items() if value], wrong=wrong))
         earlier = set[str]() if wrong or seed is not None else _answered_today(found, rows)
         found = [question for question in found if question.key not in earlier]
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
@@ -132,10 +133,10 @@ def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[s
     return set() if keys <= answered else keys & answered
 
 
-def _nothing(*, wrong: bool) -> str:
+def _nothing(given: Sequence[str], *, wrong: bool) -> str:
     if wrong:
         return "Nothing that fits was answered wrong the last time; leave --wrong out."
-    return "No question fits; leave out --level, --kind or --track, or name another concept."
+    return f"No question fits; leave out {' or '.join(given)}, or name another concept."
 
 
 def _verdicts(seat: Quizzing, rows: Sequence[Row]) -> dict[str, Any]:

@@ -36,10 +36,12 @@ def keep(
     retry: bool = False,
     confidence: float | None = None,
 ) -> Kept:
-    """Write an answer to the log; a wrong one makes one of the concept's cards due, if it is no retry."""
-    called = None
-    if not right and not retry:
-        day = study_day(at)
+    """Write an answer to the log; a wrong one makes one of the concept's cards due, if it is no retry.
+
+    The same question makes no second card due on one day.
+    """
+    called, day = None, study_day(at)
+    if not right and not retry and not progress.has_called(question.key, day):
         hidden = progress.hidden(day)
         offered = [card for card in cards if card.key not in hidden]
         called = card_to_call(question, offered, progress.memories(question.concept), day)

@@ -2,8 +2,9 @@
 
 The model: with strength s, a learner knows the answer to an easy question with chance sqrt(s), to a medium one with s,
 to a hard one with s squared; who does not know guesses, and is right with the chance of a blind guess. The belief about
-s starts flat, as a Beta(1, 1), and is updated by the last answer to each question; an answer loses half its weight in
-sixty days. A hint halves the credit of an answer; it then counts half as right and half as wrong.
+s starts flat, as a Beta(1, 1), and is updated by the last answer to each question, of several on a day by the first,
+since then the solution was seen; an answer loses half its weight in sixty days. A hint halves the credit of an answer;
+it then counts half as right and half as wrong.
 
 A label is a claim that is believed at 80 %: strong says that s is over 0.7, weak that it is under 0.5, fair that it is
 from 0.35 to 0.85. When no claim is believed that much, the evidence is not enough for any.
@@ -17,13 +18,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
 _GRID = tuple((step + 0.5) / 100 for step in range(100))  # where the belief is held; the ends are left out
-_KNOWN = {level: tuple(s**power for s in _GRID) for level, power in (("easy", 0.5), ("medium", 1.0), ("hard", 2.0))}
+_LEVELS = ("easy", "medium", "hard")
+_KNOWN = {level: tuple(s**power for s in _GRID) for level, power in zip(_LEVELS, (0.5, 1.0, 2.0), strict=True)}
 _HALF_LIFE = 60.0  # days
 _SURE = 0.8  # the belief that a label needs
 _MOST = 0.99  # a blind guess that is right more often than this says nothing
@@ -31,7 +33,8 @@ _LOOK_AHEAD = 10  # answers, in search of what would change a label
 _GUESS = 0.25  # the chance of a guess at a question that is not chosen yet: that of four options
 _ENOUGH = 3  # answers; fewer say nothing, however they turned out
 MEANING = (
-    "The percentages say how much of a concept you are likely to know, judged by your last answer to each question."
+    "The percentages say how much of a concept you are likely to know, judged by your last answer to each question; "
+    "of several on one day, the first counts."
 )
 WORDS = "Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown: too little to tell by."
 
@@ -112,6 +115,15 @@ class Belief:
         return next(claims, Label.UNKNOWN) if answers >= _ENOUGH else Label.UNKNOWN
 
 
+class Piece(NamedTuple):
+    """What an answer says: the level of its question, the chance of a blind guess, what it earned, and its weight."""
+
+    level: str
+    chance: float
+    credit: float
+    weight: float
+
+
 @dataclass(frozen=True, slots=True)
 class Strength:
     """The belief about one concept: its mean, the interval that holds 80 % of it, and what it comes from."""
@@ -123,6 +135,7 @@ class Strength:
     answers: int
     lost: float = 0.0  # the credit that these answers did not earn
     belief: Belief = field(default=Belief(), repr=False)
+    pieces: Mapping[str, Piece] = field(default_factory=dict, repr=False)  # of evidence, by item
 
     def __str__(self) -> str:
         """Say it as screens do: the word first, then how sure that is."""
@@ -137,41 +150,52 @@ class Strength:
             return f"{self.label} yet" if self.answers else "no answers yet"
         return f"{self.label}, {self.low:.0%} to {self.high:.0%}"
 
-    @property
-    def outlook(self) -> str:
-        """Say what would change the label."""
+    def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:
+        """Say what would change the label; `questions` are those of the concept, each with level and chance."""
         if self.answers < _ENOUGH:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
-            count = self._until("medium", 0.0, lambda label: label is not Label.STRONG)
-            return f"{_answers(count, 'wrong')} would take that word away." if count else ""
-        count = self._until("hard", 1.0, lambda label: label is Label.STRONG)
-        return (
-            f"{_answers(count, 'right')} to hard questions would make it strong."
-            if count
-            else (f"Even {_LOOK_AHEAD} right answers to hard questions would not make it strong yet.")
-        )
+            count = self._until_doubted()
+            return f"{count} more wrong answer{'s' * (count != 1)} would take that word away." if count else ""
+        pieces = dict(self.pieces)
+        open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
+        open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
+        for count, (item, level, chance) in enumerate(open_ones, 1):
+            pieces[item] = Piece(level, chance, 1.0, 1.0)
+            if _belief(pieces.values()).label(len(pieces)) is Label.STRONG:
+                what = "right answers to questions" if count > 1 else "right answer to a question"
+                return f"{count} {what} that you missed or have not been asked would make it strong."
+        return "It takes right answers to more questions than there are; those to hard ones count most."
 
-    def _until(self, level: str, credit: float, reached: Callable[[Label], bool]) -> int:
-        """Return how many more such answers it takes; 0 when that is too far off."""
+    def _until_doubted(self) -> int:
+        """Return how many wrong answers it takes until a strong concept is none; 0 when that is far off."""
         belief = self.belief
         for count in range(1, _LOOK_AHEAD + 1):
-            belief = belief.after(level, _GUESS, credit)
-            if reached(belief.label(self.answers + count)):
+            belief = belief.after("medium", _GUESS, 0.0)
+            if belief.label(self.answers + count) is not Label.STRONG:
                 return count
         return 0
 
 
 def strength(answers: Iterable[Answered], today: date) -> Strength:
     """Return the belief about the strength of what these answers, oldest first, are about."""
-    last = {answer.item: answer for answer in answers if answer.credit is not None}
-    belief = Belief()
-    for answer in last.values():
-        age = max(0, (today - date.fromisoformat(answer.day)).days)
-        belief = belief.after(answer.level or "", answer.chance or 0.0, answer.credit or 0.0, 0.5 ** (age / _HALF_LIFE))
-    lost = sum(1 - (answer.credit or 0.0) for answer in last.values())
+    last: dict[str, Answered] = {}
+    for answer in answers:
+        if answer.credit is not None and (answer.item not in last or last[answer.item].day != answer.day):
+            last[answer.item] = answer
+    pieces = {
+        item: Piece(
+            answer.level or "",
+            answer.chance or 0.0,
+            answer.credit or 0.0,
+            0.5 ** (max(0, (today - date.fromisoformat(answer.day)).days) / _HALF_LIFE),
+        )
+        for item, answer in last.items()
+    }
+    belief = _belief(pieces.values())
+    lost = sum(1 - piece.credit for piece in pieces.values())
     low, high = belief.quantile(0.1), belief.quantile(0.9)
-    return Strength(belief.mean, low, high, belief.label(len(last)), len(last), lost, belief)
+    return Strength(belief.mean, low, high, belief.label(len(last)), len(last), lost, belief, pieces)
 
 
 def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
@@ -199,5 +223,8 @@ def _entropy(p: float) -> float:
     return -(p * math.log2(p) + (1 - p) * math.log2(1 - p)) if 0 < p < 1 else 0.0
 
 
-def _answers(count: int, sort: str) -> str:
-    return f"{count} more {sort} answer{'s' * (count != 1)}"
+def _belief(pieces: Iterable[Piece]) -> Belief:
+    belief = Belief()
+    for piece in pieces:
+        belief = belief.after(*piece)
+    return belief

@@ -169,6 +169,11 @@ class Progress:
             self.undo(row.receipt, at)
         return bool(found)
 
+    def has_called(self, item: str, day: date) -> bool:
+        """Whether a wrong answer to a question has made a card due on a day."""
+        which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {_KEPT}"
+        return bool(self._rows(which, item, str(day)))
+
     def hidden(self, day: date) -> frozenset[str]:
         """Return the items that are not to be asked on a day: suspended ones, and those buried on that day."""
         return frozenset(row.item for row in self._hiding(day))
@@ -206,9 +211,13 @@ class Progress:
         return found
 
     def last_answers(self) -> list[Row]:
-        """Return the last answer to each question, which is all that strength depends on; retries do not count."""
-        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_KEPT} GROUP BY l.item"
-        query = f"SELECT {_COLUMNS}, max({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
+        """Return the answer to each question that strength depends on: the first one of the last day on which it came.
+
+        Once it was given, the solution was in sight. Retries do not count.
+        """
+        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_KEPT} GROUP BY l.item, l.day"
+        firsts = f"SELECT {_COLUMNS}, min({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
+        query = f"SELECT {_COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item"  # noqa: S608
         with self._mendable():
             return [_row(found[:-1]) for found in self._database.execute(query)]
 

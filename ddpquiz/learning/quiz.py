@@ -195,7 +195,8 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
         case Act.BACK:
             return replace(quiz, since=at)
         case Act.STOP if posed:
-            return _reached(replace(quiz, stopped=True, pending=None, looked=0), quiz)
+            kept = _answered(quiz, quiz.pending, at) if quiz.pending else quiz  # an answer counts, however sure
+            return _reached(replace(kept, stopped=True, looked=0), quiz)
         case Act.NEXT if quiz.judged:
             return _advanced(quiz, at)
         case _ if posed is None or quiz.judged:

@@ -128,8 +128,10 @@ class Quizzing(Seat):
             super().take(key)
         elif self.entry.escaped:
             self.entry = replace(self.entry, escaped=False)
-            if len(key) == 1:
+            if key in {each.key for each in self.commands()}:
                 super().take(key)
+            elif len(key) == 1:
+                self._type(key, posed.question)
         else:
             self.note = ""
             self._type(key, posed.question)

@@ -10,6 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Level
 from ddpquiz.learning import quiz as quizzes
 from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
+from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS
 from ddpquiz.terminal import questions
 from ddpquiz.terminal.layout import columns, indented, section
@@ -54,7 +55,7 @@ def result(
     by_concept = quizzes.scores(quiz, "concept")
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
-        parts += _verdict(tested[0], strengths[tested[0]])
+        parts += _verdict(tested[0], strengths[tested[0]], concepts)
     else:
         rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
         parts += section("By concept", rows)
@@ -80,16 +81,18 @@ def review(quiz: Quiz) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = answers.get(id(posed))
-        missing = quizzes.unanswered(posed, quiz.since)
         parts.append(Text(plain(f"Question {number} · {posed.question.level} · {posed.question.key}"), style="title"))
         late = ": time was up" if number - 1 in quiz.late else ""
         parts.append(questions.verdict(answer) if answer else Text(f"Not answered{late}.", style="warn"))
-        parts += [Text(), *questions.stem(posed.question), *questions.judged(answer or missing), Text()]
+        parts += [Text(), *questions.stem(posed.question)]
+        parts += [*(questions.judged(answer) if answer else []), Text()]  # one that may still come keeps its solution
     return parts
 
 
-def _verdict(concept: str, strength: Strength) -> list[RenderableType]:
-    told = [Text(str(strength)), Text(strength.outlook)]
+def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
+    questions = concepts[concept].questions if concept in concepts else ()
+    outlook = strength.outlook((each.key, each.level, chance(each)) for each in questions)
+    told = [Text(str(strength)), Text(outlook)]
     meaning = [Text(MEANING, style="quiet"), Text(WORDS, style="quiet")] if "%" in str(strength) else []
     return section(plain(f"Verdict on {concept}"), *told, *meaning)
 
