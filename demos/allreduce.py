@@ -7,7 +7,7 @@ out with sends and receives; through rank 0 as the root; by dist.all_reduce.
 In a ring of N ranks a tensor is cut into N chunks that travel round, and
 each rank sends 2(N-1)/N of it: 1.5 tensors on 4 ranks, below 2 on any number.
 The root sends N-1 tensors while the others wait; added up over the ranks,
-both ways cost the same.
+both ways cost the same; an all_gather of the counts checks that.
 
 Try    --chunks     follow each chunk round the ring
        --size 6     a tensor that 4 ranks cannot share out evenly
@@ -79,8 +79,10 @@ def sweep(device: torch.device) -> None:
     if rank == 0 and device.type == "cpu" and world > (os.cpu_count() or 1):
         print("More ranks than cores: the time of a small tensor is the scheduler's, not the algorithm's.")
     if rank == 0:
-        print("Each time is the fastest of 6. algbw: bytes of the tensor / time, what the program sees;")
-        print("busbw: algbw x 2(N-1)/N for N ranks, what each of them sends a second.")
+        print("Each time is the fastest of 6. Bytes of the tensor / time is the algbw;")
+        print("times 2(N-1)/N it is the busbw, what each of N ranks sends a second.")
+        print("The line through 4 and 8192 KiB then predicts the time of 16384 KiB;")
+        print("where it begins, at 0 bytes, is the latency.")
     fastest = {}
     for kib in (4, 64, 1024, 8192, 16384):
         x, times = torch.full((kib * 256,), rank + 1.0, device=device), []
@@ -104,9 +106,7 @@ def sweep(device: torch.device) -> None:
     per_kib = (fastest[8192] - fastest[4]) / (8192 - 4)
     latency = fastest[4] - 4 * per_kib
     predicted = latency + 16384 * per_kib
-    if rank == 0:
-        print("A straight line through the times of 4 and 8192 KiB: it begins at the latency, and predicts 16384 KiB.")
-    print(f"latency (us): {latency * 1e6:.0f}")
+    print(f"latency (ms): {latency * 1e3:.2f}")
     print(f"predicted 16384 KiB (ms): {predicted * 1e3:.1f}")
     print(f"measured 16384 KiB (ms): {fastest[16384] * 1e3:.1f}")
 
@@ -146,6 +146,9 @@ def main() -> None:
     print(f"after the ring: {brief(ring)}")
     root_bytes = root_all_reduce(root)
     print(f"after a sum at rank 0: {brief(root)}")
+    counts = [torch.zeros(2, dtype=torch.int64, device=device) for _ in range(world)]
+    dist.all_gather(counts, torch.tensor([ring_bytes, root_bytes], device=device))  # to check the bytes, no more
+    in_all = torch.stack(counts).sum(dim=0).tolist()
     dist.all_reduce(theirs)
     print(f"after all_reduce: {brief(theirs)}")
     print(f"bytes of my tensor: {mine.nbytes}")
@@ -161,9 +164,7 @@ def main() -> None:
         )
     if rank == 0:
         assert root_bytes == (world - 1) * mine.nbytes, "the root, rank 0, sent its tensor N-1 times"
-    in_all = torch.tensor([ring_bytes, root_bytes], device=device)
-    dist.all_reduce(in_all)
-    assert in_all.tolist() == [2 * (world - 1) * mine.nbytes] * 2, "added up over the ranks, both sent 2(N-1) tensors"
+    assert in_all == [2 * (world - 1) * mine.nbytes] * 2, "added up over the ranks, both sent 2(N-1) tensors"
 
     if args.sweep:
         sweep(device)

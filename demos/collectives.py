@@ -6,8 +6,8 @@ Look at who holds the result: the root alone (gather, reduce), everybody the
 same (broadcast, all-gather, all-reduce), or each rank a part of its own
 (scatter, reduce-scatter, all-to-all). Rank r brings the numbers 10r, 10r+1,
 ..., so each number tells whose it was and where it stood. After `reduce` the
-ranks that are not the root hold numbers too: half-made sums, left over from
-the way to the root. They mean nothing, and may be others on the next run.
+ranks that are not the root hold numbers too, marked undefined: half-made
+sums, left over from the way to the root, and maybe others on the next run.
 
 Try    --op all-to-all    one alone: the table of all rows is transposed
        --root 1           another rank gives or receives where there is a root
@@ -98,8 +98,10 @@ def main() -> None:
         show("reduce before", x)
         dist.reduce(x, dst=root, op=op)
         # Elsewhere than at the root the result is not defined. Gloo leaves half-made sums there: never read them.
-        show("reduce after" if rank == root else "reduce leaves (undefined)", x)
-        if rank == root:
+        if rank != root:
+            print(f"reduce after: undefined, {' '.join(map(str, x.tolist()))}")
+        else:
+            show("reduce after", x)
             assert torch.equal(x, reduced), "reduce: the root holds the sum (or maximum) over all ranks"
 
     if "all-reduce" in todo:

@@ -9,9 +9,9 @@ feedback. PowerSGD sends two thin matrices of r columns each, whose product
 is close to the gradient. The rest is an error: with feedback each rank adds
 it to its next gradient, so that it arrives late; without, it is gone.
 
-Try    --method topk             send the largest numbers and their places
-       --rank 4                  r = 4: twice the bytes, and a smaller error
-       --method topk --rank 4    as many bytes for top-k
+Try    --method topk          send the largest numbers and their places
+       --r 4                  r = 4: twice the bytes, and a smaller error
+       --method topk --r 4    as many bytes for top-k
 """
 
 import argparse
@@ -35,11 +35,11 @@ def mean_of(x: torch.Tensor) -> torch.Tensor:
 class Compressor:
     """What a rank keeps for one way of sending gradients: errors, and the bytes that it sent in the last step."""
 
-    def __init__(self, way: str, method: str, rank: int, device: torch.device) -> None:
-        self.way, self.rank, self.bytes = way, rank, 0
+    def __init__(self, way: str, method: str, r: int, device: torch.device) -> None:
+        self.way, self.r, self.bytes = way, r, 0
         self.compress = self.low_rank if method == "powersgd" else self.largest
         self.error = torch.zeros(ROWS, COLS, device=device)
-        self.q = torch.randn(COLS, rank, generator=torch.Generator().manual_seed(1)).to(device)  # the same on all ranks
+        self.q = torch.randn(COLS, r, generator=torch.Generator().manual_seed(1)).to(device)  # the same on all ranks
 
     def mean(self, x: torch.Tensor) -> torch.Tensor:
         """The mean of all ranks' `x`, and count its bytes."""
@@ -67,7 +67,7 @@ class Compressor:
 
     def largest(self, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Top-k: each rank's largest numbers, at other places on each rank, so they are gathered and then added."""
-        places = wanted.abs().flatten().topk(self.rank * (ROWS + COLS) // 2).indices.int()
+        places = wanted.abs().flatten().topk(self.r * (ROWS + COLS) // 2).indices.int()
         numbers = wanted.flatten()[places]
         self.bytes = places.nbytes + numbers.nbytes
         world, sent, arrived = dist.get_world_size(), torch.zeros_like(wanted), torch.zeros_like(wanted)
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument(
         "--method", choices=["powersgd", "topk"], default="powersgd", help="how gradients are compressed"
     )
-    parser.add_argument("--rank", type=int, default=2, choices=[2, 3, 4], help="r, columns of PowerSGD's thin matrices")
+    parser.add_argument("--r", type=int, default=2, choices=[2, 3, 4], help="columns of PowerSGD's thin matrices")
     args = parser.parse_args()
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -104,9 +104,9 @@ def main() -> None:
         return (x[part].mT @ (x[part] @ weights - y[part])).mean(dim=0) / SAMPLES
 
     # 2. Training, one step of each way after the other.
-    names = {"powersgd": f"PowerSGD, r = {args.rank}", "topk": f"top-k, k = {args.rank * (ROWS + COLS) // 2}"}
+    names = {"powersgd": f"PowerSGD, r = {args.r}", "topk": f"top-k, k = {args.r * (ROWS + COLS) // 2}"}
     print(f"compressed: {ROWS} x {COLS} numbers, by {names[args.method]}")
-    ways = [Compressor(way, args.method, args.rank, device) for way in WAYS]
+    ways = [Compressor(way, args.method, args.r, device) for way in WAYS]
     weights, losses = torch.zeros(len(ways), ROWS, COLS, device=device), []
     for step in range(STEPS):
         for number, way in enumerate(ways):
@@ -124,6 +124,9 @@ def main() -> None:
     sent = [way.bytes for way in ways]
     for name, count in zip(("whole", "fp16", "compressed"), sent, strict=False):
         print(f"bytes a step ({name}): {count}")
+    if rank == 0:
+        print(f"Training is not over after {STEPS} steps: feedback may be a little ahead of")
+        print("whole, for what arrives late can push it on as well as hold it back.")
 
     # 3. Compare with one process on all samples, with the formulas, and the ways with each other.
     alone = torch.zeros(ROWS, COLS, device=device)
@@ -137,11 +140,11 @@ def main() -> None:
     assert sent[1] * 2 == sent[0], "half precision sends half of the bytes"
     assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1 %"
     if args.method == "powersgd":
-        assert sent[2] == 4 * args.rank * (ROWS + COLS), (
+        assert sent[2] == 4 * args.r * (ROWS + COLS), (
             "PowerSGD sends (rows + columns) * r numbers for rows * columns, r being the columns of its matrices"
         )
     else:
-        assert sent[2] == 4 * args.rank * (ROWS + COLS), "top-k sends k numbers and their k places"
+        assert sent[2] == 4 * args.r * (ROWS + COLS), "top-k sends k numbers and their k places"
     assert without > 1.5 * whole, "without error feedback the loss stays behind"
     assert feedback - whole < 0.1 * (without - whole), "with error feedback, and as many bytes, it does not"
     dist.destroy_process_group()

@@ -3,8 +3,9 @@
     torchrun --nproc-per-node 4 demos/deadlock.py
 
 Look at `calls`: g1 and g2 are all-reduces of gradients. The mistake: only
-rank 0 asks for the loss. Then look at `came out` beside `right`, and at who
-ends with an error: not only the rank that does has wrong numbers.
+rank 0 asks for the loss. Then look at `came out` below `right`, what each of
+the calls should give, and at who ends with an error: not only the rank that
+does has wrong numbers.
 A collective has no name. The k-th call of a rank meets the k-th call of every
 other rank, so rank 0's loss is added to the others' gradient, and rank 0
 comes out one call ahead: it waits in a call that nobody else will ever make.
@@ -56,13 +57,13 @@ def make(call: str, group: dist.ProcessGroup) -> float:
     return x.item()
 
 
-def step(mistake: str, limit: float) -> tuple[list[float], str, str]:
+def step(mistake: str, limit: float, label: str) -> tuple[list[float], str, str]:
     """One step in a group whose calls wait for `limit` seconds; return what came out, how it ended, and the error."""
     dist.barrier()  # everybody is here: from now on, who waits does so for the mistake
     group = dist.new_group(timeout=timedelta(seconds=limit))  # of its own: after a time-out a group is of no use
     results, error, start = [], "", time.perf_counter()
     for call in calls_of(dist.get_rank(), mistake):
-        print(f"last call: {call}")
+        print(f"{label}: {call}", flush=True)
         try:
             results.append(make(call, group))
         except RuntimeError as wrong:
@@ -92,12 +93,14 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=30))
 
     # 1. What should come out, if every rank made all the calls in one order.
-    right = [scale * world * (world + 1) / 2 for scale in SCALES.values()]
+    sums = {call: scale * world * (world + 1) / 2 for call, scale in SCALES.items()}
+    sums |= {"broadcast": 1, "receive": (rank - 1) % world + 1, "send": rank + 1}
+    right = [sums["g1"], sums["loss"], sums["g2"]]
     print(f"calls: {' '.join(calls_of(rank, mistake))}")
-    print(f"right (g1 loss g2): {brief(right)}")
+    print(f"right: {brief([sums[call] for call in calls_of(rank, mistake)])}")
 
     # 2. The mistake. Calls are paired by their number: the k-th of this rank with the k-th of every other.
-    results, ended, _ = step(mistake, args.timeout)
+    results, ended, _ = step(mistake, args.timeout, "last call")
     print(f"came out: {brief(results)}")
     print(f"ended with: {ended}")
     plans = [calls_of(peer, mistake) for peer in range(world)]
@@ -116,9 +119,11 @@ def main() -> None:
         assert ended == "no error", "the ranks that left the call out see no error: only the one that waits complains"
 
     # 3. Once more with the variable that one sets to find it. It must be set before the group is made.
+    if rank == 0:
+        print("Again with TORCH_DISTRIBUTED_DEBUG=DETAIL, then without the mistake.")
     os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
     dist.set_debug_level_from_env()  # torch reads it when it is imported
-    _, ended, error = step(mistake, args.timeout)
+    _, ended, error = step(mistake, args.timeout, "last call under detail")
     met = re.findall(r"OpType=(\w+)", error)  # of this rank, and of one that called something else
     print(f"ended under detail: {ended}")
     if rank == 0:
@@ -136,7 +141,7 @@ def main() -> None:
         assert ended == "time-out", "DETAIL does not compare sends with receives: they wait as before"
 
     # 4. The cure: every rank makes every call, in one order, and only what is done with the result depends on the rank.
-    results, _, _ = step("none", 30)
+    results, _, _ = step("none", 30, "last call (cured)")
     print(f"cured (g1 loss g2): {brief(results)}")
     assert results == right, "the same calls in the same order on every rank: all sums are right"
     if rank == 0:

@@ -2,14 +2,14 @@
 
     torchrun --nproc-per-node 4 demos/dp_vs_ddp.py
 
-Look at `dp bytes in all` beside `ddp bytes in all`: what each rank sent and
+Look at `dp bytes in all` above `ddp bytes in all`: what each rank sent and
 received in all steps together. nn.DataParallel drives all devices from one
 process, and its home is device 0: in every step that device deals out the
 batch, copies the weights to the others, collects their outputs, takes the
 loss, hands back the outputs' gradients and adds up the weights' gradients.
 On CPU nn.DataParallel merely calls the model, so here dp is imitated: its
 copies are messages, and rank 0 plays device 0. DDP is the real one; its
-bytes are a ring's, by the formula. Both arrive at the same gradient.
+bytes are a ring's, computed. Both arrive at the same gradient.
 
 Try    --width 128           copies of weights soon dwarf the batch
        --batch 2400          dp moves a larger batch; what DDP moves stays
@@ -150,7 +150,10 @@ def main() -> None:
         print(f"dp bytes of {what}: {moved[what]}")
     ring = 4 * (world - 1) * reduced // world  # 2(N-1)/N out, as much in: Patarasuk & Yuan 2009, see allreduce.py
     print(f"dp bytes in all: {moved.total()}")
-    print(f"ddp bytes in all (formula): {ring}")
+    print(f"ddp bytes in all: {ring}")
+    if rank == 0:
+        print("Bytes: sent plus received, in all steps; dp's counted, ddp's computed.")
+        print("Only device 0 has dp's loss and whole gradient, the others their part's.")
 
     totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(totals, torch.tensor([moved.total()], device=device))

@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 4 --max-restarts 1 demos/elastic.py
 
 Look at `step`, which falls back to the checkpoint, and at `process`: which
-ranks have a new one? Steps count from 0.
+ranks have a new one? Steps count from 0, so the last is 11; the checkpoint
+says with which step to go on.
 The last rank kills itself in the middle of training, as a kernel without
 memory would. The others cannot go on without it: their agent ends them too
 and starts everybody anew, as new processes that know only what they read
@@ -62,7 +63,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         if rank == 0:
             torch.save({"step": step, "weights": weights, "momentum": momentum, "pids": pids}, part)
             part.replace(path)  # whole or not at all, whenever we are killed
-            print(f"steps in checkpoint: {step}")
+            print(f"next step in checkpoint: {step}")
         dist.barrier()  # nobody goes on before it is written
 
     # 2. What a new process knows of the past is what it reads here.
@@ -74,6 +75,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         first, weights = past["step"], past["weights"]
         if not args.forget:
             momentum = past["momentum"]
+        print(f"process: {past['pids'][rank]} then {os.getpid()}")
         print(f"killed in step: {args.kill_at}")
         print(f"resumed at step: {first}")
         print(f"steps lost: {args.kill_at - first}")

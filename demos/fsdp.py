@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 4 demos/fsdp.py
 
-Look at `layers whole now`: a number is a whole layer, a dot one of which
+Look at `layers whole now`: a letter is a whole layer, a dot one of which
 this rank has only its part (in backward the next is being gathered already).
 Then look at the bytes, and at what they cost in collectives; an all-reduce
 does the work of a reduce-scatter and an all-gather.
@@ -36,6 +36,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 LAYERS, WIDTH, STEPS, LR = 4, 48, 5, 0.01  # the width can be shared evenly by 1, 2, 3, 4, 6 and 8 ranks
 NAMES = {"_allgather_base_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
 NAMES |= {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
+SPLIT = ("nothing (DDP)", "Adam's averages", "gradients and averages", "weights, gradients and averages")  # by stage
 calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it is about
 
 
@@ -98,7 +99,7 @@ def main() -> None:
     counts = []
 
     def look(*given: object) -> None:
-        now = ["." if isinstance(each[0].weight, DTensor) else str(number) for number, each in enumerate(layers)]
+        now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("ABCD", layers, strict=True)]
         counts.append(LAYERS - now.count("."))
         print(f"layers whole now: {' '.join(now)}", flush=True)
         if len(given) == 3:  # forward: layer, inputs and output, whose own hook is called in backward
@@ -129,10 +130,11 @@ def main() -> None:
     print(f"gradients (bytes): {gradients_held}")
     print(f"adam averages (bytes): {averages_held}")
     print(f"collectives a step: {', '.join(f'{n} {name}' for name, n in calls.items())}")
-    print(f"models moved a step: {moved.total() / size:g}")
+    print(f"traffic (models a step): {moved.total() / size:g}")
     if rank == 0:
-        print(f"This is stage {stage}. With DDP, stage 0, a rank holds {4 * size} bytes of weights,")
-        print(f"{4 * size} of gradients and {8 * size} of Adam's averages.")
+        print(f"Stage {stage} of ZeRO splits {SPLIT[stage]}.")
+        print(f"Unsplit: {4 * size} bytes of weights, {4 * size} of gradients, {8 * size} of averages.")
+        print("Traffic 1: all weights once in a collective; an all-reduce counts as 2.")
 
     # 5. Memory: 4 + 4 + 8 bytes for each parameter, each divided by N or not (Rajbhandari et al. 2020).
     share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]

@@ -6,9 +6,9 @@ Look at the all-reduces of three ways, and at the gradient (of two weights)
 just before and after the last micro-batch: the rank's own, then everybody's.
 A batch that does not fit is taken in micro-batches, whose gradients add up
 in .grad. DDP does not know which backward is the last, so it averages after
-each of them, unless ddp.no_sync() says not yet. The three ways: with an
-all-reduce always, with forward and backward inside no_sync, and with only
-the backward inside it, which is too late.
+each of them, unless ddp.no_sync() says not yet. The three ways: plain DDP,
+with forward and backward inside no_sync, and with only the backward inside
+it, which is too late.
 
 Try    --micro-batches 8    no_sync still needs one all-reduce
        --undivided          losses not divided: a gradient 4 times too large
@@ -79,11 +79,11 @@ def main() -> None:
 
     # 3. The same micro-batches each way. The mean over them is the sum of their losses, each divided by their number.
     made = {}
-    for way in "always", "no_sync", "late no_sync":
+    for way in "plain ddp", "no_sync", "late no_sync":
         all_reduces = 0
         ddp.zero_grad()
         for number in range(1, count + 1):
-            quiet = way != "always" and (number < count or args.never_sync)
+            quiet = way != "plain ddp" and (number < count or args.never_sync)
             # Whether a backward will all-reduce is decided in its *forward*: no_sync has to be there by then.
             with ddp.no_sync() if quiet and way == "no_sync" else nullcontext():
                 loss = mse_loss(ddp(x[rank, number - 1]), y[rank, number - 1]) / (1 if args.undivided else count)
@@ -99,13 +99,14 @@ def main() -> None:
 
     # 4. Compare.
     print(f"one process (all data): {shown(whole)}")
-    print(f"no_sync / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
+    print(f"grad length / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
     for way, (times, _) in made.items():
         print(f"all-reduces ({way}): {times}")
     if rank == 0:
-        print(f"The gradient ({count - 1} of {count}) is that after {count - 1} of {count} micro-batches.")
+        print("The model has two weights, so a gradient is two numbers. Its length with")
+        print("no_sync, after all micro-batches, is divided by that of one process.")
         print("Late no_sync is around backward only, but DDP has decided in forward.")
-    assert made["always"][0] == count, "without no_sync every micro-batch costs an all-reduce"
+    assert made["plain ddp"][0] == count, "without no_sync every micro-batch costs an all-reduce"
     assert made["late no_sync"][0] == count, "a forward outside no_sync still costs an all-reduce for every micro-batch"
     if args.never_sync:
         times, gradient = made["no_sync"]

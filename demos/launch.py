@@ -81,7 +81,7 @@ def main() -> None:
     if args.omit:
         del os.environ[args.omit]
     if rank == 0:
-        print(f"The first {len(GIVEN)} rows are environment variables. GROUP_RANK numbers nodes.")
+        print("Rows rank to master_port are the environment; group_rank numbers nodes.")
     for name in GIVEN:
         print(f"{name.lower()}: {os.environ.get(name, 'not set')}")
     print(f"device: {device}")
@@ -116,7 +116,9 @@ def main() -> None:
     dist.all_gather(everybody, facts)
     ranks, nodes, local_ranks, pids, lengths, waits = torch.stack(everybody).T.tolist()
     print(f"joined: {' '.join(map(str, ranks))}")
-    print(f"my list after append: {mine}")
+    print(f"own list after append: {mine}")
+    if rank == 0:
+        print("All ranks ran the same append, each on a list of its own.")
 
     assert (dist.get_rank(), dist.get_world_size()) == (rank, world), (
         "the group takes rank and size from RANK, WORLD_SIZE"

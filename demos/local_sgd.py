@@ -8,6 +8,7 @@ Each rank trains its own replica on its own samples for H steps without a
 word to the others; then all replicas are replaced by their mean. That is H
 times fewer all-reduces than DDP needs, and the price is that replicas drift
 apart in between, each towards the weights that suit its own samples best.
+The all_gather in every step only measures how far: training needs none.
 
 Try    --every 1                     averaging weights is averaging gradients
        --every 1 --optimizer adam    with Adam it is not, even at every step
@@ -86,32 +87,36 @@ def main() -> None:
     model, alone = replica(device), replica(device)
     optimizer, alone_optimizer = optimizer_of(args.optimizer, model), optimizer_of(args.optimizer, alone)
     print(f"setting: H = {args.every} local steps, {args.steps} steps in all")
+    if rank == 0:
+        print("The all_gather in every step only measures the distance: training sends")
+        print("nothing but the all_reduce of each average.")
     sent = 0
     for number in range(1, args.steps + 1):
         step(model, optimizer, x, y)
         step(alone, alone_optimizer, all_x, all_y)
         replicas = of_all_ranks(model.weight.data)
         mean, losses = replicas.mean(dim=0), torch.stack([loss_of(weights, all_x, all_y) for weights in replicas])
+        apart = (model.weight - mean).norm()
+        due = number % args.every == 0
+        if due:
+            # Torch has this as PeriodicModelAverager, whose first average is at step 0.
+            dist.all_reduce(model.weight.data)
+            model.weight.data /= world
+            sent += model.weight.nbytes
+        current = loss_of(model.weight, all_x, all_y)
         print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
         print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
-        print(f"loss of all samples: {losses[rank]:.3f}")
-        if number % args.every:
+        print(f"loss of all samples: {current:.3f}")
+        if not due:
             continue
-        # Torch has this as PeriodicModelAverager, whose first average is at step 0.
-        dist.all_reduce(model.weight.data)
-        model.weight.data /= world
-        sent += model.weight.nbytes
-        averaged = loss_of(model.weight, all_x, all_y)
-        print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
-        print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
-        print(f"loss of all samples: {averaged:.3f}")
+        print(f"distance before an average: {apart:.3f}")
         print(f"loss before an average: {losses[rank]:.3f}")
-        print(f"loss after an average: {averaged:.3f}")
+        print(f"loss after an average: {current:.3f}")
         first, last = of_all_ranks(model.weight.data)[[0, -1]]
         assert torch.equal(first, last), "after an average all replicas are equal, to the last bit"
         assert torch.allclose(model.weight, mean, atol=1e-6), "an average leaves the mean of all replicas"
         if world > 1:  # the loss is convex (Jensen); of a deep network this holds only for replicas that are close
-            assert averaged < losses.mean(), "the mean replica fits all samples better than the replicas did"
+            assert current < losses.mean(), "the mean replica fits all samples better than the replicas did"
 
     # 3. Compare with one process on all samples, that is with DDP.
     off = (model.weight - alone.weight).norm().item()

@@ -84,27 +84,35 @@ def main() -> None:
     base, base_steps = train(data, BASE_BATCH, BASE_RATE, args.epochs, alone=True)
     limit = 2 / torch.linalg.eigvalsh(2 * data[0].T @ data[0] / SAMPLES).max().item()
     print(f"setting: k = {k}, batches of {BASE_BATCH}, then of {k * BASE_BATCH}")
-    print(f"own samples of a batch: {k * BASE_BATCH // world}")
-    for loss in base:
-        print(f"loss (base): {loss:.4g}")
-    print(f"rate (base): {BASE_RATE:.3f}")
-    print(f"rate (largest stable): {limit:.3f}")
-    print(f"steps (base): {base_steps}")
+    print(f"own samples of a batch: {k * BASE_BATCH // world} of {k * BASE_BATCH}")
+    if int(os.environ["RANK"]) == 0:
+        print(f"The base is one process, batches of {BASE_BATCH}; each rank makes it for itself.")
 
     # 2. The same epochs with k times the batch, shared out over the ranks.
     rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all are the same
+    runs = {"base": (BASE_RATE, base, base_steps)}
     for rule in rules:
         rate = BASE_RATE * RULES[rule](k)
-        losses, steps = train(data, k * BASE_BATCH, rate, args.epochs, alone=False)
+        runs[rule] = rate, *train(data, k * BASE_BATCH, rate, args.epochs, alone=False)
+
+    # 3. The base and the rules below each other.
+    print(f"rate (largest stable): {limit:.3f}")
+    for rule, (rate, _, _) in runs.items():
+        print(f"rate ({rule}): {rate:.3f}")
+    for rule, (_, _, steps) in runs.items():
+        print(f"steps ({rule}): {steps}")
+    for rule, (_, losses, _) in runs.items():
         for loss in losses:
             print(f"loss ({rule}): {loss:.4g}")
-        print(f"rate ({rule}): {rate:.3f}")
-        print(f"steps ({rule}): {steps}")
-        diverged = not losses[-1] < losses[0]  # true for NaN as well
-        print(f"end loss ({rule}): {'DIVERGED' if diverged else f'{losses[-1] / base[-1]:.2f} x base'}")
-        if rule == "same" and args.epochs >= k > 1:
-            print(f"base after as many steps: {base[args.epochs // k]:.4g}")
+    if "same" in rules and args.epochs >= k > 1:
+        print(f"loss (base {base_steps // k} steps): {base[args.epochs // k]:.4g}")
+    del runs["base"]
+    for rule, (_, losses, _) in runs.items():
+        end = f"{losses[-1] / base[-1]:.2f} x base" if losses[-1] < losses[0] else "DIVERGED"  # also if it is NaN
+        print(f"end loss ({rule}): {end}")
 
+    for rule, (rate, losses, steps) in runs.items():
+        diverged = not losses[-1] < losses[0]
         single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
         assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (
             "ranks that share a batch learn what one process learns from the whole of it"

@@ -55,7 +55,7 @@ def main() -> None:
         print("Axes: dp data, pp pipeline, tp tensor parallelism. The grid of ranks:")
         for number, replica in enumerate(mesh.mesh.tolist()):  # its stages, each with its ranks
             print(f"   dp {number}    {'   |   '.join(' '.join(map(str, stage)) for stage in replica)}")
-        print("A bar parts two stages of pp; ranks of one tp group stand side by side.")
+        print(f"Ranks of one tp group stand side by side{', a bar parts two stages of pp' if pp > 1 else ''}.")
     print(f"place (dp pp tp): {' '.join(map(str, mesh.get_coordinate()))}")
     assert list(mesh.get_coordinate()) == list(places.values()), "ranks are numbered along tp first, then pp, then dp"
 

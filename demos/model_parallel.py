@@ -7,9 +7,9 @@ busy share of the time: about 1/N for each of N ranks. A model too large for
 one device is cut: each rank holds some consecutive layers and nothing of the
 others. The batch enters at rank 0; every rank sends its activations on to
 the next, the last one takes the loss, and gradients come back the same way.
-One step checks the gradients, two are timed. In those a layer pretends to
-compute by sleeping, forward and again backward: the work is make-believe,
-the waiting is not.
+One step checks the gradients and counts the bytes sent, two are timed. In
+those a layer pretends to compute by sleeping, forward and again backward:
+the work is make-believe, the waiting is not.
 
 Try    on 1 rank, then 4     less of the model on each rank, no shorter step
        --batch 320           activations grow, and so does what travels
@@ -92,6 +92,8 @@ def main() -> None:
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
+    # The first backward from a given gradient has torch load some modules: here, and not while others wait for it.
+    torch.ones(1, requires_grad=True).backward(torch.ones(1))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
     def over_ranks(number: float, op: dist.ReduceOp = dist.ReduceOp.SUM) -> float:
@@ -118,8 +120,8 @@ def main() -> None:
     mse_loss(whole(x), y).backward()
     for mine, theirs in zip(stage.parameters(), uncut.parameters(), strict=True):
         assert torch.allclose(mine.grad, theirs.grad, atol=1e-7), "each stage's gradients are those of the uncut model"
-    print(f"activation bytes a step: {sent['activations']}")
-    print(f"gradient bytes a step: {sent['gradients']}")
+    print(f"activation bytes sent: {sent['activations']}")
+    print(f"gradient bytes sent: {sent['gradients']}")
     travelled = over_ranks(sent.total())
     if world > 1:
         assert travelled == 2 * (world - 1) * x.nbytes, (
@@ -136,7 +138,7 @@ def main() -> None:
     share, fair = busy / seconds, len(held) / args.layers
     alone = 2 * args.sleep * args.layers  # one device, one layer after the other
     print(f"seconds a step: {seconds / STEPS:.3f}")
-    print(f"seconds alone (computed): {alone:.3f}")
+    print(f"seconds on one device: {alone:.3f}")
     print(f"share of all layers: {fair:.2f}")
     print(f"busy share of the time: {share:.2f}")
 

@@ -56,12 +56,15 @@ def main() -> None:
     # 1. One number, three types. Each rounding is off by half a unit of the last place at most; the number is rounded
     # once and the sum N-1 times (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
     exact, off = world * args.number, {}
+    if rank == 0:
+        print("Five experiments: number, large and small gradient, overflow, ring. Each")
+        print("opens with what a rank brings; ring adds up from the own rank on.")
     print(f"number brought: {args.number:g}")
-    print(f"sum (exact): {exact:.6f}")
+    print(f"number sum (exact): {exact:.10g}")
     for name, dtype in TYPES.items():
         made = total(args.number, dtype, device).item()
         off[name] = abs(made - exact) / exact
-        print(f"sum ({name}): {made:.6f}")
+        print(f"number sum ({name}): {made:.10g}")
         assert off[name] <= 1.01 * world * torch.finfo(dtype).eps / 2, (
             "a sum over N ranks is off by no more than N half units of the type's last place"
         )
@@ -71,13 +74,13 @@ def main() -> None:
         )
 
     # 2. A large gradient, and the mean of it.
-    print(f"large gradient brought: {args.gradient:g}")
+    print(f"large brought: {args.gradient:g}")
     late = total(args.gradient, torch.float16, device).item() / world
     early = total(args.gradient / world, torch.float16, device).item()
     wide = total(args.gradient, torch.bfloat16, device).item() / world
-    print(f"mean fp16 (sum first): {late:g}")
-    print(f"mean fp16 (divide first): {early:g}")
-    print(f"mean bf16 (sum first): {wide:g}")
+    print(f"large fp16 (sum first): {late:g}")
+    print(f"large fp16 (divide first): {early:g}")
+    print(f"large bf16 (sum first): {wide:g}")
     if world * args.gradient > 65520:  # what is rounded to more than 65504, the largest number of fp16
         assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and a mean that is made of it is inf too"
     else:
@@ -86,11 +89,11 @@ def main() -> None:
     assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 reaches as far as fp32: its sum does not overflow"
 
     # 3. A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
-    print(f"small gradient brought: {SMALL:g}")
+    print(f"small brought: {SMALL:g}")
     lost = total(SMALL, torch.float16, device).item()
     kept = total(SMALL * args.loss_scale, torch.float16, device).float().item() / args.loss_scale
-    print(f"sum of 1e-8 (fp16): {lost:.2g}")
-    print(f"sum of 1e-8 (loss scaled): {kept:.2g}")
+    print(f"small sum (fp16): {lost:.2g}")
+    print(f"small sum (loss scaled): {kept:.2g}")
     assert lost == 0, "in fp16 a gradient of 1e-8 is 0 before it is summed, and 0 after it"
     if args.loss_scale >= 2**13:  # 1e-8 is then one of fp16's normal numbers, which begin at 6e-5
         assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling the small gradient outlives fp16"
@@ -99,19 +102,19 @@ def main() -> None:
     # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
     mine = torch.tensor(70000.0 if rank == world - 1 else 1.0).half().item()
     summed = total(mine, torch.float16, device).item()
-    print(f"fp16 gradient brought: {mine:g}")
-    print(f"sum of these (fp16): {summed:g}")
+    print(f"overflow brought (fp16): {mine:g}")
+    print(f"overflow sum (fp16): {summed:g}")
     assert not math.isfinite(summed), "one rank's inf is in everybody's sum, so all ranks skip the same step"
 
     # 5. The same numbers added up from each rank on, as the chunks of a ring all-reduce are.
     number = NUMBERS[rank % len(NUMBERS)]
-    print(f"number of a ring brought: {number:g}")
+    print(f"ring brought: {number:g}")
     sums = {}
     for name, dtype in ("fp32", torch.float32), ("fp64", torch.float64):
         made = torch.zeros((), dtype=dtype)
         for step in range(world):
             made += NUMBERS[(rank + step) % world % len(NUMBERS)]
-        print(f"sum from own rank ({name}): {made.item():.0f}")
+        print(f"ring sum ({name}): {made.item():.0f}")
         sums[name] = [torch.empty((), dtype=dtype, device=device) for _ in range(world)]
         dist.all_gather(sums[name], made.to(device))
     theirs = total(number, torch.float32, device)

@@ -4,7 +4,7 @@
 
 Look at the rows `bytes kept`, then at what that costs: one more forward
 pass, four thirds of the arithmetic, and not one bit of the gradients.
-`most bytes` is the peak of a step.
+`peak bytes` is the most at any moment of a step.
 Forward leaves tensors behind because backward needs them: the activations.
 A checkpointed block throws its own away and keeps its input; in backward it
 runs once more to get them back. Each rank does so by itself: nothing more is
@@ -130,10 +130,11 @@ def main() -> None:
     kept_now, most_now, flops_now, ran_now, gradients_now = measure(saving, x)
     print(f"bytes kept (plain): {kept}")
     print(f"bytes kept (recompute): {kept_now}")
-    print(f"most bytes (plain): {most}")
-    print(f"most bytes (recompute): {most_now}")
+    print(f"peak bytes (plain): {most}")
+    print(f"peak bytes (recompute): {most_now}")
     if rank == 0:
-        print(f"{args.blocks} blocks, {args.batch} samples a rank. Kept: after forward. Most: the peak.")
+        print(f"{args.blocks} blocks, checkpointed in segments of {args.segment}; {args.batch} samples a rank.")
+        print("Kept: between forward and backward. Peak: the most at any moment.")
     row = 4 * args.batch  # bytes of one float32 number of every sample
     # Each block leaves the result of its two ReLUs; Linear needs its input, which is one of them already.
     assert kept == args.blocks * (HIDDEN + WIDTH) * row, "without checkpoints every block keeps what its layers made"
@@ -158,7 +159,7 @@ def main() -> None:
     for mine, p in zip(gradients, saving.parameters(), strict=True):
         dist.all_reduce(mine)
         worst = max(worst, (p.grad - mine / world).abs().max().item())
-    print(f"ddp average off by: {worst:.0e}")  # an average depends on the order of its sum
+    print(f"ddp - plain average (most): {worst:.0e}")  # an average depends on the order of its sum
     assert worst < 1e-4, "DDP averages recomputed gradients like any others, but for rounding"
     del ddp
     dist.destroy_process_group()

@@ -127,9 +127,9 @@ def main() -> None:
     all_parts = [None] * world
     dist.all_gather_object(all_parts, own_parts)
     if own_folder:
-        print("The ranks that saved each part of the matrix, and those that loaded it:")
-        for before, after in zip(*map(drawn, zip(*all_parts, strict=True)), strict=True):
-            print(f"   {before}     {after}")
+        print(f"Which rank saved and which loaded each {SIZE // world} x {SIZE // world} block of the matrix:")
+        for before, after in [("saved by", "loaded by"), *zip(*map(drawn, zip(*all_parts, strict=True)), strict=True)]:
+            print(f"   {before:{max(10, 2 * world)}}  {after}")
         own_folder.cleanup()
     dist.destroy_process_group()
 

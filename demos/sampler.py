@@ -75,13 +75,13 @@ def main() -> None:
     in_order, dealt = deal(DistributedSampler(dataset, shuffle=False, drop_last=args.drop_last), device)
     real = [sample for place, sample in enumerate(in_order) if rank + place * world < samples]
     print(f"in order: {shown(in_order)}")
-    print(f"padding among these: {shown(in_order[len(real) :])}")
+    print(f"in order (padding): {shown(in_order[len(real) :])}")
 
     each = samples // world if args.drop_last else math.ceil(samples / world)
     cards = [place % samples for place in range(each * world)]  # past the end it begins again with sample 0
     repeated, missing = Counter(dealt) - Counter(dataset), Counter(dataset) - Counter(dealt)
-    print(f"dealt twice (all ranks): {shown(sorted(repeated.elements()))}")
-    print(f"left out (all ranks): {shown(sorted(missing))}")
+    print(f"in order (dealt twice): {shown(sorted(repeated.elements()))}")
+    print(f"in order (left out): {shown(sorted(missing))}")
     assert in_order == cards[rank::world], "rank r holds every N-th sample, beginning with sample r"
     if args.drop_last:
         assert not repeated, "with drop_last no sample is dealt twice"
@@ -117,15 +117,15 @@ def main() -> None:
     # 3. What a repeat does to an evaluation: let sample i score i points, and average over the ranks.
     truth = sum(dataset) / samples
     score = mean_over_ranks(in_order, device)
-    print(f"true mean score: {truth:.3f}")
-    print(f"mean score as dealt: {score:.3f}")
+    print(f"mean score (truth): {truth:.3f}")
+    print(f"mean score (in order): {score:.3f}")
     if missing:
         assert score < truth, "leaving samples out shifts the score: here the last and best ones are not counted"
     elif repeated.total() % samples:
         assert score < truth, "padding shifts the score: samples from the beginning count twice"
     if not args.drop_last:
         score = mean_over_ranks(real, device)
-        print(f"mean score without padding: {score:.3f}")
+        print(f"mean score (no padding): {score:.3f}")
         assert math.isclose(score, truth), "without the padding the ranks' mean score is the true one"
 
     dist.destroy_process_group()

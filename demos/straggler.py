@@ -79,9 +79,10 @@ def main() -> None:
     times = train([args.compute + args.delay * is_late for is_late in late], gradient)
     uneven, waited = min(map(sum, times)), median(wait for _, wait in times)
     busy = mean(compute for compute, _ in times) / mean(map(sum, times))
-    print(f"shortest step (ms) early: {even:.0f}")
-    print(f"shortest step (ms) late: {uneven:.0f}")
-    print(f"busy share of the time: {100 * busy:.0f} %")
+    early, later = f"(steps 1-{args.steps})", f"(steps {args.steps + 1}-{2 * args.steps})"
+    print(f"shortest ms {early}: {even:.0f}")
+    print(f"shortest ms {later}: {uneven:.0f}")
+    print(f"busy share {later}: {100 * busy:.0f} %")
 
     # 3. What every rank knows only once it has asked the others.
     everyone = torch.empty(world, args.steps, 2, device=device)

@@ -75,7 +75,7 @@ def main() -> None:
     mean_of_means = sum_over_ranks([means], device)[0] / world
     all_sums, all_tokens = sum_over_ranks([sum(sums), mine], device)
     mean_over_tokens = all_sums / all_tokens
-    print(f"mean loss of own tokens: {sum(sums) / mine:.3f}")
+    print(f"own loss (mean of means): {means:.3f}")
     print(f"loss (mean of means): {mean_of_means:.3f}")
     print(f"loss (sums / counts): {mean_over_tokens:.3f}")
     print(f"loss (one process): {truth.item():.3f}")
@@ -94,8 +94,10 @@ def main() -> None:
         off[way] = ((model.weight.grad - whole).norm() / whole.norm()).item()
     shares = [all_tokens / (world * micro * counts[each]) for each in own]  # against 1 for all
     print(f"token weight (1 is fair): {' '.join(f'{share:.2f}' for share in shares)}")
-    print(f"gradient off one process (means): {off['means']:.1%}")
-    print(f"gradient off one process (tokens): {off['tokens']:.1%}")
+    print(f"gradient error (means): {off['means']:.1%}")
+    print(f"gradient error (tokens): {off['tokens']:.1%}")
+    if rank == 0:
+        print("The error is the distance to one process's gradient, in % of its length.")
 
     assert abs(mean_over_tokens - truth.item()) < 1e-5, (
         "summed losses, divided once by all ranks' tokens, are the loss of one process"
