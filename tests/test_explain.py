@@ -203,6 +203,19 @@ def test_most_of_what_a_point_says_in_one_sentence_makes_it():
     assert not made(say, ["local"], "The optimizer is last. It steps. Its own state is kept on the rank.")
 
 
+def test_what_comes_after_a_denied_word_of_the_point_does_not_make_it():
+    words = ("broadcast", "rank 0", "start", "initial")
+    prompt = Prompt("c", "p", "?", "", (Point("wrapping broadcasts rank 0's weights, so all start equal", words),))
+
+    def made(text):
+        return judge(prompt, text)[0].made
+
+    assert not made("Wrapping does not broadcast rank 0's weights, so ranks start different.")
+    assert made("The weights start equal. Wrapping does not broadcast anything later.")
+    assert made("It does not broadcast gradients but rank 0's weights.")
+    assert made("Wrapping broadcasts rank 0's weights, which nobody else does not have.")
+
+
 def test_a_missed_point_tells_what_was_said_the_other_way_round_and_what_was_not_found():
     prompt = Prompt("c", "p", "?", "", (Point("each rank holds a copy", ("copy", "replica", "duplicate")),))
     (point,) = judge(prompt, "There are no Replicas here.")

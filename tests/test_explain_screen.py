@@ -14,6 +14,7 @@ from program import LEAVE_SCREEN, SAMPLE, Terminal, environment, piped, sample
 from sample import WHY_RING
 from seats import explaining, press, screen, spoken
 
+from ddpquiz.learning.drafts import drafts
 from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal import style
 
@@ -233,6 +234,33 @@ def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
     terminal.press("q")
     assert terminal.end() == 0
     assert terminal.raw.rindex("\x1b[?2004l") > terminal.raw.rindex("\x1b[?2004h")
+
+
+@pytest.mark.parametrize("leave", ["\x03", "\x1bq"])
+def test_what_was_begun_is_there_again_the_next_time_until_it_is_graded(home, leave):
+    terminal = sample(home, "explain", "ring")
+    terminal.wait("Why a ring")
+    terminal.press("The bottleneck\rothers", "others_")
+    terminal.press(leave)
+    assert terminal.end() == (130 if leave == "\x03" else 0)
+    assert "What you began to write is here again the next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    terminal = sample(home, "explain", "ring")
+    terminal.wait("What you began to write the last time is here again", "> The bottleneck\n  others_")
+    terminal.press(" idle\x04", "You got 2 of 3 points")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert drafts(home) == {}
+    terminal = sample(home, "explain", "ring")
+    assert "last time" not in terminal.wait("> _")
+    terminal.press("\x03")
+    assert terminal.end() == 130
+
+
+def test_a_key_after_escape_that_is_no_command_is_text(progress):
+    seat = press(type_(explaining(progress), "Idl"), "escape")
+    assert "command: _" in screen(seat)
+    assert "esc back · " in screen(seat)
+    assert "> Idl1_" in screen(press(seat, "1"))
 
 
 def test_a_kill_loses_no_explanation_and_no_objection(home):

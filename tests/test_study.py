@@ -1,5 +1,6 @@
 """A sitting with cards."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -252,6 +253,12 @@ def test_time_in_a_demo_is_no_time_spent_on_the_card():
     state = play(step(state, Act.BACK, later), Act.SHOW, clock=lambda: later)
     state = step(state, Grade.GOOD, later + timedelta(seconds=2))
     assert state.reviews[0].took == timedelta(seconds=2)
+
+
+def test_what_was_learned_today_is_not_counted_as_learned_before():
+    memories = {"ring/one": replace(ago(9), last=TODAY), "ring/two": ago(9)}
+    summary = sum_up(grade(sitting(CARDS[:2], memories), Grade.GOOD, Grade.GOOD))
+    assert (summary.known, summary.recalled) == (1, 1)
 
 
 def test_the_summary_counts_first_sights_of_what_had_been_learned():

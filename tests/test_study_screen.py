@@ -105,6 +105,7 @@ enter leave · n 3 more new cards · u undo · d demo · / look up · ? help"""
     )
     assert "Card 3/3 · ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
+    assert not press(seat, "space").left  # a tap too many
     assert press(seat, "enter").left
 
 

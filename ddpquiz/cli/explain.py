@@ -32,7 +32,7 @@ def explain(
     from collections import Counter
 
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import database, explain
+    from ddpquiz.learning import database, drafts, explain
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal import layout, style
     from ddpquiz.terminal.explain import Explainer
@@ -46,7 +46,8 @@ def explain(
         if piped and editor:
             raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
         begun = explain.begin(prompts[:1] if piped else prompts, sitting.now())
-        seat = Explainer(sitting.desk(known, progress), begun, editor=editor)
+        begun_before = {} if piped else drafts.drafts(database.folder())
+        seat = Explainer(sitting.desk(known, progress), begun, editor=editor, drafts=begun_before)
         console = style.complaints() if as_json else style.console()
         if piped:
             _read(seat, prompts[0].key)
@@ -55,7 +56,10 @@ def explain(
         else:
             if editor:
                 seat.edit()
-            sitting.sit_down(seat, console, lines=as_json)
+            try:
+                sitting.sit_down(seat, console, lines=as_json)
+            finally:
+                drafts.keep(database.folder(), seat.begun)
         if as_json:
             _print(seat.state.done)
 

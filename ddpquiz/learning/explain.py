@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ddpquiz.curriculum.concept import Point, Prompt
+    from ddpquiz.learning.words import Found
 
 
 class Act(Enum):
@@ -108,8 +109,9 @@ class Explaining:
 def judge(prompt: Prompt, text: str) -> tuple[Judged, ...]:
     """Look for each point in a text: for one of its words, or for most of what it says in one sentence.
 
-    A point that denies nothing is made by a word that is not denied. If the point itself denies that word, it must be
-    denied in the text as well; if it denies only what it has other words for, the word counts either way.
+    A point that denies nothing is made by a word that is not denied, nor comes after one that is. If the point itself
+    denies that word, it must be denied in the text as well; if it denies only what it has other words for, the word
+    counts either way.
     """
     said = Said(text)
     return tuple(_judged(point, said) for point in prompt.points)
@@ -174,13 +176,19 @@ def _judged(point: Point, said: Said) -> Judged:
     words: dict[str, None] = {}  # in order, each once
     contrary: dict[str, None] = {}
     absent: list[str] = []
+    fitting: list[Found] = []
+    against: list[Found] = []
     for word in point.words:
         found = said.find(word)
         wanted = say.signs(word) or ({True, False} if say.denies else {True})
         around = say.around(word)
         for each in found:
-            fits = each.said in wanted and not said.aside(each.clause) & around
-            (words if fits else contrary)[each.quote] = None
+            if each.said in wanted and not said.aside(each.clause) & around:
+                fitting.append(each)
+            else:
+                contrary[each.quote] = None
+                against.append(each)
         if not found:
             absent.append(word)
+    words |= {each.quote: None for each in fitting if not any(said.spoils(denied, each) for denied in against)}
     return Judged(point, tuple(words) or said.echoes(say), tuple(contrary), tuple(absent))

@@ -286,7 +286,7 @@ class Summary:
 
     cards: int  # different ones
     new: int  # those of them never heard of before; a wrong answer may have made others due unseen
-    known: int  # cards that had been learned before this sitting
+    known: int  # cards that were learned on an earlier day
     recalled: int  # those of them recalled at first sight
     pace: timedelta | None  # the median time for a card
     wanting: str | None  # the concept of which most was forgotten at first sight
@@ -295,7 +295,7 @@ class Summary:
 def sum_up(sitting: Sitting) -> Summary:
     """Return what a sitting came to so far."""
     first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
-    known = [review for review in first if review.before and review.before.stability is not None]
+    known = [review for review in first if _was_learned(review)]
     forgotten = Counter(review.card.concept for review in first if review.grade.forgot)
     times = sorted(review.took for review in sitting.reviews)
     return Summary(
@@ -306,6 +306,12 @@ def sum_up(sitting: Sitting) -> Summary:
         pace=times[len(times) // 2] if times else None,
         wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
     )
+
+
+def _was_learned(review: Review) -> bool:
+    """Whether a card was learned on a day before this one."""
+    before = review.before
+    return before is not None and before.stability is not None and before.last != study_day(review.at)
 
 
 def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[int]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ddpquiz.learning.reading import Token, read
 
+_CONTRAST = re.compile(r"\b(but|instead|rather|while|whereas)\b", re.IGNORECASE)  # after it the sentence says its own
 _ENOUGH = 2 / 3  # of the words of one text, in one sentence of another: the other says it too
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a phrase occurs: in which clause, as it is written there, and whether it is said there or denied."""
+    """Where a phrase occurs, as it is written there, and whether it is said there or denied."""
 
     said: bool
     clause: int
+    sentence: int
+    start: int
     quote: str
 
 
@@ -35,12 +39,19 @@ class Said:
             match = _as_one(self._tokens, start, wanted) or _apart(self._tokens, start, wanted)
             if match:
                 said = not first.denied and not match[-1].aside
-                found.append(Found(said, first.clause, self._text[first.start : match[-1].end]))
+                found.append(
+                    Found(said, first.clause, first.sentence, first.start, self._text[first.start : match[-1].end])
+                )
         return found
 
     def signs(self, phrase: str) -> set[bool]:
         """Return how a phrase occurs: True where it is said, False where it is denied; nothing where it is not."""
         return {found.said for found in self.find(phrase)}
+
+    def spoils(self, denied: Found, said: Found) -> bool:
+        """Whether what a sentence denies takes back what it says then: `does not copy it, so all differ`."""
+        between = self._text[denied.start : said.start]
+        return denied.sentence == said.sentence and bool(between) and not _CONTRAST.search(between)
 
     def aside(self, clause: int) -> set[str]:
         """Return the stems of what a clause sets aside: of `model` in `the optimizer, not the model`."""

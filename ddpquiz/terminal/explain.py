@@ -11,15 +11,16 @@ from rich.text import Text
 from ddpquiz.learning import explain, progress
 from ddpquiz.learning.explain import Act, Overrule, Written
 from ddpquiz.terminal.editor import edit
-from ddpquiz.terminal.hotkeys import DEMO, FLAG, HELP, QUIT, Hotkey
+from ddpquiz.terminal.hotkeys import DEMO, FLAG, FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.keys import pasted
 from ddpquiz.terminal.layout import bullets, columns, indented, section
 from ddpquiz.terminal.points import count, points
+from ddpquiz.terminal.questions import command_line
 from ddpquiz.terminal.sitting import Desk, Seat, header, told
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
@@ -44,13 +45,25 @@ _TAIL = 6  # lines of the text that stay in sight above the keys
 class Explainer(Seat):
     """One sitting of explaining."""
 
-    def __init__(self, desk: Desk, state: Explaining, *, editor: bool = False) -> None:
+    def __init__(
+        self, desk: Desk, state: Explaining, *, editor: bool = False, drafts: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(desk)
         self.state = state
+        self._drafts = dict(drafts or {})  # what was begun in earlier sittings, by prompt
         self.text = ""  # written so far, of the prompt on screen
         self._escaped = False  # the next key is a command
         self._editor = editor  # each prompt opens it by itself
         self._kept: list[progress.Receipt] = []  # of the explanations, in order
+        self._go_on_with_draft()
+
+    @property
+    def begun(self) -> dict[str, str]:
+        """What is to be kept for the next time, by prompt: nothing of those that were explained."""
+        begun = {one.prompt.key: "" for one in self.state.done}
+        if not self.state.judged and self.state.place < len(self.state.prompts):
+            begun[self.state.prompts[self.state.place].key] = self.text.strip()
+        return begun
 
     @property
     def scene(self) -> Hashable:
@@ -93,7 +106,7 @@ class Explainer(Seat):
         """Draw the end of what was written so far."""
         if not self.writing:
             return []
-        return [_Tail(self.text)]
+        return [command_line() if self._escaped else _Tail(self.text)]
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
@@ -102,7 +115,7 @@ class Explainer(Seat):
         if prompt is None:
             return [LEAVE, *undo, HELP]
         if not self.state.judged:
-            return self._commands() if self._escaped else [self._finish()]
+            return [FROM_ESCAPE, *self._commands()] if self._escaped else [self._finish()]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         object_ = Hotkey(f"1-{len(prompt.points)}", "overrule", "say that you made this point after all, or did not")
         return [NEXT, object_, *undo, *demo, FLAG, HELP, QUIT]
@@ -118,8 +131,10 @@ class Explainer(Seat):
             super().take(key)
         elif text is None and self._escaped:
             self._escaped = False
-            if len(key) == 1:
+            if key in {each.key for each in self._commands()}:
                 super().take(key)
+            elif len(key) == 1:
+                self._type(key)
         else:
             self.note, self._escaped = "", False
             if text is None:
@@ -133,7 +148,7 @@ class Explainer(Seat):
         match key:
             case "u":
                 self._do(Act.UNDO)
-            case "enter" | "space" | "q" | "escape" if prompt is None:
+            case "enter" | "q" | "escape" if prompt is None:
                 self.left = True
             case _ if prompt is None:
                 pass
@@ -175,10 +190,11 @@ class Explainer(Seat):
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
         done = self.state.done
+        kept = [Text("What you began to write is here again the next time.")] if any(self.begun.values()) else []
         if not done:
-            return Text("Done: nothing explained.", style="head")
+            return Group(Text("Done: nothing explained.", style="head"), *kept)
         made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
-        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head")]
+        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head"), *kept]
         missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
         if missed:
             parts += section("Left out", bullets(missed))
@@ -281,7 +297,15 @@ class Explainer(Seat):
             self._kept.append(receipt)
         if after.place != self.state.place or after.judged != self.state.judged:
             self.text = taken.text if taken and not added else ""
-        self.state = after
+        moved, self.state = after.place != self.state.place, after
+        if moved and not self.text:
+            self._go_on_with_draft()
+
+    def _go_on_with_draft(self) -> None:
+        """Put back what was begun the last time."""
+        prompt = self.state.prompt
+        if prompt and (text := self._drafts.pop(prompt.key, "")):
+            self.text, self.note = text, "What you began to write the last time is here again."
 
 
 class _Tail:

@@ -35,6 +35,7 @@ PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
 SOURCE = Hotkey("v", "source", "where this was read")
 QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
+FROM_ESCAPE = Hotkey("esc", "back", "back to the text; so does any key that is not named here, and it is typed")
 _ALWAYS = (HELP, QUIT, LEAVE)
 
 

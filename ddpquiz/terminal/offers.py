@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
 from ddpquiz.terminal.answering import is_typed
-from ddpquiz.terminal.hotkeys import DEMO, HELP, PROOF, QUIT, Hotkey
+from ddpquiz.terminal.hotkeys import DEMO, FROM_ESCAPE, HELP, PROOF, QUIT, Hotkey
 from ddpquiz.terminal.questions import is_calculation
 from ddpquiz.terminal.style import plain
 
@@ -24,7 +24,6 @@ NEXT = Hotkey("enter", "next", "go on to the next question")
 FORWARD = Hotkey("enter", "forward", "go forward to where you were")
 RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order; no verdict counts it")
 CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
-_FROM_ESCAPE = Hotkey("esc", "back", "back to the answer; so does any key that is not named here, and it is typed")
 IN_EXAM = "There are no hints, solutions and demos in an exam; s skips."
 _EXAM = "An exam: answers are taken without a word, and the verdicts come at the end."
 _ADAPTIVE_EXAM = f"{_EXAM} It ends early once enough is known."
@@ -46,7 +45,7 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
         return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *_back(quiz), HELP, QUIT]
     if not is_typed(question):
         return [*entry.keys(question), *commands(quiz, flag, demo=demo)]
-    return [_FROM_ESCAPE, *commands(quiz, flag, demo=demo)] if entry.escaped else entry.keys(question)
+    return [FROM_ESCAPE, *commands(quiz, flag, demo=demo)] if entry.escaped else entry.keys(question)
 
 
 def commands(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:

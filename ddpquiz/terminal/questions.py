@@ -128,8 +128,13 @@ class Judged:
 def field(question: Question, entry: Entry) -> Text:
     """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
     if entry.escaped:
-        return Text.assemble(("command: ", "warn"), ("_", "accent"))
+        return command_line()
     return Text.assemble(("> ", "accent"), plain(entry.text), ("_", "accent"), f" {plain(question.unit)}")
+
+
+def command_line() -> Text:
+    """Draw what stands in place of a text while a key is a command."""
+    return Text.assemble(("command: ", "warn"), ("_", "accent"))
 
 
 def is_calculation(question: Question) -> bool:

@@ -149,7 +149,7 @@ class Quizzing(Seat):
                 self._do(Act.BACK)
             case "r" if posed is None and self.quiz.missed:
                 self._retry()
-            case "enter" | "space" | "q" | "escape" if posed is None:
+            case "enter" | "q" | "escape" if posed is None:
                 self.left = True
             case _ if posed is None:
                 pass

@@ -153,7 +153,7 @@ class Studying(Seat):
                 self._do(Act.BACK)
             case "n" if card is None:
                 self._do(Act.MORE)
-            case "enter" | "space" | "q" | "escape" if card is None:
+            case "enter" | "q" | "escape" if card is None:  # space may be one tap too many
                 self.left = True
             case _ if card is None:
                 pass
