@@ -45,6 +45,7 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     text = " ".join(terminal.lines)
     held, failed = r"You predicted [^;]+; and so it was\.", r"You predicted [^;]+; it was "
     assert (bool(re.search(held, text)), bool(re.search(failed, text))) == (right, not right)
+    assert re.search(r"look at .*; you predicted [^;]+; " + ("and so it was" if right else "it was "), text)
     assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
     with Progress(tmp_path) as progress:
         (row,) = progress.kept("answer")

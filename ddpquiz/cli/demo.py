@@ -98,7 +98,8 @@ def demo(
         options = Options(
             ranks, device, timeout, plain, json, save, together, strict=strict, summary=summary, step=step
         )
-        seen = follow(script, given, options, prediction.link.look if prediction else "")
+        looks = (prediction.look, prediction.found) if prediction else ()
+        seen = follow(script, given, options, *looks)
         if nnodes == 1 and not step:  # otherwise other machines, or the learner, were waited for
             keep_time(script, given, seen)
         end_as(seen, prediction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,18 @@ class Prediction:
     made: Made | None  # None: the learner made none
     took: timedelta
 
+    @property
+    def look(self) -> str:
+        """What to look at while it runs, with what was predicted in sight."""
+        return f"{self.link.look}; you predicted {self.made.words}" if self.made else self.link.look
+
+    @property
+    def found(self) -> str:
+        """What stands there once it has run: whether the prediction held."""
+        from ddpquiz.terminal.predict import compared
+
+        return f"{self.link.look}; {compared(self.made, self.posed)}" if self.made else ""
+
 
 def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -> Prediction | None:
     """Ask for a prediction of the run that is wanted, if a concept has a question about just that run.
@@ -51,8 +63,6 @@ def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -
         made = predict.ask(posed, name, console)
     except predict.Left:
         raise typer.Exit from None
-    if made:
-        link = replace(link, look=f"{link.look}; you predicted {made.words}")  # in sight while it runs
     return Prediction(known, link, posed, made, timedelta(seconds=time.monotonic() - began))
 
 

@@ -55,7 +55,7 @@ class Options:
             saving.format_of(self.save)
 
 
-def follow(script: Path, args: tuple[str, ...], options: Options, look: str = "") -> Seen:
+def follow(script: Path, args: tuple[str, ...], options: Options, look: str = "", found: str = "") -> Seen:
     """Run a script on ranks and show it as asked."""
     from ddpquiz.ranks import launch
 
@@ -98,7 +98,7 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     elif options.plain or not screen.is_interactive():
         seen = watch.lines(start(), style.console())
     else:
-        seen = watch.live(start, style.console(), look=look)
+        seen = watch.live(start, style.console(), look=look, found=found)
     if kept:
         kept.finish(seen)
     if options.summary:

@@ -145,16 +145,23 @@ def predicted(posed: Posed, given: str, verdict: Verdict) -> str:
     return "; ".join(shown[posed.shown[place]].text for place in verdict.chosen) if shown else given.strip()
 
 
+def compared(made: Made, posed: Posed) -> str:
+    """Say what was predicted, and what came."""
+    if made.verdict.right:
+        return f"you predicted {made.words}; and so it was"
+    right = [option.text for option in posed.question.options if option.right]
+    return f"you predicted {made.words}; it was {'; '.join(right) if right else expected(posed)}"
+
+
 def outcome(made: Made, posed: Posed, called: str | None, *, shown: bool) -> RenderableType:
     """Say what was predicted and what came, why, and which card is due; `shown` is false when the run ended early."""
     if not shown:
         told = f"You predicted {made.words}. The run ended before it could show whether that holds."
         return prose(told, "warn")
+    told = f"Y{compared(made, posed)[1:]}."
     if made.verdict.right:
-        return prose(f"You predicted {made.words}; and so it was.", "good")
-    right = [option.text for option in posed.question.options if option.right]
-    came = "; ".join(right) if right else expected(posed)
-    parts: list[RenderableType] = [prose(f"You predicted {made.words}; it was {came}.", "bad")]
+        return prose(told, "good")
+    parts: list[RenderableType] = [prose(told, "bad")]
     parts += [prose(why) for why in made.verdict.whys]
     parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
     if called:

@@ -46,8 +46,10 @@ AFTER = (
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 
 
-def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bool = False) -> Seen:
+def live(start: Callable[[], Run], console: Console, *, look: str = "", found: str = "", stay: bool = False) -> Seen:
     """Show a run while it lasts; `start` begins it, also once more.
+
+    `look` says what to look at, and `found`, once a run has ended well, what was to be seen there.
 
     The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
     nothing is left there, and a key leads back.
@@ -55,7 +57,7 @@ def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bo
     from ddpquiz.terminal.keys import Keys
     from ddpquiz.terminal.screen import Screen
 
-    screen, seen, again = Screen(console), Seen(), True
+    screen, seen, again, at_end = Screen(console), Seen(), True, look
     with contextlib.ExitStack() as painted, Keys(away=screen.suspended) as keys:
         keys.drop(keep=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         on_screen = stay
@@ -74,10 +76,11 @@ def live(start: Callable[[], Run], console: Console, *, look: str = "", stay: bo
                 painted.enter_context(screen)
                 on_screen = True
             view.follow(keys)
-            hold = stay or view.is_held or not (_fits(seen, console, look) or _interrupted(seen))
-            again = hold and _looked(seen, recent.events, view.looking, keys, look)
+            at_end = found if found and seen.end and seen.end.ok else look
+            hold = stay or view.is_held or not (_fits(seen, console, at_end) or _interrupted(seen))
+            again = hold and _looked(seen, recent.events, view.looking, keys, at_end)
     if not stay:
-        _leave_in_scrollback(seen, console, look)
+        _leave_in_scrollback(seen, console, at_end)
     return seen
 
 
