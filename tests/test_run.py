@@ -195,6 +195,25 @@ def test_no_rank_leaves_init_process_group_before_all_are_in(script):
     assert joined[3] <= back[2]
 
 
+def test_a_rank_may_form_a_group_with_processes_that_it_starts_itself(script):
+    body = """
+    path = sys.argv[1]
+    code = (
+        "import torch.distributed as dist; "
+        f"dist.init_process_group('gloo', init_method='file://{path}', rank=1, world_size=2); dist.barrier()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code])
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=0, world_size=2)
+    dist.barrier()
+    print("together: yes")
+    other.wait()
+    """
+    path = script(body, head="import os, subprocess, sys, torch.distributed as dist\n")
+    events = run(path, ranks=1, args=(str(path.with_name("store")),))
+    assert end(events).ok, end(events).why
+    assert [each.label for each in of(events, Output)] == ["together"]
+
+
 def test_a_rank_that_never_joins_is_a_hang_in_init_process_group(script):
     path = script(
         "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init_process_group('gloo')",

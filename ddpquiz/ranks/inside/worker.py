@@ -80,7 +80,7 @@ def by_lines(file: io.FileIO, errors: str) -> io.TextIOWrapper:
 
 def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
     """Say when this rank waits for the others to form a group; on CPU, give Gloo to a script that asks for NCCL."""
-    original = dist.init_process_group
+    original, ranks = dist.init_process_group, int(os.environ["WORLD_SIZE"])
 
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         dist.set_debug_level_from_env()  # the script may have set it before it imported torch
@@ -95,8 +95,8 @@ def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
         line = standing(request["script"])[1]
         teller.tell(Joining(teller.now(), teller.rank, done=False, line=line))
         original(*args, **kwargs)
-        if "gloo" in str(dist.get_backend_config()):
-            wait_for_all()
+        if dist.get_world_size() == ranks and "gloo" in dist.get_backend_config():
+            wait_for_all()  # all of them are ranks of ours, and come here too
         teller.tell(Joining(teller.now(), teller.rank, done=True, line=line))
 
     dist.init_process_group = init_process_group
