@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from ddpquiz.learning import smallfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Timing:
 def timings(home: Path) -> dict[str, Timing]:
     """Return what is known of each demo, by its name; nothing if the file is not there or not ours."""
     try:
-        kept = json.loads((home / FILE).read_text("utf-8"))
+        kept = smallfile.read(home / FILE)
         return {name: _timing(each) for name, each in kept.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
@@ -35,11 +35,8 @@ def timings(home: Path) -> dict[str, Timing]:
 def keep(home: Path, name: str, timing: Timing) -> None:
     """Note how long a demo took, whole or not at all; a folder that cannot be written leaves it unsaid."""
     known = {**timings(home), name: timing}
-    fresh = home / f"{FILE}.{os.getpid()}"
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps({name: asdict(each) for name, each in sorted(known.items())}, indent=1), "utf-8")
-        fresh.replace(home / FILE)
+        smallfile.write(home / FILE, {name: asdict(each) for name, each in sorted(known.items())})
     except OSError:  # the demo itself went well
         return
 
