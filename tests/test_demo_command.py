@@ -261,6 +261,16 @@ def test_a_demo_whose_own_command_has_restarts_gets_them():
     assert "--step stops ranks that we start, and these torchrun's agent starts" in " ".join(terminal.text.split())
 
 
+@pytest.mark.parametrize("demo", ["allreduce", "elastic"])
+def test_a_reader_that_goes_early_ends_the_run_and_nothing_around_it(demo):
+    """One process group holds the shell too, as in a script: whatever ends the ranks must not end that."""
+    line = f"{PYTHON} -m ddpquiz demo {demo} | head -n 1; echo and on"
+    ran = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=60, env=ENV, start_new_session=True
+    )
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "and on")
+
+
 def test_a_replay_names_its_run_itself():
     ran = ddpquiz("demo", "ddp", "--replay", "allreduce")
     assert ran.returncode == 2

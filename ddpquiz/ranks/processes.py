@@ -91,7 +91,7 @@ class Processes:
             match said:
                 case {"say": "started", "pids": pids, "store": store}:
                     self.pids = dict(zip([AGENT] if self.elastic else range(len(pids)), pids, strict=True))
-                    self.server.pids |= {*pids, store}
+                    self.server.pids |= {*pids, store} - {0}  # without a store; group 0 would be our own
                 case {"say": "exit", "rank": rank, "status": status}:
                     self.went(rank)
                     yield from self._drain(rank)  # what it said comes before the word of its end
