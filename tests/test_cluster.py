@@ -61,6 +61,10 @@ def gone(pid):
         return True
 
 
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def all_gone(pids, seconds=10):
     until = time.monotonic() + seconds
     while not all(map(gone, pids)) and time.monotonic() < until:
@@ -229,6 +233,43 @@ def test_nothing_is_left_of_agent_ranks_and_their_children_when_the_parent_goes(
     node.finish()
     assert node.process.returncode == (130 if number == signal.SIGINT else -number)
     assert all_gone(family)
+
+
+def test_a_rank_that_the_agent_ends_is_not_the_cause(script):
+    body = """
+    dist.barrier()
+    if rank == 0:
+        raise RuntimeError("Connection closed by peer")  # reads as if another rank had failed before
+    time.sleep(60)
+    """
+    events = run(script(body), Cluster(restarts=1))
+    assert (end(events).rank, end(events).why) == (0, "Rank 0 raised RuntimeError: Connection closed by peer")
+    assert [event.stopped for event in of(events, Exited) if event.rank == 1] == [True, True]
+
+
+@linux
+def test_what_forks_ranks_has_no_other_thread(script):
+    """What another thread has locked at that moment would stay locked in the rank: one in hundreds hung for ever."""
+    running = ElasticRun(
+        Request(
+            script("dist.barrier()\nprint('ready: yes')\ntime.sleep(60)"),
+            ranks=2,
+            device="cpu",
+            cluster=Cluster(restarts=1),
+        )
+    )
+    events = []
+    while len(of(events, Output)) < 2:
+        events += running.read(0.1)
+    ranks = {event.pid for event in of(events, Started)}
+    family = descendants(server().process.pid)
+    forked = {parent for child in family for parent in [parent_of(child)] if parent in family}
+    threads = {pid: len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in forked}
+    running.stop("enough")
+    list(running.events())
+    assert len(threads) == 4  # the server, the agent, and who stands for each rank
+    assert not forked & ranks
+    assert set(threads.values()) == {1}
 
 
 @linux

@@ -33,6 +33,7 @@ MAY_IMPORT_TORCH = {
     "ranks/machines/agent.py",
     "ranks/machines/rendezvous.py",
     "ranks/server.py",
+    "ranks/store.py",
     "ranks/inside/worker.py",
     "ranks/inside/recorder.py",
     "ranks/inside/operators.py",

@@ -219,7 +219,8 @@ class Note:
 class Exited:
     """A rank's process is gone: its exit status, or the negative number of the signal that ended it.
 
-    `stack` is where a crash found it; `memory` says that the kernel ended a process meanwhile, since memory ran out.
+    `stack` is where a crash found it; `memory` says that the kernel ended a process meanwhile, since memory ran out;
+    `stopped`, that we or torchrun's agent ended it, since the run was over for another reason.
     """
 
     event: ClassVar[str] = "exit"
@@ -228,6 +229,7 @@ class Exited:
     status: int
     stack: str = ""
     memory: bool = False
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

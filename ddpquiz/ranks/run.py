@@ -146,8 +146,8 @@ class Run:
         now = self._processes.now()
         match carries:
             case "exit":
-                stack = self._watchdog.last_words(rank)
-                return [Exited(now, rank, int(data), stack, int(data) == -9 and self._processes.memory_ran_out())]
+                stack, memory = self._watchdog.last_words(rank), int(data) == -9 and self._processes.memory_ran_out()
+                return [Exited(now, rank, int(data), stack, memory, stopped=bool(self._stopped))]
             case "events":  # a killed rank may stop mid-line
                 return [event for line in lines.feed(data) for event in self._told(rank, line)]
             case "stack":

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 from ddpquiz.ranks.events import Lines
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, children, fork, kill_group
 from ddpquiz.ranks.machines.cluster import AGENT
+from ddpquiz.ranks.store import host_store
 
 OLDEST_TORCH = 2, 6
 PIPES = 4  # a rank: standard output, standard error, events, stack
@@ -143,7 +144,7 @@ class Server:
         listener.listen(512)
         port = listener.getsockname()[1]
         ours = [fd for rank in pipes for fd in rank] + [self.channel.fileno(), self.wake]
-        job.store = fork(lambda: host_store(listener, port), close=ours)
+        job.store = host_store(listener, close=ours)
         for rank, fds in enumerate(pipes):
             others = [listener.fileno(), self.channel.fileno(), self.wake]
             others += [fd for other in pipes if other is not fds for fd in other]
@@ -184,21 +185,6 @@ class Server:
             os.waitpid(job.store, 0)
         del self.jobs[job.id]
         self.send(say="stopped", run=job.id)
-
-
-def host_store(listener: socket.socket, port: int) -> NoReturn:
-    """Host the key-value store in which the ranks meet, on a socket that is bound to loopback already."""
-    from datetime import timedelta
-
-    from torch.distributed import TCPStore
-
-    store = TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
-        "127.0.0.1", port, None, True, timedelta(days=1), wait_for_workers=False,
-        master_listen_fd=listener.detach(), use_libuv=False,
-    )  # fmt: skip
-    while store:
-        signal.pause()
-    raise AssertionError
 
 
 def run_rank(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoReturn:

@@ -98,8 +98,7 @@ def find(seen: Seen, mismatches: Sequence[Mismatch] = ()) -> Cause:
     if not failures:
         broken = any(verdict == "broken" for _, verdict, _ in seen.verdicts())
         return Cause(why="A claim is broken.") if broken else Cause()
-    earliest = min(at for _, at, _ in failures)
-    consequence, at, first = min(each for each in failures if not _by_us(each, earliest, seen))
+    consequence, at, first = min(failures)
     if consequence:
         for rank, exited in sorted(seen.exited.items()):
             if exited.status == 0 and exited.time <= at + GRACE:
@@ -145,21 +144,11 @@ def _stood(now: Standing, seen: Seen) -> Standing:
 
 
 def _failure(rank: int, seen: Seen) -> tuple[bool, float, int] | None:
-    """Return whether only another rank's failure made this one fail, and when; None when it did not fail."""
+    """Return whether only another rank's failure made this one fail, and when; None when it did not fail by itself."""
     if raised := seen.raised.get(rank):
         return bool(CONSEQUENCE.search(raised.message)), raised.time, rank
     exited = seen.exited.get(rank)
-    return (False, exited.time, rank) if exited and exited.status else None
-
-
-def _by_us(failure: tuple[bool, float, int], earliest: float, seen: Seen) -> bool:
-    """Whether a rank was killed because the run had failed before."""
-    _, at, rank = failure
-    return (
-        at > earliest + GRACE
-        and rank not in seen.raised
-        and -seen.exited[rank].status in (signal.SIGKILL, signal.SIGTERM)
-    )
+    return (False, exited.time, rank) if exited and exited.status and not exited.stopped else None
 
 
 def _of_rank(rank: int, seen: Seen) -> Cause:

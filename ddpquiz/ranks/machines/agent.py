@@ -21,7 +21,7 @@ from torch.distributed.elastic.rendezvous import (
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import Exited
-from ddpquiz.ranks.forks import die_with, fork, kill_group
+from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
 from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.telling import Teller
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
@@ -51,13 +51,19 @@ def run(pipes: list[list[int]], request: dict[str, Any]) -> NoReturn:
 
 
 def follow(cluster: Cluster, pipes: list[list[int]], request: dict[str, Any], teller: Teller) -> int:
-    """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
+    """Meet the other nodes, run the ranks to their end, and return 0 if they all end well."""
     meeting = Meeting(cluster, request, teller) if cluster.nodes > 1 else Alone(cluster)
+    with contextlib.closing(meeting):
+        return lead(meeting, pipes, request)
+
+
+def lead(meeting: Alone, pipes: list[list[int]], request: dict[str, Any]) -> int:
+    """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
+    cluster, agent = meeting.cluster, os.getpid()
     local = interface(meeting.local)
     for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # Gloo would listen where the hostname points
         if local:
             os.environ.setdefault(variable, local)
-    agent = os.getpid()
     spec = WorkerSpec(
         role="default", local_world_size=request["ranks"], rdzv_handler=meeting, max_restarts=cluster.restarts,
         entrypoint=lambda: shepherd(agent, pipes, request, meeting.life), monitor_interval=0.05,
@@ -110,33 +116,23 @@ def shepherd(agent: int, pipes: list[list[int]], request: dict[str, Any], life: 
         signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
         worker.run(rank, fds, request, environment, life)
 
-    pid, told = fork(work, close=others), []
+    pid, told = fork(work, close=others), False
 
     def tell(*_: object) -> None:
-        told.append(pid)
-        os.kill(pid, signal.SIGTERM)
+        nonlocal told
+        told = True
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(pid, signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, tell)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)  # its end is told of first
     kill_group(pid)
     os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
     teller = Teller(fds[2], rank, request["epoch"])
-    teller.tell(Exited(teller.now(), rank, status))
+    teller.tell(Exited(teller.now(), rank, status, stopped=told and status in (-signal.SIGTERM, 0)))
     if status or told:  # who returns is waited for until all have done so
         os._exit(1)
-
-
-def open_files() -> list[int]:
-    """Return the file descriptors that this process holds."""
-    return [fd for fd in map(int, os.listdir("/dev/fd")) if is_open(fd)]  # noqa: PTH208  # which is open while it lists
-
-
-def is_open(fd: int) -> bool:
-    """Whether a file descriptor stands for something."""
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, end)

@@ -60,7 +60,8 @@ class ElasticRun(Run):
         if not isinstance(event, Exited):
             return event
         killed = event.status == -9 and self._processes.memory_ran_out()
-        return replace(event, stack=self._watchdog.last_words(event.rank), memory=killed)
+        stopped = event.stopped or bool(self._stopped)
+        return replace(event, stack=self._watchdog.last_words(event.rank), memory=killed, stopped=stopped)
 
     def _note(self, events: list[Event]) -> None:
         for event in events:

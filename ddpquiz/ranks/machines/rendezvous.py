@@ -30,6 +30,8 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handl
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import VERSION, Nodes
+from ddpquiz.ranks.forks import kill_group, open_files
+from ddpquiz.ranks.store import host_store
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.rendezvous.dynamic_rendezvous import Token
@@ -85,7 +87,8 @@ class Alone(RendezvousHandler):  # type: ignore[misc]
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.life = ""  # sets the keys of one life of the ranks apart from those of the next
-        self.store, self.port = host(cluster) if cluster.node == 0 else join(cluster)
+        self.hosting, self.port = host(cluster) if cluster.node == 0 else (0, find(cluster))
+        self.store = join(cluster, self.port)
         self.local = cluster.host if cluster.node == 0 else outgoing(cluster)
 
     def next_rendezvous(self) -> RendezvousInfo:
@@ -120,6 +123,11 @@ class Alone(RendezvousHandler):  # type: ignore[misc]
     def shutdown(self) -> bool:
         """Leave."""
         return True
+
+    def close(self) -> None:
+        """End the store, if it is ours."""
+        if self.hosting:
+            kill_group(self.hosting)
 
 
 class Meeting(Alone):
@@ -206,12 +214,19 @@ class Meeting(Alone):
         return bool(self.handler.shutdown())
 
 
-def host(cluster: Cluster) -> tuple[Store, int]:
-    """Open the store in which all meet, at the address of node 0 and no other; return it with its port."""
+def host(cluster: Cluster) -> tuple[int, int]:
+    """Open the store in which all meet, at the address of node 0 and no other; return its process and its port."""
+    with listen(cluster) as listener:
+        others = [fd for fd in open_files() if fd > 2 and fd != listener.fileno()]
+        return host_store(listener, close=others), listener.getsockname()[1]
+
+
+def listen(cluster: Cluster) -> socket.socket:
+    """Return a socket that listens there."""
     where, port = cluster.address
     try:
         family, _, _, _, address = socket.getaddrinfo(where, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(address[:2], family=family)
+        return socket.create_server(address[:2], family=family)
     except socket.gaierror:
         raise UserError(unresolved(where)) from None
     except OSError as wrong:
@@ -226,38 +241,37 @@ def host(cluster: Cluster) -> tuple[Store, int]:
         raise UserError(
             f"Nothing can listen on {where}:{port} ({wrong.strerror}); give another one on every node."
         ) from None
-    port = listener.getsockname()[1]
-    store = TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
-        where, port, None, True, timedelta(seconds=cluster.patience), wait_for_workers=False,
-        master_listen_fd=listener.detach(), use_libuv=False,
-    )  # fmt: skip
-    return store, port
 
 
-def join(cluster: Cluster) -> tuple[Store, int]:
-    """Return the store of node 0 and its port, once it listens."""
+def find(cluster: Cluster) -> int:
+    """Return the port of node 0, once it listens there."""
     where, port = cluster.address
     began, answer = time.monotonic(), "no answer"
     while time.monotonic() - began < cluster.patience:
         try:
             socket.create_connection((where, port), timeout=2).close()
-            break
         except socket.gaierror:
             raise UserError(unresolved(where)) from None
         except OSError as wrong:
             answer = wrong.strerror or "no answer"
             time.sleep(0.2)
-    else:
-        raise UserError(
-            f"Nobody listened on {where}:{port} for {cluster.patience:g} s ({answer}); "
-            "start --node-rank 0 there, and see that its port can be reached from here."
-        )
+        else:
+            return port
+    raise UserError(
+        f"Nobody listened on {where}:{port} for {cluster.patience:g} s ({answer}); "
+        "start --node-rank 0 there, and see that its port can be reached from here."
+    )
+
+
+def join(cluster: Cluster, port: int) -> Store:
+    """Return the store of node 0."""
+    where = cluster.host
     try:
         store = TCPStore(where, port, None, False, timedelta(seconds=ANSWER))
     except (DistError, RuntimeError):
         raise UserError(f"What listens on {where}:{port} is no node 0 of ddpquiz or torchrun; give its port.") from None
     store.set_timeout(timedelta(seconds=cluster.patience))
-    return store, port
+    return store
 
 
 def unresolved(name: str) -> str:
