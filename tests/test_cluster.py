@@ -199,6 +199,28 @@ def test_a_hang_is_noticed_under_the_agent_too(script):
     assert "script.py:7" in end(events).why
 
 
+def test_ranks_that_gave_up_waiting_say_for_whom_when_no_restart_is_left(script):
+    head = HEAD.replace('init_process_group("gloo")', 'init_process_group("gloo", timeout=timedelta(seconds=1))')
+    body = "if rank == 1:\n    time.sleep(60)\ndist.all_reduce(x)\n"
+    events = run(script(body, "from datetime import timedelta\n" + head), Cluster(restarts=1))
+    found = "The group's time-out of 1 s is over: rank 0 waits in all_reduce for rank 1, which stands at script.py:8."
+    assert end(events).why == found
+
+
+def test_a_failed_rank_that_never_ends_is_a_hang_for_the_others(script):
+    body = """
+    import atexit
+    if rank == 1:
+        atexit.register(time.sleep, 60)
+        raise ValueError
+    dist.barrier()
+    """
+    request = Request(script(body), ranks=2, device="cpu", timeout=1.0, cluster=Cluster(restarts=1))
+    events = list(ElasticRun(request).events())
+    assert end(events).why.startswith("Nothing moved for ")
+    assert end(events).why.endswith("rank 0 waits in barrier for rank 1, which raised ValueError and does not end.")
+
+
 def test_a_script_may_handle_the_signal_with_which_torchrun_ends_ranks(script):
     body = """
     import signal

@@ -394,3 +394,24 @@ def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source)
         capture_output=True, text=True, timeout=60, env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{PACKAGES[source]}\n")
+
+
+def test_a_traceback_shows_the_calls_of_the_script_and_of_torch_and_none_of_ours(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import torch, torch.distributed as dist\n"
+        "from datetime import timedelta\n"
+        "dist.init_process_group('gloo', timeout=timedelta(seconds=0.5))\n"
+        "try:\n"
+        "    if dist.get_rank() == 0:\n"
+        "        dist.all_reduce(torch.ones(1))\n"
+        "    else:\n"
+        "        dist.destroy_process_group()\n"
+        "except RuntimeError as error:\n"
+        "    raise ValueError('it failed') from error\n"
+    )
+    events = Run(Request(path, ranks=2, device="cpu", timeout=20.0)).events()
+    [raised] = [event for event in events if isinstance(event, Raised)]
+    assert "in all_reduce" in raised.traceback
+    assert f'File "{path}", line 6' in raised.traceback
+    assert "/ddpquiz/ranks/" not in raised.traceback

@@ -105,15 +105,18 @@ class Run:
             events += [self._timed(event) for event in self._understand(rank, carries, data)]
         events.sort(key=when)  # of one rank they are in order; of several, a cause shall come before what it causes
         self._note(events)
-        ours = self._watch()
+        events += self._add(self._watch())
         if self._processes.over:
             end = self._end()
             misfits = self._misfits()[:MOST_NOTES] if end.ok else []
-            ours += [*(Note(end.time, each.sides[0].ranks[0], str(each)) for each in misfits), end]
+            events += self._add([*(Note(end.time, each.sides[0].ranks[0], str(each)) for each in misfits), end])
             self.over = True
-        for event in ours:
+        return events
+
+    def _add(self, events: list[Event]) -> list[Event]:
+        for event in events:
             self.seen.add(event)
-        return events + ours
+        return events
 
     def events(self) -> Iterator[Event]:
         """Yield every event until the run is over."""
@@ -187,7 +190,7 @@ class Run:
             failed = isinstance(event, Raised) or (isinstance(event, Exited) and event.status and not self._stopped)
             if failed and self._failed_at is None:
                 self._failed_at = now
-                self._watchdog.ask(now)
+                self._watchdog.ask()
         if events:
             self._watchdog.moved(now)
 
@@ -205,17 +208,21 @@ class Run:
             return []
         if not self._processes.pids:  # the server is still importing what the script needs
             self._watchdog.moved(now)
-        elif self._failed_at is not None:
+        elif self._failed_at is not None and not self.began.restarts:  # or torchrun's agent does it
             if now - self._failed_at > cause.GRACE:
                 self.stop(FAILED)
-                hung = cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
-                return [hung] if hung else []
+                return self._gave_up()
         elif self.gates and self.gates.before:  # they wait for the learner
             self._watchdog.moved(now)
         elif standing := self._watchdog.standing_still(now, self.seen):
             self.stop(HUNG)
             return [Hung(self.now(), round(now - self._watchdog.moved_at, 1), standing)]
         return []
+
+    def _gave_up(self) -> list[Event]:
+        """Return the hang that made the ranks fail, if it was one."""
+        hung = cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
+        return [hung] if hung else []
 
     def _end(self) -> End:
         verdicts = [verdict for _, verdict, _ in self.seen.verdicts()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 ANSWER = 0.3  # seconds in which a rank says where it stands; one that does not, cannot
 # Files whose code waits for other ranks
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.recorder\.py$")
+RUNS = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # runs the script, and was called by nothing of the reader's
 CRASH = "Fatal Python error"  # how the stack of a crash begins
 FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
@@ -33,9 +35,8 @@ class Watchdog:
         """Take note that something happened."""
         self.moved_at = max(self.moved_at, now)
 
-    def ask(self, now: float) -> None:
+    def ask(self) -> None:
         """Have every rank say where it stands."""
-        self.asked_at = now
         self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # it cannot say it again
         self.processes.signal(STACK_SIGNAL)
 
@@ -59,7 +60,8 @@ class Watchdog:
                 return standing
             self.moved_at = now
         elif self.timeout is not None and now - self.moved_at > self.timeout and not self._computing(now):
-            self.ask(now)
+            self.asked_at = now
+            self.ask()
         return ()
 
     def standing(self, seen: Seen) -> tuple[Standing, ...]:
@@ -68,7 +70,7 @@ class Watchdog:
 
     def _standing(self, rank: int, seen: Seen) -> Standing:
         stack = self.stacks.get(rank, "")
-        frames = FRAME.findall(stack)
+        frames = list(itertools.takewhile(lambda frame: not RUNS.search(frame[0]), FRAME.findall(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line = frames[inside] if inside < len(frames) else frames[0] if frames else ("", "0")
         waits_in = seen.waits_in(rank)

@@ -66,7 +66,7 @@ def _waits(rank: Standing, seen: Seen) -> tuple[str, str]:
     if rank.waits_in and rank.stack:
         return rank.waits_in, ""
     exited = seen.exited.get(rank.rank)
-    if exited and seen.hung and exited.time < seen.hung.time:
+    if exited and seen.hung and exited.time < seen.hung.time and not exited.stopped:
         return f"nothing: it has ended with status {exited.status}", "warn"
     return "not communicating" if rank.stack else "does not answer", "warn"
 

@@ -231,7 +231,7 @@ def _of_hang(hung: Hung, seen: Seen) -> Cause:
     waiting = [each for each in hung.ranks if each.waits_in and each.stack]
     missing = [each for each in hung.ranks if each not in waiting]  # stopped ones do not tell a stack
     since = f"Nothing moved for {hung.seconds:g} s"
-    if any(each.rank in seen.raised for each in hung.ranks):
+    if any(each.rank in seen.raised for each in waiting):
         since = f"The group's time-out of {hung.seconds:g} s is over"
     if not missing:
         calls = _gathered((f"{each.waits_in} at {_where(each.file, each.line)}", each.rank) for each in waiting)
@@ -249,8 +249,10 @@ def _of_hang(hung: Hung, seen: Seen) -> Cause:
 
 def _absent(rank: Standing, hung: Hung, seen: Seen) -> str:
     exited = seen.exited.get(rank.rank)
-    if exited and exited.time < hung.time:
+    if exited and exited.time < hung.time and not exited.stopped:
         return f"rank {rank.rank}, which has ended with status {exited.status}"
+    if raised := seen.raised.get(rank.rank):
+        return f"rank {rank.rank}, which raised {raised.error} and does not end"
     if rank.line:
         return f"rank {rank.rank}, which stands at {_where(rank.file, rank.line)}"
     return f"rank {rank.rank}, which does not answer: it is stopped, or busy outside Python"

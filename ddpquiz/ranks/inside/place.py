@@ -52,9 +52,14 @@ def _place(script: str, frame: FrameType | None) -> tuple[str, int]:
     return own if own[1] else foreign
 
 
+def is_ours(file: str) -> bool:
+    """Whether a file is one of those that run ranks, and not of theirs."""
+    return file.startswith(_OURS)
+
+
 @cache
 def _kind(file: str) -> int:
-    if file.startswith((_OURS, "<")):
+    if is_ours(file) or file.startswith("<"):
         return _HIDDEN
     if file.startswith(_PACKAGES):
         return _HIDDEN if f"{os.sep}torch{os.sep}" in file else _FOREIGN

@@ -27,7 +27,7 @@ from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import marks, operators, recorder
 from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning, wait_for_all
-from ddpquiz.ranks.inside.place import standing
+from ddpquiz.ranks.inside.place import is_ours, standing
 from ddpquiz.ranks.inside.telling import Teller, ToldFile
 
 if TYPE_CHECKING:
@@ -196,14 +196,21 @@ def status_of(end: SystemExit, teller: Teller) -> int:
 
 def tell_error(error: BaseException, teller: Teller) -> None:
     """Send an exception with its traceback, without the frames that are ours."""
-    frames = error.__traceback__
-    while frames and frames.tb_frame.f_code.co_filename == __file__:
-        frames = frames.tb_next
-    lines = traceback.format_exception(type(error), error.with_traceback(frames), frames)
+    told = traceback.TracebackException.from_exception(error)
+    if not (told.stack and is_ours(told.stack[-1].filename)):  # or it is a fault of ours
+        hide_ours(told)
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):
         name = f"{type(error).__module__}.{name}"
-    teller.tell(Raised(teller.now(), teller.rank, name, str(error), "".join(lines)))
+    teller.tell(Raised(teller.now(), teller.rank, name, str(error), "".join(told.format())))
+
+
+def hide_ours(told: traceback.TracebackException | None) -> None:
+    """Leave our own calls out of a traceback, and of those of the exceptions that led to it."""
+    if told is not None:
+        told.stack[:] = [frame for frame in told.stack if not is_ours(frame.filename)]
+        hide_ours(told.__cause__)
+        hide_ours(told.__context__)
 
 
 def leave(status: int) -> NoReturn:

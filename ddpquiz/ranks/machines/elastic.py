@@ -67,11 +67,16 @@ class ElasticRun(Run):
         for event in events:
             if isinstance(event, Started):
                 self._processes.came(event.rank, event.pid)
+                self._failed_at = None  # whatever was before, the agent has started the ranks again
             elif isinstance(event, Exited):
                 self._processes.went(event.rank)
-        super()._note(events)
-        if self._cluster.restarts and self._failed_at is not None:
-            self._failed_at = self._watchdog.asked_at = None  # the agent starts the ranks again, or ends
+            super()._note([event])
+
+    def _watch(self) -> list[Event]:
+        """Find out in the end whether a hang made the last ranks fail: there are no more restarts."""
+        if self._processes.over and self.began.restarts and self._failed_at is not None and not self._stopped:
+            return self._gave_up()
+        return super()._watch()
 
     def _cause(self, unlike: Sequence[Mismatch]) -> cause.Cause:
         found = super()._cause(unlike)
