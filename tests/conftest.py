@@ -4,6 +4,7 @@ import os
 import tempfile
 
 import pytest
+from hypothesis import settings
 
 from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
@@ -13,6 +14,10 @@ os.environ["DDPQUIZ_HOME"] = _HOME.name  # here, since test modules copy the env
 
 for name in ("COLUMNS", "LINES"):  # pytest's workers have them, and a pseudo-terminal has a size of its own
     os.environ.pop(name, None)
+
+
+settings.register_profile("same", derandomize=True)  # a change is not to fail for what was there before it
+settings.load_profile("same")
 
 
 @pytest.fixture(autouse=True, scope="session")
