@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import random
 import signal
@@ -282,31 +283,32 @@ def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_pa
 
 
 def test_an_import_that_is_killed_took_in_all_or_nothing(tmp_path):
-    """Kill it at random moments; at least one of them lies before its end, and then it is done once more, whole."""
-    file, home = tmp_path / "many.json", tmp_path / "home"
+    """Kill it at random moments of the time that it takes; then it is done once more, whole."""
+    file, homes = tmp_path / "many.json", (tmp_path / f"home{count}" for count in itertools.count())
     with Progress(tmp_path / "source") as source:
         source.review("c/0", Grade.GOOD, AT, TOOK)
         told = json.loads(exported(source))
     told["log"] = [{**told["log"][0], "item": f"c/{n % 500}", "sequence": n} for n in range(1, 4001)]
     file.write_text(json.dumps(told))
     program = str(Path(__file__).parent / "sample_program.py")
-    before_the_end = 0
-    for _ in range(6):
+    began = time.monotonic()
+    assert piped(next(homes), "import", str(file)).returncode == 0
+    whole, home, killed = time.monotonic() - began, next(homes), 0
+    while killed < 4:
         child = subprocess.Popen(
             [sys.executable, program, "import", str(file)], env=environment(home), stdout=subprocess.PIPE
         )
-        time.sleep(random.uniform(0.1, 0.6))
+        time.sleep(random.uniform(0.1, 0.9) * whole)
         child.send_signal(signal.SIGKILL)
         child.communicate()
-        before_the_end += child.returncode == -signal.SIGKILL
+        killed += child.returncode == -signal.SIGKILL
         with Progress(home) as progress:
             kept = len(progress.log())
             assert kept in (0, 4000)
             assert len(progress.memories()) == (500 if kept else 0)
             assert progress._database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         if kept:
-            break
-    assert before_the_end
+            home = next(homes)
     assert piped(home, "import", str(file)).returncode == 0
     with Progress(home) as progress:
         assert len(progress.log()) == 4000
