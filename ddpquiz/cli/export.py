@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
@@ -33,13 +32,13 @@ def export(
         from ddpquiz.curriculum import catalog
         from ddpquiz.learning import anki
 
-        with _whole(to or DECK) as path:
+        with _written(to or DECK) as path:
             anki.write(catalog.load(), path, sitting.now())
         typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
         _write(form, sys.stdout)
     else:
-        with _whole(to) as path, path.open("w", encoding="utf-8", newline="") as file:
+        with _written(to) as path, path.open("w", encoding="utf-8", newline="") as file:
             _write(form, file)
 
 
@@ -55,13 +54,12 @@ def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
 
 
 @contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and put what was written in the place of `path`, whole or not at all."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+def _written(path: Path) -> Iterator[Path]:
+    """Give a path to write to, for what is to take the place of `path`; UserError when that cannot be done."""
+    from ddpquiz.wholefile import replacing
+
     try:
-        yield fresh
-        fresh.replace(path)
+        with replacing(path) as fresh:
+            yield fresh
     except OSError as wrong:
         raise UserError(f"{path} cannot be written: {wrong.strerror}.") from None
-    finally:
-        fresh.unlink(missing_ok=True)

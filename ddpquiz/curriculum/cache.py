@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.curriculum.concept import Concept
+from ddpquiz.wholefile import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,11 +122,10 @@ def _keep(path: Path, fingerprint: str, catalog: Catalog) -> None:
     """Write the copy, whole or not at all; a folder that cannot be written only costs time at the next start."""
     concepts = [(_parts(concept, _AT_ONCE), _pickled(_parts(concept, _LATER))) for concept in catalog.concepts]
     payload = _pickled((replace(catalog, concepts=()), concepts))
-    fresh = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(hashlib.sha256(fingerprint.encode() + payload).digest() + payload)
-        fresh.replace(path)
+        with replacing(path) as fresh:
+            fresh.write_bytes(hashlib.sha256(fingerprint.encode() + payload).digest() + payload)
     except OSError:
         return
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
+
+from ddpquiz.wholefile import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,6 @@ def read(path: Path) -> Any:
 
 def write(path: Path, data: Any) -> None:
     """Put data in place of what was there; OSError when that cannot be done."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh.write_text(json.dumps(data, indent=1, ensure_ascii=False), "utf-8")
-    fresh.replace(path)
+    with replacing(path) as fresh:
+        fresh.write_text(json.dumps(data, indent=1, ensure_ascii=False), "utf-8")

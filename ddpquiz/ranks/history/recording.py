@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.events import VERSION, Began, End, Event, decode, encode
+from ddpquiz.wholefile import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,14 +22,9 @@ def save(events: Iterable[Event], path: Path) -> None:
 
 def write(path: Path, fill: Callable[[TextIO], object]) -> None:
     """Let `fill` write a file, and put it into place whole or not at all; UserError when it cannot be written."""
-    fresh = path.with_name(f".{path.name}.part")
     try:
-        try:
-            with fresh.open("w", encoding="utf-8") as file:
-                fill(file)
-            fresh.replace(path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        with replacing(path) as fresh, fresh.open("w", encoding="utf-8") as file:
+            fill(file)
     except OSError as wrong:
         raise UserError(f"{path} cannot be written ({wrong.strerror}); the run was not saved.") from None
 

@@ -1,0 +1,22 @@
+"""A file that is written whole or not at all: what was there before stays until the new one is all there."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a path to write to, and put what is there at the end in the place of `path`; OSError when that fails."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")  # in the same folder, since a file moves at once only there
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""A file that is replaced is the old one or the new one, whatever happens in between."""
+
+import os
+import stat
+
+import pytest
+
+from ddpquiz.wholefile import replacing
+
+
+def full(fresh):
+    fresh.write_text("half")
+    raise OSError(28, "No space left on device")
+
+
+def interrupted(fresh):
+    fresh.write_text("half")
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("write", [full, interrupted])
+def test_what_could_not_be_written_leaves_the_old_one_and_nothing_else(tmp_path, write):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises((OSError, KeyboardInterrupt)), replacing(path) as fresh:
+        write(fresh)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("file", "old")]
+
+
+def test_the_old_one_is_there_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with replacing(path) as fresh:
+        fresh.write_text("new")
+        assert path.read_text() == "old"
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("file", "new")]
+
+
+FAULTS = {"none/file": FileNotFoundError, "no-folder/file": NotADirectoryError, "folder": IsADirectoryError}
+
+
+@pytest.mark.parametrize("place", FAULTS)
+def test_a_place_that_cannot_be_written_is_a_fault_of_the_system(tmp_path, place):
+    (tmp_path / "no-folder").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FAULTS[place]), replacing(tmp_path / place) as fresh:
+        fresh.write_text("new")
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["folder", "no-folder"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only_is_a_fault_of_the_system(tmp_path):
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        with pytest.raises(PermissionError), replacing(tmp_path / "file") as fresh:
+            fresh.write_text("new")
+    finally:
+        tmp_path.chmod(stat.S_IRWXU)
+
+
+def test_a_link_gives_way_to_the_file_and_what_it_led_to_stays(tmp_path):
+    (tmp_path / "elsewhere").write_text("old")
+    path = tmp_path / "file"
+    path.symlink_to("elsewhere")
+    with replacing(path) as fresh:
+        fresh.write_text("new")
+    assert (path.is_symlink(), path.read_text(), (tmp_path / "elsewhere").read_text()) == (False, "new", "old")
