@@ -49,7 +49,8 @@ def study(
     from ddpquiz.learning import advice, database, study
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import Schedule, study_day
-    from ddpquiz.terminal import style
+    from ddpquiz.terminal import layout, style
+    from ddpquiz.terminal.cards import forecast, nothing_due
     from ddpquiz.terminal.study import Studying
 
     known = catalog.load()
@@ -75,16 +76,11 @@ def study(
         )
         asked = {key: memory for key, memory in memories.items() if key not in hidden}
         if not dealt.cards:
-            from ddpquiz.terminal import cards as page
-            from ddpquiz.terminal import layout
-
             mine = {card.key for one in concepts for card in one.cards}
-            of_mine = {key: memory for key, memory in asked.items() if key in mine}
-            soon = page.forecast(study.due_soon(of_mine, day), day)
-            met = sum(memory.first == day for memory in memories.values())
-            more = _more("".join(f"{one} " for one in concept or ()), dealt, met, concepts)
+            soon = study.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
+            more = _more(concept or (), dealt, advice.begun(memories, day), concepts)
             gone = sum(card.key in hidden for card in cards)
-            layout.show(style.console(), page.nothing_due(soon, more, dealt, gone, opening))
+            layout.show(style.console(), nothing_due(forecast(soon, day), more, dealt, gone, opening))
             return
         begun = study.begin(
             dealt, asked, Schedule(progress.weights()), at, two_buttons=two_button, cram=cram, earlier=earlier
@@ -123,15 +119,16 @@ def _proven(progress: Progress, day: date) -> set[str]:
     return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}
 
 
-def _more(chosen: str, dealt: Deal, met: int, concepts: Sequence[Concept]) -> list[tuple[str, str]]:
-    """Return commands for when nothing is to be dealt, and what they do; `met` counts the new cards of today."""
+def _more(named: Sequence[str], dealt: Deal, begun: int, concepts: Sequence[Concept]) -> list[tuple[str, str]]:
+    """Return commands for when nothing is to be dealt, and what they do; `begun` counts the new cards of today."""
     from ddpquiz.learning.study import MORE
 
+    chosen = "".join(f"{name} " for name in named)
     demo = next((one.demos[0].run for one in concepts if one.demos), None)
     return [
         (f"ddpquiz study {chosen}--cram", "go over cards that are not due"),
         *(
-            [(f"ddpquiz study {chosen}--new {met + MORE}", f"take more new cards ({len(dealt.held)} are left)")]
+            [(f"ddpquiz study {chosen}--new {begun + MORE}", f"take more new cards ({len(dealt.held)} are left)")]
             if dealt.held
             else []
         ),

@@ -12,8 +12,9 @@ from ddpquiz.cli import names, sitting
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.pose import Posed
     from ddpquiz.learning.progress import Row
@@ -82,22 +83,14 @@ def test(
     if adaptive and wrong:
         raise typer.BadParameter("--adaptive asks what tells most and --wrong what you missed; leave one of them out.")
     known = catalog.load()
-    for name in {track.id for track in known.tracks} & {*(concept or ())} - {one.id for one in known.concepts}:
-        raise UserError(f"{name} is a track: ddpquiz test --track {name}")
+    found = _fitting(known, concept or (), track, level, kind)
     rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
-    found = [
-        question
-        for one in sitting.chosen(known, concept, track)
-        for question in one.questions
-        if level in (None, question.level) and kind in (None, question.kind)
-    ]
     with Progress(database.folder()) as progress:
         rows = progress.kept("answer")
         if wrong:
             found = _missed(found, rows)
         if not found:
-            given = {"--level": level, "--kind": kind, "--track": track}
-            raise UserError(_nothing([option for option, value in given.items() if value], wrong=wrong))
+            raise UserError(_nothing({"--level": level, "--kind": kind, "--track": track}, wrong=wrong))
         earlier = set[str]() if wrong or seed is not None else _answered_today(found, rows)
         found = [question for question in found if question.key not in earlier]
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
@@ -105,17 +98,30 @@ def test(
         asked = choice.choose(found, len(found) if adaptive else count, dice, right)
         state = quiz.begin(asked, dice, sitting.now(), rules=rules)
         opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
-        options = {"--track": track, "--kind": kind}
-        about = " ".join((*(concept or ()), *(f"{name} {value}" for name, value in options.items() if value)))
-        final = not sys.stdin.isatty()
-        seat = Quizzing(sitting.desk(known, progress), state, dice, final=final, opening=opening, about=about)
+        about = _about(concept or (), {"--track": track, "--kind": kind})
+        piped = not sys.stdin.isatty()
+        seat = Quizzing(sitting.desk(known, progress), state, dice, final=piped, opening=opening, about=about)
         console = style.complaints() if as_json else style.console()
-        console.quiet = as_json and not sys.stdin.isatty()  # then nobody looks
+        console.quiet = as_json and piped  # then nobody looks
         sitting.sit_down(seat, console, lines=as_json)
         if as_json:
             _print(seat, seed, _verdicts(seat, progress.kept("answer")))
     if seat.unread:
         raise typer.Exit(1)
+
+
+def _fitting(
+    known: Catalog, names: Sequence[str], track: str | None, level: Level | None, kind: Kind | None
+) -> list[Question]:
+    """Return the questions that the command line asks for; UserError for a track named as a concept."""
+    for name in {one.id for one in known.tracks} & {*names} - {one.id for one in known.concepts}:
+        raise UserError(f"{name} is a track: ddpquiz test --track {name}")
+    return [
+        question
+        for concept in sitting.chosen(known, names, track)
+        for question in concept.questions
+        if level in (None, question.level) and kind in (None, question.kind)
+    ]
 
 
 def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
@@ -133,10 +139,16 @@ def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[s
     return set() if keys <= answered else keys & answered
 
 
-def _nothing(given: Sequence[str], *, wrong: bool) -> str:
+def _nothing(options: Mapping[str, str | None], *, wrong: bool) -> str:
     if wrong:
         return "Nothing that fits was answered wrong the last time; leave --wrong out."
-    return f"No question fits; leave out {' or '.join(given)}, or name another concept."
+    given = " or ".join(option for option, value in options.items() if value)
+    return f"No question fits; leave out {given}, or name another concept."
+
+
+def _about(names: Sequence[str], options: Mapping[str, str | None]) -> str:
+    """Return the words of the command that say what is asked about."""
+    return " ".join((*names, *(f"{option} {value}" for option, value in options.items() if value)))
 
 
 def _verdicts(seat: Quizzing, rows: Sequence[Row]) -> dict[str, Any]:
