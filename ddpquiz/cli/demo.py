@@ -79,30 +79,33 @@ def demo(
         list_demos()
     elif copy is not None:
         copy_script(script_of(name), copy)
+    elif about or {"-h", "--help"} & set(args or ()):
+        explain(script_of(name))
     else:
-        script, given = script_of(name), tuple(args or ())
-        if about or {"-h", "--help"} & set(given):
-            explain(script)
-            return
         from ddpquiz.curriculum.demos import read_demo
 
+        script, given = script_of(name), tuple(args or ())
         asked = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
         machines = replace(asked, max_restarts=max_restarts or read_demo(script).restarts)
         if emit is not None:
             machines.emit(emit, script, given, nproc, device)
             return
-        together = machines.cluster()
-        wanted = predict and not (plain or json or asked != Machines())
-        prediction = predicted(script, given, nproc) if wanted else None
-        ranks = prediction.link.ranks if prediction else nproc
-        options = Options(
-            ranks, device, timeout, plain, json, save, together, strict=strict, summary=summary, step=step
-        )
-        looks = (prediction.look, prediction.found) if prediction else ()
-        seen = follow(script, given, options, *looks)
-        if nnodes == 1 and not step:  # otherwise other machines, or the learner, were waited for
-            keep_time(script, given, seen)
-        end_as(seen, prediction)
+        where = machines.cluster()
+        options = Options(nproc, device, timeout, plain, json, save, where, strict=strict, summary=summary, step=step)
+        run_demo(script, given, options, predict=predict and asked == Machines() and not (plain or json))
+
+
+def run_demo(script: Path, args: tuple[str, ...], options: Options, *, predict: bool) -> None:
+    """Run a demo, after a prediction if one is wanted, note how long it took, and end with its status."""
+    prediction = predicted(script, args, options.ranks) if predict else None
+    if prediction:
+        options = replace(options, ranks=prediction.link.ranks)
+    looks = (prediction.look, prediction.found) if prediction else ()
+    seen = follow(script, args, options, *looks)
+    alone = options.cluster is None or options.cluster.nodes == 1
+    if alone and not options.step:  # otherwise other machines, or the learner, were waited for
+        keep_time(script, args, seen)
+    end_as(seen, prediction)
 
 
 def list_demos() -> None:
