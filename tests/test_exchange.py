@@ -19,7 +19,8 @@ from program import environment, piped
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
-from ddpquiz.learning.progress import Point, Progress
+from ddpquiz.learning.log import Point
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -18,7 +18,8 @@ from sample import BYTES, RING_CARDS
 from ddpquiz.errors import UserError
 from ddpquiz.learning import database
 from ddpquiz.learning.keeping import keep
-from ddpquiz.learning.progress import Point, Progress
+from ddpquiz.learning.log import Point
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

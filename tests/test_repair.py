@@ -19,7 +19,8 @@ from test_exchange import everything, exported, take_in
 from ddpquiz.errors import UserError
 from ddpquiz.learning import repair
 from ddpquiz.learning.database import FILE, MIGRATIONS, DamagedError
-from ddpquiz.learning.progress import Point, Progress
+from ddpquiz.learning.log import Point
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
 TESTS = Path(__file__).parent

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.learning.progress import Row
+    from ddpquiz.learning.log import Row
     from ddpquiz.learning.quiz import Answer, Score
     from ddpquiz.terminal.quiz import Quizzing
 

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.progress import Point, Row
+from ddpquiz.learning.log import Point, Row
 from ddpquiz.learning.schedule import Weights
 from ddpquiz.learning.wording import parted
 

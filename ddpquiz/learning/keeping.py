@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ddpquiz.curriculum.concept import Card, Question
-    from ddpquiz.learning.progress import Progress, Receipt
+    from ddpquiz.learning.log import Receipt
+    from ddpquiz.learning.progress import Progress
 
 
 class Kept(NamedTuple):

@@ -1,100 +1,34 @@
-"""What a learner has done: an append-only log in SQLite, and the state of each card that follows from it."""
+"""What a learner has done, kept in a file: every write to the log, and every question to it."""
 
 from __future__ import annotations
 
 import json
 import os
 import sqlite3
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.database import FILE, connect, mendable, transaction
-from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called, study_day
+from ddpquiz.learning.log import COLUMNS, KEPT, MOMENT, ORDER, Receipt, Row, add, find, row_of, weights_of
+from ddpquiz.learning.schedule import Grade, Memory, Weights, study_day
+from ddpquiz.learning.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from ddpquiz.learning.log import Point
+
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
-_KEPT = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
-_ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
-# A plus before `kind` makes SQLite read the log from end to end, which is faster by far than most of it by an index
-_MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
+_NAMED = "WHERE l.device = ? AND l.sequence = ?"
 _PAUSE = 120_000  # milliseconds after which somebody is thought to be elsewhere
 _CLASH = (
     "Row {row.sequence} of machine {row.device} is another one here, so none was taken in: one of the two data "
     "folders is a copy of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
 )
-_STATE = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # what the state of a card follows from
-
-
-class Receipt(NamedTuple):
-    """Names a row of the log."""
-
-    device: str
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A point of a rubric, as judged: whether its words were found, and whether the learner objected to that."""
-
-    say: str
-    matched: bool
-    overruled: bool = False
-
-    @property
-    def made(self) -> bool:
-        """Whether the point counts as made: the learner has the last word."""
-        return self.matched != self.overruled
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of the log: something that a learner did, or the undoing of it.
-
-    `at` is UTC, `took` milliseconds, `chance` that of a blind guess, `calls` a card that an answer made due;
-    `retry` says that the question had been answered in the same sitting before, `confidence` (0 to 1) how sure the
-    learner was before the verdict; `points` are those of an explanation, as JSON (see `Point`).
-    """
-
-    kind: str  # review, answer, explanation, flag, suspend, bury or undo
-    item: str
-    at: str
-    day: str
-    device: str = ""
-    sequence: int = 0
-    weights: str = ""
-    took: int | None = None
-    grade: int | None = None
-    credit: float | None = None
-    chance: float | None = None
-    level: str | None = None
-    given: str | None = None
-    calls: str | None = None
-    retry: bool = False
-    undone_device: str | None = None
-    undone_sequence: int | None = None
-    confidence: float | None = None
-    points: str | None = None
-
-    @property
-    def receipt(self) -> Receipt:
-        """The name of this row."""
-        return Receipt(self.device, self.sequence)
-
-
-_FIELDS = tuple(Row.__dataclass_fields__)
-_RETRY = _FIELDS.index("retry")  # the only one that SQLite keeps in another form
-_COLUMNS = ", ".join("l." + name for name in _FIELDS)
-_FROM_LOG = f"SELECT {_COLUMNS} FROM log AS l "  # noqa: S608  names of our own
-_INTO_LOG = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
-_FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
-_INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Progress:
@@ -107,7 +41,7 @@ class Progress:
     def __init__(self, home: Path) -> None:
         self.path = home / FILE
         self._database = connect(home)
-        self._schedules: dict[str, Schedule] = {}
+        self._state = State(self._database)
         with self._mendable():
             self._device = self._own_device()
 
@@ -171,7 +105,7 @@ class Progress:
 
     def has_called(self, item: str, day: date) -> bool:
         """Whether a wrong answer to a question has made a card due on a day."""
-        which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {_KEPT}"
+        which = f"WHERE l.kind = 'answer' AND l.item = ? AND l.day = ? AND l.calls IS NOT NULL AND {KEPT}"
         return bool(self._rows(which, item, str(day)))
 
     def hidden(self, day: date) -> frozenset[str]:
@@ -179,33 +113,26 @@ class Progress:
         return frozenset(row.item for row in self._hiding(day))
 
     def _hiding(self, day: date) -> list[Row]:
-        buried = self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {_KEPT}", str(day))
+        buried = self._rows(f"WHERE l.kind = 'bury' AND l.day >= ? AND {KEPT}", str(day))
         return [*self.kept("suspend"), *buried]
 
     def undo(self, receipt: Receipt, at: datetime) -> Receipt:
         """Undo a row: it stays in the log and counts no more."""
-        (row,) = self._rows("WHERE l.device = ? AND l.sequence = ?", *receipt)
+        (row,) = self._rows(_NAMED, *receipt)
         undo = Row("undo", row.item, *_when(at), calls=row.calls)
         return self._append(replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence))
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
         """Return what is known of each card that was reviewed or called, of one concept or of all."""
-        of_it = (
-            ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
-        )  # 0 is next to /
         with self._mendable():
-            rows = self._database.execute(f"{_FROM_CARD} {of_it[0]}", of_it[1]).fetchall()
-        return {
-            item: Memory(_a_day(due), stability, difficulty, _day(first), _day(last), reps, lapses)
-            for item, due, stability, difficulty, first, last, reps, lapses in rows
-        }
+            return self._state.memories(concept)
 
     def grades(self, day: date) -> dict[str, tuple[Grade, ...]]:
         """Return the grades of each card that was reviewed on a study day, oldest first."""
         found: dict[str, tuple[Grade, ...]] = {}
         since = str(day - timedelta(days=2))  # by UTC, a study day may begin more than a day early
         for row in self._rows(
-            f"WHERE l.kind = 'review' AND l.at >= ? AND l.day = ? AND {_KEPT} {_ORDER}", since, str(day)
+            f"WHERE l.kind = 'review' AND l.at >= ? AND l.day = ? AND {KEPT} {ORDER}", since, str(day)
         ):
             found[row.item] = (*found.get(row.item, ()), Grade(row.grade or 0))
         return found
@@ -215,39 +142,41 @@ class Progress:
 
         Once it was given, the solution was in sight. Retries do not count.
         """
-        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {_KEPT} GROUP BY l.item, l.day"
-        firsts = f"SELECT {_COLUMNS}, min({_MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
-        query = f"SELECT {_COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item"  # noqa: S608
+        which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {KEPT} GROUP BY l.item, l.day"
+        firsts = f"SELECT {COLUMNS}, min({MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite takes that row's columns
+        query = f"SELECT {COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item"  # noqa: S608
         with self._mendable():
-            return [_row(found[:-1]) for found in self._database.execute(query)]
+            return [row_of(found[:-1]) for found in self._database.execute(query)]
 
     def kept(self, *kinds: str) -> list[Row]:
         """Return the rows of some kinds that were not undone, oldest first."""
-        return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {_KEPT} {_ORDER}", *kinds)
+        return self._rows(f"WHERE l.kind IN ({', '.join('?' * len(kinds))}) AND {KEPT} {ORDER}", *kinds)
 
     def days(self) -> list[tuple[str, int, int]]:
         """Return each study day with how much was done on it, and for how many milliseconds; long pauses are cut."""
+        # A plus before `kind`, here and below, makes SQLite read the log from end to end, which is faster by far than
+        # most of it by an index
         took = f"sum(min(coalesce(l.took, 0), {_PAUSE}))"
-        which = f"WHERE +l.kind IN ('review', 'answer', 'explanation') AND {_KEPT} GROUP BY l.day ORDER BY l.day"
+        which = f"WHERE +l.kind IN ('review', 'answer', 'explanation') AND {KEPT} GROUP BY l.day ORDER BY l.day"
         return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
 
     def first_grades(self) -> Iterator[tuple[str, str, int]]:
         """Yield for each card, and each day on which it was reviewed in order, the day and the first grade of it."""
         first = "SELECT l.item, l.day, l.grade, min(l.at) FROM log AS l "  # SQLite takes the grade of that row
-        which = f"WHERE +l.kind = 'review' AND {_KEPT} GROUP BY l.item, l.day ORDER BY l.item, l.day"
+        which = f"WHERE +l.kind = 'review' AND {KEPT} GROUP BY l.item, l.day ORDER BY l.item, l.day"
         with self._mendable():
             yield from (found[:3] for found in self._database.execute(first + which))
 
     def sureness(self) -> list[tuple[float, int, int]]:
         """Return for each confidence how many answers were given with it, and how many were right."""
-        which = f"WHERE l.kind = 'answer' AND l.confidence IS NOT NULL AND NOT l.retry AND {_KEPT}"
+        which = f"WHERE l.kind = 'answer' AND l.confidence IS NOT NULL AND NOT l.retry AND {KEPT}"
         return self._select(
             f"SELECT l.confidence, count(*), sum(l.credit > 0) FROM log AS l {which} GROUP BY 1 ORDER BY 1"  # noqa: S608
         )
 
     def wrong(self) -> list[tuple[str, str, int]]:
         """Return what was answered wrong: the question, what was given, and how often."""
-        which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {_KEPT}"
+        which = f"WHERE l.kind = 'answer' AND l.credit = 0 AND l.given != '' AND {KEPT}"
         return self._select(
             f"SELECT l.item, l.given, count(*) FROM log AS l {which} GROUP BY l.item, l.given ORDER BY max(l.at)"  # noqa: S608
         )
@@ -259,14 +188,14 @@ class Progress:
 
     def log(self) -> list[Row]:
         """Return every row, as it is kept."""
-        return self._rows(_ORDER)
+        return self._rows(ORDER)
 
     def weights(self) -> Weights:
         """Return the weights in use: those of FSRS-6 when none were fitted."""
         with self._mendable():
             newest = "SELECT parameters, retention FROM weights ORDER BY since DESC, version LIMIT 1"
             row = self._database.execute(newest).fetchone()
-        return _weights(*row) if row else Weights()
+        return weights_of(*row) if row else Weights()
 
     def use(self, weights: Weights, at: datetime) -> None:
         """Schedule by these weights from now on; what was scheduled before stays."""
@@ -284,7 +213,7 @@ class Progress:
         """Return every set of weights that the log names, and since when each is in use."""
         with self._mendable():
             rows = self._database.execute("SELECT parameters, retention, since FROM weights ORDER BY since, version")
-            return {_weights(parameters, retention): since for parameters, retention, since in rows.fetchall()}
+            return {weights_of(parameters, retention): since for parameters, retention, since in rows.fetchall()}
 
     def merge(self, rows: Iterable[Row], weights: Mapping[Weights, str]) -> int:
         """Take in the log of another machine, whole or not at all, and return how many rows were new.
@@ -293,7 +222,6 @@ class Progress:
         rows contradict those that are here or each other.
         """
         added = 0
-        known = f"{_FROM_LOG} WHERE l.device = ? AND l.sequence = ?"
         since = "UPDATE weights SET since = max(since, ?) WHERE version = ?"
         try:
             with self._mendable(), transaction(self._database):
@@ -301,15 +229,14 @@ class Progress:
                     self._add_weights(each, used)
                     self._database.execute(since, (used, each.version))
                 for row in rows:
-                    values = _values(row)
-                    here = self._database.execute(known, row.receipt).fetchone()
+                    here = next(find(self._database, _NAMED, *row.receipt), None)
                     if here is None:
-                        self._database.execute(f"INSERT {_INTO_LOG}", values)
+                        add(self._database, row)
                         added += 1
-                    elif here != values:
+                    elif here != row:
                         raise UserError(_CLASH.format(row=row))
                 if added:
-                    self._rebuild()
+                    self._state.rebuild()
         except sqlite3.IntegrityError as error:
             raise UserError(f"These rows do not hold together ({error}), so none was taken in.") from None
         return added
@@ -317,7 +244,7 @@ class Progress:
     def rebuild(self) -> None:
         """Derive the state of every card from the log again."""
         with self._mendable(), transaction(self._database):
-            self._rebuild()
+            self._state.rebuild()
 
     def _append(self, row: Row) -> Receipt:
         """Write a row and what follows from it, in one transaction."""
@@ -327,43 +254,11 @@ class Progress:
             last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"
             sequence = self._database.execute(last, (self._device,)).fetchone()[0] + 1
             row = replace(row, device=self._device, sequence=sequence, weights=weights.version)
-            self._database.execute(f"INSERT {_INTO_LOG}", _values(row))
-            self._derive(row.item)
+            add(self._database, row)
+            self._state.derive(row.item)
             if row.calls:
-                self._derive(row.calls)
+                self._state.derive(row.calls)
         return row.receipt
-
-    def _derive(self, card: str) -> None:
-        """Make the state of one card anew from its rows, which are few: nothing can then differ from a rebuild."""
-        self._database.execute("DELETE FROM card WHERE item = ?", (card,))
-        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_STATE} AND {_KEPT} {_ORDER}", card, card)
-        self._keep_cards({card: memories[card]} if card in memories else {})
-
-    def _rebuild(self) -> None:
-        self._database.execute("DELETE FROM card")
-        self._keep_cards(self._replay(f"WHERE {_STATE} AND {_KEPT} {_ORDER}"))
-
-    def _replay(self, where: str, *values: object) -> dict[str, Memory]:
-        """Return what follows from some rows of the log, each by the weights of its time."""
-        memories: dict[str, Memory] = {}
-        for row in self._each(where, *values):
-            day = _a_day(row.day)
-            if row.kind == "review" and row.grade:
-                schedule = self._schedule(row.weights)
-                memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
-            elif row.calls:
-                memories[row.calls] = called(memories.get(row.calls), day)
-        return memories
-
-    def _keep_cards(self, memories: Mapping[str, Memory]) -> None:
-        rows = ((item, *(str(x) if isinstance(x, date) else x for x in astuple(m))) for item, m in memories.items())
-        self._database.executemany(f"INSERT {_INTO_CARD}", rows)
-
-    def _schedule(self, version: str) -> Schedule:
-        if version not in self._schedules:
-            query = "SELECT parameters, retention FROM weights WHERE version = ?"
-            self._schedules[version] = Schedule(_weights(*self._database.execute(query, (version,)).fetchone()))
-        return self._schedules[version]
 
     def _add_weights(self, weights: Weights, since: str) -> None:
         values = (weights.version, since, weights.retention, json.dumps(weights.parameters))
@@ -384,23 +279,10 @@ class Progress:
 
     def _rows(self, where: str, *values: object) -> list[Row]:
         with self._mendable():
-            return list(self._each(where, *values))
-
-    def _each(self, where: str, *values: object) -> Iterator[Row]:
-        return map(_row, self._database.execute(_FROM_LOG + where, values))
+            return list(find(self._database, where, *values))
 
     def _mendable(self) -> AbstractContextManager[None]:
         return mendable(self.path)
-
-
-def _row(found: tuple[Any, ...]) -> Row:
-    values = list(found)
-    values[_RETRY] = bool(values[_RETRY])
-    return Row(*values)
-
-
-def _values(row: Row) -> tuple[object, ...]:
-    return astuple(row)
 
 
 def _when(at: datetime) -> tuple[str, str]:
@@ -416,18 +298,5 @@ def _just_after(at: str) -> str:
     return (datetime.strptime(at, _TIME).replace(tzinfo=UTC) + timedelta(microseconds=1)).strftime(_TIME)
 
 
-def _day(text: str | None) -> date | None:
-    return _a_day(text) if text else None
-
-
-@lru_cache(maxsize=10_000)
-def _a_day(text: str) -> date:
-    return date.fromisoformat(text)
-
-
 def _milliseconds(took: timedelta) -> int:
     return round(took.total_seconds() * 1000)
-
-
-def _weights(parameters: str, retention: float) -> Weights:
-    return Weights(tuple(json.loads(parameters)), retention)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning import explain, progress
+from ddpquiz.learning import explain, log
 from ddpquiz.learning.explain import Act, Overrule, Written
 from ddpquiz.terminal.editor import edit
 from ddpquiz.terminal.hotkeys import DEMO, FLAG, FROM_ESCAPE, HELP, QUIT, Hotkey
@@ -54,7 +54,7 @@ class Explainer(Seat):
         self.text = ""  # written so far, of the prompt on screen
         self._escaped = False  # the next key is a command
         self._editor = editor  # each prompt opens it by itself
-        self._kept: list[progress.Receipt] = []  # of the explanations, in order
+        self._kept: list[log.Receipt] = []  # of the explanations, in order
         self._go_on_with_draft()
 
     @property
@@ -292,7 +292,7 @@ class Explainer(Seat):
         if taken:
             self.desk.progress.undo(self._kept.pop(), now)
         if added:
-            told_ = [progress.Point(each.point.say, each.matched, each.overruled) for each in added.points]
+            told_ = [log.Point(each.point.say, each.matched, each.overruled) for each in added.points]
             receipt = self.desk.progress.explain(added.prompt.key, told_, now, took=added.took, given=added.text)
             self._kept.append(receipt)
         if after.place != self.state.place or after.judged != self.state.judged:

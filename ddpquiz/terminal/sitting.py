@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Concept, DemoLink, Source
     from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.learning.progress import Progress, Receipt
+    from ddpquiz.learning.log import Receipt
+    from ddpquiz.learning.progress import Progress
 
 LEAVING = ("ctrl+d", "eof")
 UNFLAG = Hotkey("f", "unflag", "take back that something is wrong with this item")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import Question
-    from ddpquiz.learning.progress import Receipt
+    from ddpquiz.learning.log import Receipt
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
