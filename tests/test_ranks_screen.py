@@ -136,6 +136,11 @@ def test_what_changed_is_marked_and_what_was_said_again_is_not():
 
 RUNNING = {
     "no communication yet": [],
+    "the group is made, no communication yet": [Joining(0.1, 0, done=False, line=3), Joining(0.2, 0, done=True, line=3)],
+    "scatter · all arrived for 0.8 s · from 0 · 4 numbers": [
+        Issued(0.1, 0, 1, "scatter", (0, 1), 0, ((4,), (4,)), "float32", 32, "demo.py", 5),
+        Issued(0.2, 1, 1, "scatter", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 5),
+    ],
     "init_process_group · arrived 1 · awaiting 0": [Joining(0.1, 1, done=False, line=3)],
     "init_process_group · all arrived, making the group": [
         Joining(0.1, 0, done=False, line=3), Joining(0.1, 1, done=False, line=3),
@@ -170,6 +175,14 @@ RUNNING = {
 @pytest.mark.parametrize("line", RUNNING)
 def test_the_running_operation_stands_in_one_line_with_who_arrived_and_who_is_awaited(line):
     assert live(seen(*RUNNING[line]), now=0.9, width=100).splitlines()[-1] == line
+
+
+def test_what_a_rank_had_begun_before_it_was_started_again_is_over():
+    lives = [issued(0.1, 0, 1), Exited(0.2, 1, -9), Exited(0.3, 0, -15), Started(0.4, 0, 7, 1), Started(0.5, 1, 8, 1)]
+    picture = seen(*lives)
+    assert live(picture, now=0.9, width=100).splitlines()[-1] == "no communication yet"
+    assert picture.timeline.mismatches == []
+    assert "restart 1 of 0 · now processes 7 8" in live(picture)
 
 
 @pytest.mark.parametrize(("ranks", "said"), [((0, 2, 3), "0 2 3"), ((1,), "1"), ((0, 1, 2, 5, 6), "0-2 5 6"), ((), "")])
@@ -233,6 +246,9 @@ def test_a_low_screen_shows_the_newest_labels_and_counts_the_others():
     assert len(shown) == 23  # one more for the keys
     assert [line.split()[1] for line in shown if line.startswith("step ")] == list(map(str, range(15, 30)))
     assert "15 older labels not shown now" in shown
+    told = replace(BEGAN, look=("step 3", "another"))
+    rows = [line.split()[1] for line in live(seen(*events, began=told)).splitlines() if line.startswith("step ")]
+    assert rows == ["3", *map(str, range(16, 30))]
 
 
 def test_a_log_has_all_lines_of_a_rank_and_tells_standard_error():
@@ -383,7 +399,9 @@ CURVES = {
     (1, float("inf"), 2): "▄!█",
     (-1, 0, 1): "▁▄█",
     (78, 62, 62, 62): "█▇▇▇",
-    tuple(range(100)): "▁▂▄▆█",
+    tuple(range(100)): "▁▂▄▇█",
+    (9, 9, 9, 0, 9, 9, 9, 9, 0, 9): "█▁██▁",
+    (0, 0, 0, 0, 0, 0, 5): "▁▁▁▁█",
 }
 
 

@@ -94,6 +94,14 @@ def test_an_operation_begins_before_its_first_call():
     assert len(stops) == 7
 
 
+def test_what_comes_next_is_said_in_one_line_and_whole():
+    events = recording.read(recordings_dir() / "collectives.json")
+    stops = replay.steps(events)
+    lines = [replay.next_step(events, stops, at, 80) for at in range(len(stops))]
+    assert max(line.cell_len for line in lines) <= 80
+    assert any("all_to_all_single" in line.plain for line in lines)
+
+
 def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
     tape = replay.Tape([BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))])
     there = [tape.wind(to).rows["step"][0][-1] for to in (10, 3000, 2500, 1001, 999, 11)]

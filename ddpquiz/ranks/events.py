@@ -24,7 +24,8 @@ class Began:
     """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own.
 
     `here` are the ranks of this machine, where others run the rest; without any, all are here. `restarts` is how often
-    failed ranks may be started again. `module` is its name for `python -m`, if it runs in that way.
+    failed ranks may be started again. `module` is its name for `python -m`, if it runs in that way. `look` are labels
+    that its docstring names.
     """
 
     event: ClassVar[str] = "run"
@@ -40,6 +41,7 @@ class Began:
     here: tuple[int, ...] = ()
     restarts: int = 0
     module: str = ""
+    look: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class Run:
             module=request.module,
             here=tuple(here) if cluster and cluster.nodes > 1 else (),
             restarts=cluster.restarts if cluster else 0,
+            look=asked.look,
         )
         self.seen = Seen()
         self.over = False

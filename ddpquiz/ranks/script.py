@@ -27,13 +27,14 @@ READ_AT_IMPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What was read of a script; `title` is the first line of its docstring."""
+    """What was read of a script; of its docstring, `title` is the first line and `look` what is in backticks."""
 
     path: Path
     source: str
     title: str
     claims: tuple[ClaimText, ...]
     notes: tuple[str, ...] = ()
+    look: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Script:
@@ -57,8 +58,9 @@ def read(path: Path) -> Script:
     except (OSError, ValueError) as wrong:
         reason = wrong.strerror if isinstance(wrong, OSError) else wrong
         raise UserError(f"{path} cannot be read: {reason}.") from None
-    title = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return Script(path, source, title, claims.find(tree), tuple(_too_late(tree)))
+    about = ast.get_docstring(tree) or ""
+    look = tuple(" ".join(named.split()) for named in re.findall(r"`([^`]+)`", about))
+    return Script(path, source, about.partition("\n")[0], claims.find(tree), tuple(_too_late(tree)), look)
 
 
 def of_module(name: str) -> Path:

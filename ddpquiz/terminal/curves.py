@@ -53,9 +53,12 @@ def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
 
 
 def sparkline(numbers: Sequence[float], width: int, low: float, high: float) -> str:
-    """Draw numbers as a line of bars between the ends of a scale, the oldest first; more than fit are thinned out."""
+    """Draw numbers as a line of bars between the ends of a scale, the oldest first.
+
+    Where more numbers than fit share a bar, it shows the one that stands out, so that no peak and no dip is lost.
+    """
     span = (high - low) or 1.0
-    numbers = thinned(numbers, width)
+    numbers = standing_out(numbers, width)
     return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
 
 
@@ -64,6 +67,17 @@ def thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
     if len(numbers) <= most:
         return numbers
     return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
+
+
+def standing_out(numbers: Sequence[float], most: int) -> Sequence[float]:
+    """Return at most so many numbers: of neighbours the one that is farthest from the middle of all, or not finite."""
+    if len(numbers) <= most:
+        return numbers
+    finite = [number for number in numbers if math.isfinite(number)]
+    middle = sum(finite) / max(1, len(finite))
+    ends = [at * len(numbers) // most for at in range(most + 1)]
+    shares = (numbers[start:end] for start, end in pairwise(ends))
+    return [max(share, key=lambda each: abs(each - middle) if math.isfinite(each) else math.inf) for share in shares]
 
 
 def chart(title: str, series: dict[int, list[float]], span: str, width: int, height: int = HEIGHT) -> list[list[Piece]]:

@@ -29,7 +29,7 @@ VALUES = {
     (
         BARS[0] + BARS[3] + BARS[7],
         "accent",
-    ): "all that a rank said under a label, oldest first; all ranks on one scale, from 0; ! is inf or nan",
+    ): "what a rank said under a label, oldest first; all ranks on one scale, from 0; ! is inf or nan",
     ("doing", "quiet"): "the operation that a rank is in, or computing",
     ("brings", "head"): "what a rank gives to its last operation: values, or the shape of a tensor that is larger",
     ("gets", "head"): "what that operation left on the rank; done: it is over, and what it left cannot be shown",

@@ -104,9 +104,16 @@ def elastic(seen: Seen) -> list[Text]:
         missing = seen.nodes.joined < seen.nodes.needed
         parts.append(Text(_nodes(seen.nodes), style="warn" if missing else "quiet"))
     if seen.restart:
-        processes = ", ".join(f"rank {rank} is process {pid}" for rank, pid in sorted(seen.pids.items()))
+        processes = " ".join(str(pid) for _, pid in sorted(seen.pids.items()))
         of = f" of {seen.began.restarts}" if seen.began else ""
-        parts.append(Text(f"restart {seen.restart}{of} · {processes}", style="warn", no_wrap=True, overflow="ellipsis"))
+        parts.append(
+            Text(
+                f"restart {seen.restart}{of} · now processes {processes}",
+                style="warn",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        )
     return parts
 
 
@@ -142,7 +149,7 @@ def _values(
 
 
 def _values_in(room: int, seen: Seen, width: int, *, tensors: bool, since: float) -> tuple[list[RenderableType], bool]:
-    """Draw values so that they fit: without charts, and with the newest labels only, where there is little room.
+    """Draw values so that they fit: without charts, and without the oldest labels, where there is little room.
 
     Say also whether all labels are shown.
     """

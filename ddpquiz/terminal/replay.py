@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import ConsoleDimensions
 from rich.text import Text
 
@@ -99,7 +100,10 @@ def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 
         before = when(events[stops[at - 1] - 1]) if at else 0.0
         seen, last = tape.wind(stops[at]), at == len(stops) - 1
         looking.paint(
-            seen, partial(_frame, tape, screen, before, _next(events, stops, at)), [*KEYS, leave], rest=FAR_KEYS
+            seen,
+            partial(_frame, tape, screen, before, next_step(events, stops, at, screen.console.width)),
+            [*KEYS, leave],
+            rest=FAR_KEYS,
         )
         playing = playing and not last
         key = keys.get(PACE if playing else None)
@@ -154,13 +158,14 @@ def _finish(events: Sequence[Event]) -> float:
     return when(said or events[-1])
 
 
-def _next(events: Sequence[Event], stops: Sequence[int], at: int) -> Text:
-    """Say which step this is, and what happens in the next one."""
+def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
+    """Say which step this is, and what happens in the next one; of that, what does not fit is left out, not cut."""
     coming = events[stops[at]] if stops[at] < len(events) else None
     line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     if isinstance(coming, Issued):
         size = f"{coming.bytes:,} bytes" if coming.dtype else ""
         where = f"{Path(coming.file).name}:{coming.line}" if coming.line else ""
-        parts = [f"next: rank {coming.rank} calls {coming.op}", where, size]
-        line.append(" · " + " · ".join(part for part in parts if part), style="accent")
+        for part in (f"next: rank {coming.rank} calls {coming.op}", where, size):
+            if part and line.cell_len + cell_len(part) + 3 <= width:
+                line.append(f" · {part}", style="accent")
     return line

@@ -43,7 +43,7 @@ def _running(seen: Seen, now: float, width: int) -> Text:
         return line
     last = next((each for each in reversed(seen.timeline.collectives) if each.ended is not None), None)
     if last is None:
-        return Text("no communication yet", style="quiet")
+        return Text("the group is made, no communication yet" if seen.joined else "no communication yet", style="quiet")
     said = f"last: {last.op}"
     for part in [*_between(last, seen.ranks), *_outcome(last), *_about(last)]:
         said += f" · {part}" if cell_len(said) + cell_len(part) + 3 <= width else ""
@@ -62,7 +62,8 @@ def _between(collective: Collective, of: int) -> list[str]:
 
 def _about(collective: Collective) -> list[str]:
     """Say what an operation does, and with what."""
-    count = sum(math.prod(shape) for shape in collective.shapes)
+    shapes = collective.shapes[:1] if collective.op == "scatter" else collective.shapes  # the root brings every part
+    count = sum(map(math.prod, shapes))
     numbers = f"{count:,} number{'s' * (count != 1)}" if collective.dtype else ""
     what = f"{collective.reduce} of {numbers}" if collective.reduce and numbers else numbers
     bucket = "" if collective.sample.bucket is None else f"bucket {collective.sample.bucket}"

@@ -98,8 +98,9 @@ def _span(count: int) -> str:
 
 
 def _newest(seen: Seen, rows: int) -> list[str]:
-    """Return the labels that were said last, in the order in which they were said first."""
-    said = sorted(seen.rows, key=lambda label: max(seen.said_at[label].values()))
+    """Return the labels that the script's docstring names, and those that were said last, as they were said first."""
+    named = seen.began.look if seen.began else ()
+    said = sorted(seen.rows, key=lambda label: (label in named, max(seen.said_at[label].values())))
     kept = set(said[len(said) - rows :])
     return [label for label in seen.rows if label in kept]
 

@@ -121,6 +121,7 @@ class Seen:
         self.pids[event.rank] = event.pid
         self.restart = max(self.restart, event.restart)
         self._leave(event.rank)
+        self.joined.discard(event.rank)
         for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 

@@ -115,8 +115,7 @@ class Timeline:
             case Started(rank=rank, time=time):
                 self._track(rank, time).start(time)
                 if event.restart:
-                    self._matching.join(rank)
-                    self._gone.pop(rank, None)
+                    self._begin_anew(rank)
             case Joining(rank=rank, time=time, done=done):
                 self._track(rank, time).join(time, done)
                 if not done:
@@ -163,6 +162,14 @@ class Timeline:
             self._tracks[rank] = Track(self._kept, self._laid, self._whole)
         self._tracks[rank].begin(time)
         return self._tracks[rank]
+
+    def _begin_anew(self, rank: int) -> None:
+        """Let go of what a rank had begun before it was started again: nobody waits for that any more."""
+        self._matching.join(rank)
+        self._gone.pop(rank, None)
+        for unfinished in (self._open, self._failed):
+            for collective in [each for each in unfinished if rank in each.calls]:
+                del unfinished[collective]
 
     def _issue(self, event: Issued) -> None:
         what = What.of(event)
