@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and put what is there at the end in the place of `path`; OSError when that fails."""
+    """Give a path to write to, and put what is there at the end in the place of `path`; OSError when that fails.
+
+    A link is followed, and what is no file, such as /dev/stdout, is written to as it is: nothing could take its place.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path = path.resolve()
     fresh = path.with_name(f".{path.name}.{os.getpid()}")  # in the same folder, since a file moves at once only there
     try:
         yield fresh

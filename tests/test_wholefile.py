@@ -58,10 +58,22 @@ def test_a_folder_that_is_read_only_is_a_fault_of_the_system(tmp_path):
         tmp_path.chmod(stat.S_IRWXU)
 
 
-def test_a_link_gives_way_to_the_file_and_what_it_led_to_stays(tmp_path):
+def test_a_link_is_followed(tmp_path):
     (tmp_path / "elsewhere").write_text("old")
     path = tmp_path / "file"
     path.symlink_to("elsewhere")
     with replacing(path) as fresh:
         fresh.write_text("new")
-    assert (path.is_symlink(), path.read_text(), (tmp_path / "elsewhere").read_text()) == (False, "new", "old")
+    assert (path.is_symlink(), (tmp_path / "elsewhere").read_text()) == (True, "new")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", "file"]
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with replacing(pipe) as fresh:
+        fresh.write_text("new")
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
