@@ -4,7 +4,9 @@ import io
 import json
 import os
 import re
+import resource
 import signal
+import sqlite3
 import stat
 import sys
 from dataclasses import replace
@@ -14,7 +16,8 @@ from program import LEAVE_SCREEN, SAMPLE, Terminal, environment, piped, sample
 from sample import WHY_RING
 from seats import explaining, press, screen, spoken
 
-from ddpquiz.learning.drafts import drafts
+from ddpquiz.errors import UserError
+from ddpquiz.learning.drafts import drafts, keep
 from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal import style
 
@@ -254,6 +257,46 @@ def test_what_was_begun_is_there_again_the_next_time_until_it_is_graded(home, le
     assert "last time" not in terminal.wait("> _")
     terminal.press("\x03")
     assert terminal.end() == 130
+
+
+@pytest.mark.parametrize(("leave", "disk"), [("\x1bq", "full"), ("\x03", "full"), ("\x04", "full"), ("\x03", "other")])
+def test_what_was_begun_and_cannot_be_kept_is_printed_to_be_copied(home, leave, disk):
+    terminal = sample(home, "explain", "ring", width=200)
+    terminal.wait("Why a ring")
+    terminal.press("The bottleneck\rothers", "others_")
+    if disk == "full":  # each write to a file fails from now on
+        resource.prlimit(terminal.child.pid, resource.RLIMIT_FSIZE, (0, 0))
+        fault = "File too large"
+    else:
+        (home / "drafts.json").mkdir()
+        fault = "Is a directory"
+    terminal.press(leave)
+    assert terminal.end() == 1
+    *_, head, first, second, sentence = terminal.raw.split(LEAVE_SCREEN)[-1].splitlines()
+    assert [head, first, second] == ["What you began to write:", "The bottleneck", "others"]
+    assert sentence == (
+        f"{home / 'drafts.json'} cannot be written ({fault}), so what you began to write was not kept; "
+        "copy it, and make room there or set DDPQUIZ_HOME to another folder."
+    )
+    assert not any("Traceback" in line for line in terminal.lines)
+    assert not [*home.glob("drafts.json.*")]
+
+
+def test_what_was_written_in_an_editor_is_kept_when_it_cannot_be_graded(home, editor):
+    with Progress(home) as progress, sqlite3.connect(progress.path) as database:
+        fault = "BEGIN SELECT raise(ABORT, 'no'); END"
+        database.execute(f"CREATE TRIGGER broken BEFORE INSERT ON log {fault}")
+    sample(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="").end()
+    assert drafts(home) == {"ring/why-ring": "A bottleneck."}
+
+
+def test_a_draft_that_cannot_be_forgotten_is_no_fault(tmp_path):
+    keep(tmp_path, {"ring/why-ring": "A bottleneck"})
+    (tmp_path / f"drafts.json.{os.getpid()}").mkdir()
+    keep(tmp_path, {"ring/why-ring": ""})
+    with pytest.raises(UserError, match="was not kept"):
+        keep(tmp_path, {"ring/why-ring": "Others"})
+    assert drafts(tmp_path) == {"ring/why-ring": "A bottleneck"}
 
 
 def test_a_key_after_escape_that_is_no_command_is_text(progress):

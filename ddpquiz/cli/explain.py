@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,8 @@ from ddpquiz.cli import names, sitting
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Prompt
     from ddpquiz.learning.explain import Explanation
@@ -54,12 +57,12 @@ def explain(
             console.quiet = as_json
             layout.show(console, seat.spoken())
         else:
-            if editor:
-                seat.edit()
             try:
+                if editor:
+                    seat.edit()
                 sitting.sit_down(seat, console, lines=as_json)
             finally:
-                drafts.keep(database.folder(), seat.begun)
+                _keep(seat, console)
         if as_json:
             _print(seat.state.done)
 
@@ -74,6 +77,26 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
         meant = ", ".join(prompt.key for prompt in known.concept(item.concept).explain)
         raise UserError(f"`{name}` is a card or a question; what can be explained is {meant}.")
     return (item,)
+
+
+def _keep(seat: Explainer, console: Console) -> None:
+    """Keep what was begun for the next time, and say so; where that cannot be done it is printed, to be copied."""
+    from rich.text import Text
+
+    from ddpquiz.learning import database, drafts
+    from ddpquiz.terminal.style import plain
+
+    texts = [text for text in seat.begun.values() if text]
+    told = ["What you began to write is here again the next time."] if texts else []
+    try:
+        drafts.keep(database.folder(), seat.begun)
+    except UserError:
+        told = ["What you began to write:", *texts]
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            for line in told:
+                console.print(Text(plain(line)), soft_wrap=True)
 
 
 def _read(seat: Explainer, key: str) -> None:

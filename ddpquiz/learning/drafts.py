@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ddpquiz.errors import UserError
 from ddpquiz.learning import smallfile
 
 if TYPE_CHECKING:
@@ -22,8 +23,20 @@ def drafts(home: Path) -> dict[str, str]:
 
 
 def keep(home: Path, begun: Mapping[str, str]) -> None:
-    """Keep these texts in place of what was there for their prompts, whole or not at all; an empty one is forgotten."""
+    """Keep these texts in place of what was there for their prompts, whole or not at all; an empty one is forgotten.
+
+    UserError when a text cannot be kept; that an old one cannot be forgotten is left unsaid, since nothing is lost.
+    """
     known = drafts(home)
     after = {key: text for key, text in {**known, **begun}.items() if text.strip()}
-    if after != known:
+    if after == known:
+        return
+    try:
         smallfile.write(home / FILE, after)
+    except OSError as wrong:
+        if all(known.get(key) == text for key, text in after.items()):
+            return
+        raise UserError(
+            f"{home / FILE} cannot be written ({wrong.strerror}), so what you began to write was not kept; "
+            "copy it, and make room there or set DDPQUIZ_HOME to another folder."
+        ) from None

@@ -17,7 +17,7 @@ def read(path: Path) -> Any:
 
 
 def write(path: Path, data: Any) -> None:
-    """Put data in place of what was there; OSError when that cannot be done."""
+    """Put data in place of what was there; OSError when that cannot be done, and then all is as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as fresh:
         fresh.write_text(json.dumps(data, indent=1, ensure_ascii=False), "utf-8")

@@ -190,11 +190,10 @@ class Explainer(Seat):
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
         done = self.state.done
-        kept = [Text("What you began to write is here again the next time.")] if any(self.begun.values()) else []
         if not done:
-            return Group(Text("Done: nothing explained.", style="head"), *kept)
+            return Text("Done: nothing explained.", style="head")
         made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
-        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head"), *kept]
+        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head")]
         missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
         if missed:
             parts += section("Left out", bullets(missed))
