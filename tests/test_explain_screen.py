@@ -212,6 +212,16 @@ def test_an_editor_that_fails_is_told_and_nothing_is_lost(progress, monkeypatch,
     assert progress.log() == []
 
 
+def test_an_editor_whose_file_cannot_be_written_leaves_what_was_typed(home, editor):
+    terminal = sample(home, "explain", "ring", EDITOR=editor, VISUAL="")
+    terminal.wait("Why a ring")
+    terminal.press("Others", "> Others_")
+    resource.prlimit(terminal.child.pid, resource.RLIMIT_FSIZE, (0, 0))
+    terminal.press("\x1be", "The file for the editor cannot be written; make room", "> Others_")
+    terminal.child.kill(signal.SIGKILL)
+    terminal.end()
+
+
 def test_an_explanation_in_a_terminal(home):
     terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring, and not a root")

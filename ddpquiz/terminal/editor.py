@@ -20,14 +20,23 @@ def edit(ask: str, text: str) -> str:
     if not editor:
         raise UserError("No editor is known; set EDITOR, to nano or vim for example.")
     asked = textwrap.fill(" ".join(ask.split()), 88, initial_indent="# ", subsequent_indent="# ")
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
-        file = Path(folder) / "explain.txt"
-        file.write_text(f"{asked}\n{_LINE}\n{text}\n", "utf-8")
-        try:
-            subprocess.run([*shlex.split(editor), str(file)], check=True)
-        except (OSError, ValueError):
-            raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
-        except subprocess.CalledProcessError as failed:
-            raise UserError(f"The editor `{editor}` ended with status {failed.returncode}; nothing was read.") from None
-        written = file.read_text("utf-8", errors="replace")
+    try:
+        with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
+            file = Path(folder) / "explain.txt"
+            file.write_text(f"{asked}\n{_LINE}\n{text}\n", "utf-8")
+            _run(editor, file)
+            written = file.read_text("utf-8", errors="replace")
+    except OSError:
+        raise UserError(
+            "The file for the editor cannot be written; make room, or set TMPDIR to another folder."
+        ) from None
     return written.partition(_LINE)[2].strip() if _LINE in written else written.strip()
+
+
+def _run(editor: str, file: Path) -> None:
+    try:
+        subprocess.run([*shlex.split(editor), str(file)], check=True)
+    except (OSError, ValueError):
+        raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
+    except subprocess.CalledProcessError as failed:
+        raise UserError(f"The editor `{editor}` ended with status {failed.returncode}; nothing was read.") from None
