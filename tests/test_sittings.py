@@ -270,6 +270,33 @@ ddpquiz progress restore ITEM
     assert (wrong.returncode, wrong.stderr) == (1, complaint)
 
 
+def test_what_was_marked_is_seen_where_it_is_listed(home):
+    assert "You marked" not in piped(home, "list").stdout
+    assert not home.exists()
+    piped(home, "study", lines="f\nx\nb\nf\n")
+    listed = piped(home, "list", "ring").stdout
+    assert "  one  beginner · suspended · flagged\n" in listed
+    assert "  two  intermediate · buried until tomorrow\n" in listed
+    assert "  three  advanced · flagged\n" in listed
+    for words in (["list"], ["list", "--track", "collectives"]):
+        told = piped(home, *words).stdout
+        assert (
+            "\nYou marked: 1 suspended · 1 buried until tomorrow · 2 flagged\nddpquiz list --hidden --flagged\n" in told
+        )
+    piped(home, "progress", "restore", "ring/one", "ring/two")
+    assert "\nYou marked: 2 flagged\nddpquiz list --flagged\n" in piped(home, "list").stdout
+    assert "  one  beginner · flagged\n" in piped(home, "list", "ring").stdout
+
+
+def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
+    home.mkdir()
+    (home / "progress.db").mkdir()
+    done = piped(home, "list", "ring")
+    assert (done.returncode, done.stdout) == (0, piped(home / "other", "list", "ring").stdout)
+    assert "progress.db cannot be opened;" in done.stderr
+    assert done.stderr.endswith(" Until then the list has no marks.\n")
+
+
 def test_cramming_leaves_the_log_as_it_is(home):
     piped(home, "study", lines="\n3\n" * 6)
     before = log(home)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -15,20 +17,23 @@ from ddpquiz.terminal.layout import columns, indented, section
 from ddpquiz.terminal.style import plain, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from ddpquiz.curriculum.catalog import Catalog, Hit
     from ddpquiz.curriculum.concept import Concept, Item
 
+    Marks = Mapping[str, Collection[str]]  # the ways in which the learner marked an item, by its key
 
 _SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
 _BEFORE = 20  # characters that stay before a word when its sentence is too long for a line
+_MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}
+_NAMED_BY = {"hidden": ("suspend", "bury"), "flagged": ("flag",)}  # options of `ddpquiz list`
 _HEAD = ("concept", "", "cards", "questions", "demos")
 
 
-def curriculum(catalog: Catalog) -> Group:
+def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
     """Draw the concepts of each track, in the order in which they are learned, with what each one holds."""
     names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
     widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
@@ -44,7 +49,12 @@ def curriculum(catalog: Catalog) -> Group:
         _count(len(catalog.questions()), "question"),
         _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
     ]
-    return Group(*parts, Text(), Text(" · ".join(totals)), Text("ddpquiz learn CONCEPT", style="code"))
+    found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
+    told = [Text(f"You marked: {' · '.join(f'{found[kind]} {_MARKS[kind]}' for kind in _MARKS if found[kind])}")]
+    names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
+    commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
+    lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
+    return Group(*parts, Text(), Text(" · ".join(totals)), *(told if found else []), *lines)
 
 
 def way(concepts: Sequence[Concept]) -> Group:
@@ -56,14 +66,14 @@ def way(concepts: Sequence[Concept]) -> Group:
     return Group(columns(rows))
 
 
-def contents(concept: Concept) -> Group:
-    """Draw the items of a concept: what each is called, how hard it is, and what it asks."""
+def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
+    """Draw the items of a concept: what each is called, how hard it is, how the learner marked it, and its question."""
     parts: list[RenderableType] = [
         Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet")),
     ]
     for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
         if items:
-            parts += section(title, *(_item(item) for item in items))
+            parts += section(title, *(_item(item, marks.get(item.key, ())) for item in items))
     return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
 
 
@@ -97,9 +107,6 @@ def heading(hit: Hit) -> str:
 
 def _question(hit: Hit) -> Question | None:
     return next((question for question in hit.concept.questions if question.key == hit.key), None)
-
-
-_MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}
 
 
 def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
@@ -151,11 +158,13 @@ def _counts(concept: Concept) -> tuple[int, int, int]:
     return len(concept.cards), len(concept.questions), len(concept.demos)
 
 
-def _item(item: Item) -> Group:
-    return Group(
-        Text.assemble((item.id, "code"), "  ", (_sort(item), "quiet")),
-        indented(one_line(asks(item))),
-    )
+def _item(item: Item, marks: Collection[str]) -> Group:
+    words = [
+        *([Text(_sort(item), style="quiet")] if _sort(item) else []),
+        *(Text(_MARKS[m], style="warn") for m in marks),
+    ]
+    name = Text.assemble((item.id, "code"), "  ", Text(" · ", style="quiet").join(words))
+    return Group(name, indented(one_line(asks(item))))
 
 
 def _count(count: int, word: str) -> str:
