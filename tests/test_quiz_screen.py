@@ -219,6 +219,11 @@ def test_quitting_tells_what_it_came_to_and_how_to_go_on(progress):
     assert screen(press(seat, "u")).startswith("Question 2/2")
 
 
+def test_quitting_a_second_try_tells_the_command_that_asks_the_same_again(progress):
+    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter", "r")
+    assert "\n  ddpquiz test ring --wrong  go on: 1 question not answered yet\n" in screen(press(seat, "s"))
+
+
 def test_who_answered_nothing_gets_no_summary(progress):
     seat = press(quizzing(progress, BYTES, STEPS), "s", "escape", "q")
     console = style.console(io.StringIO(), width=80)

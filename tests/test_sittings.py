@@ -297,6 +297,42 @@ def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
     assert done.stderr.endswith(" Until then the list has no marks.\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "ring --level beginner --two-button",
+        "--track collectives --limit 3 --all --new 4",
+        "ring --limit 30",
+    ],
+)
+def test_who_quits_is_told_the_command_that_goes_on_with_the_same_sitting(home, words):
+    said = piped(home, "study", *words.split(), lines="\n1\n").stdout
+    (count, command) = re.search(r"(\d+) cards are left: `([^:]*)` goes on\.", " ".join(said.split())).groups()
+    assert command.split() == ["ddpquiz", "study", *words.split()]
+    again = piped(home, *command.split()[1:]).stdout
+    assert f" Card 1/{count} · " in again
+    (one,) = re.findall(r"Front of (\w+)\?", again)
+    assert one in {"two", "four"}  # the next one
+    assert ("easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
+
+
+def test_who_quits_a_cram_is_told_to_cram_on(home):
+    piped(home, "study", lines="\n3\n" * 6)
+    said = " ".join(piped(home, "study", "ring", "--cram", lines="\n1\n").stdout.split())
+    assert "4 cards are left: `ddpquiz study ring --cram` goes on." in said
+    assert "Card 1/4 · cram" in piped(home, "study", "ring", "--cram").stdout
+
+
+def test_who_ends_a_test_early_is_told_the_command_that_goes_on_in_the_same_manner(home):
+    words = "ddp ring --track collectives --level medium --count 7 --seed 0 --timed 60 --exam --confidence"
+    said = piped(home, "test", *words.split(), lines="1\n1\n").stdout
+    command = re.search(r"\n  (ddpquiz test [^\n]* \\\n[^\n]*)\n    go on: 1 question not answered yet\n", said)[1]
+    command = command.replace("\\\n", "")
+    assert sorted(command.split()) == sorted(f"ddpquiz test {words}".split())
+    assert "Question 1/2 · exam · medium · ring" in piped(home, *command.split()[1:]).stdout
+
+
 def test_cramming_leaves_the_log_as_it_is(home):
     piped(home, "study", lines="\n3\n" * 6)
     before = log(home)

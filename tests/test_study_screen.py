@@ -225,6 +225,13 @@ def test_who_quits_was_held_back_by_no_limit(progress):
     assert "Left for" not in screen(press(studying(progress, CARDS, limit=3), "space", "3", "q"))
 
 
+def test_who_quits_among_more_new_cards_is_told_the_limit_that_deals_the_rest(progress):
+    many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
+    seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
+    seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
+    assert "9 cards are left: `ddpquiz study ring --new 19` goes on.\n" in screen(press(seat, "q"))
+
+
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
     seat = studying(progress, CARDS, memories={"ring/one": Memory(study_day(START))})
     assert "Card 1/6 · due by a wrong answer · ring" in screen(seat)

@@ -41,6 +41,12 @@ def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> 
     ]
 
 
+def words(*first: str, **options: str | int | None) -> str:
+    """Return the words of a command line; an option that is None or False was not given, one that is True is alone."""
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
+
+
 def desk(catalog: Catalog, progress: Progress) -> Desk:
     """Return a desk with everything on it."""
     from ddpquiz.terminal.sitting import Desk

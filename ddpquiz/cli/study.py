@@ -9,7 +9,7 @@ import typer
 from ddpquiz.cli import names, sitting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
     from ddpquiz.curriculum.catalog import Catalog
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ddpquiz.learning.study import Deal
 
 Level = Literal["beginner", "intermediate", "advanced"]
+_LIMIT = 20  # cards of a sitting, unless another limit is asked for
 
 
 def study(
@@ -26,7 +27,7 @@ def study(
     ] = None,
     level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = _LIMIT,
     new: Annotated[int, typer.Option(min=0, help="New cards a day, with those begun today already.")] = 10,
     retention: Annotated[
         float | None,
@@ -56,6 +57,13 @@ def study(
     known = catalog.load()
     concepts = sitting.chosen(known, concept, track)
     cards = [card for one in concepts for card in one.cards if level is None or card.level == level]
+    filters = {"--level": level, "--track": track}
+    manner = {
+        "--limit": None if limit == _LIMIT else limit,
+        "--all": every,
+        "--cram": cram,
+        "--two-button": two_button,
+    }
     with Progress(database.folder()) as progress:
         at = sitting.now()
         day = study_day(at)
@@ -78,7 +86,7 @@ def study(
         if not dealt.cards:
             mine = {card.key for one in concepts for card in one.cards}
             soon = study.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
-            more = _more(concept or (), dealt, advice.begun(memories, day), concepts)
+            more = _more(concept or (), filters, dealt, advice.begun(memories, day), concepts)
             gone = sum(card.key in hidden for card in cards)
             layout.show(style.console(), nothing_due(forecast(soon, day), more, dealt, gone, opening))
             return
@@ -90,6 +98,7 @@ def study(
             begun,
             weakest=lambda: _weakest(known, progress),
             a_day=new,
+            go_on=sitting.words("ddpquiz", "study", *(concept or ()), **filters, **manner),
             welcome=not memories,
             opening=opening,
         )
@@ -119,20 +128,23 @@ def _proven(progress: Progress, day: date) -> set[str]:
     return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}
 
 
-def _more(named: Sequence[str], dealt: Deal, begun: int, concepts: Sequence[Concept]) -> list[tuple[str, str]]:
+def _more(
+    named: Sequence[str], filters: Mapping[str, str | None], dealt: Deal, begun: int, concepts: Sequence[Concept]
+) -> list[tuple[str, str]]:
     """Return commands for when nothing is to be dealt, and what they do; `begun` counts the new cards of today."""
     from ddpquiz.learning.study import MORE
 
-    chosen = "".join(f"{name} " for name in named)
+    study = sitting.words("ddpquiz", "study", *named, **filters)
+    test = sitting.words("ddpquiz", "test", *named, **{"--track": filters["--track"]})
     demo = next((one.demos[0].run for one in concepts if one.demos), None)
     return [
-        (f"ddpquiz study {chosen}--cram", "go over cards that are not due"),
+        (f"{study} --cram", "go over cards that are not due"),
         *(
-            [(f"ddpquiz study {chosen}--new {begun + MORE}", f"take more new cards ({len(dealt.held)} are left)")]
+            [(f"{study} --new {begun + MORE}", f"take more new cards ({len(dealt.held)} are left)")]
             if dealt.held
             else []
         ),
-        (f"ddpquiz test {chosen}".rstrip(), "find out how strong you are"),
+        (test, "find out how strong you are"),
         *([(f"ddpquiz demo {demo}", "see it run on real ranks")] if demo else []),
     ]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.quiz import Quizzing
 
 _SECONDS = 5  # that a question takes at least
+_QUESTIONS = 10  # of a test, unless another count is asked for
 
 
 def _count(text: str) -> int:
@@ -49,7 +50,7 @@ def test(
     level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
-    count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = 10,
+    count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = _QUESTIONS,
     seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None,
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
     timed: Annotated[
@@ -98,9 +99,27 @@ def test(
         asked = choice.choose(found, len(found) if adaptive else count, dice, right)
         state = quiz.begin(asked, dice, sitting.now(), rules=rules)
         opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
-        about = _about(concept or (), {"--track": track, "--kind": kind})
+        matter = {"--track": track, "--kind": kind}
+        manner = {
+            "--level": level,
+            "--count": None if count == _QUESTIONS else count,
+            "--seed": seed,
+            "--wrong": wrong,
+            "--timed": timed,
+            "--exam": exam,
+            "--confidence": confidence,
+            "--adaptive": adaptive,
+        }
         piped = not sys.stdin.isatty()
-        seat = Quizzing(sitting.desk(known, progress), state, dice, final=piped, opening=opening, about=about)
+        seat = Quizzing(
+            sitting.desk(known, progress),
+            state,
+            dice,
+            final=piped,
+            opening=opening,
+            about=sitting.words(*(concept or ()), **matter),
+            go_on=sitting.words("ddpquiz", "test", *(concept or ()), **matter, **manner),
+        )
         console = style.complaints() if as_json else style.console()
         console.quiet = as_json and piped  # then nobody looks
         sitting.sit_down(seat, console, lines=as_json)
@@ -144,11 +163,6 @@ def _nothing(options: Mapping[str, str | None], *, wrong: bool) -> str:
         return "Nothing that fits was answered wrong the last time; leave --wrong out."
     given = " or ".join(option for option, value in options.items() if value)
     return f"No question fits; leave out {given}, or name another concept."
-
-
-def _about(names: Sequence[str], options: Mapping[str, str | None]) -> str:
-    """Return the words of the command that say what is asked about."""
-    return " ".join((*names, *(f"{option} {value}" for option, value in options.items() if value)))
 
 
 def _verdicts(seat: Quizzing, rows: Sequence[Row]) -> dict[str, Any]:

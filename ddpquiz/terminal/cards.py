@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.study import MORE, Act, Hiding, Return
 from ddpquiz.terminal.hotkeys import Hotkey
-from ddpquiz.terminal.layout import Barred, columns, section
+from ddpquiz.terminal.layout import Barred, Commands, section
 from ddpquiz.terminal.sitting import header
 from ddpquiz.terminal.style import plain, prose
 
@@ -111,7 +111,12 @@ def summary(came_to: Summary, held: Sequence[str], due: str, wanting: tuple[str,
     return Group(*lines)
 
 
-def held_back(deal: Deal, a_day: int, begun: int) -> list[str]:
+def left(count: int, command: str) -> str:
+    """Say how many cards were dealt and not done with, and which command goes on with them."""
+    return f"{'1 card is' if count == 1 else f'{count} cards are'} left: `{command}` goes on."
+
+
+def held_back(deal: Deal, a_day: int, begun: int, command: str) -> list[str]:
     """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
     told: list[str] = []
     if deal.due_held or deal.later:
@@ -119,7 +124,7 @@ def held_back(deal: Deal, a_day: int, begun: int) -> list[str]:
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
         told.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
     if deal.of_other_days:
-        lift = f"`ddpquiz study --new {max(a_day, begun) + MORE}` raises it"
+        lift = f"`{command} --new {max(a_day, begun) + MORE}` raises it"
         limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
         told.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
     return [*told, *([proven(deal.proven_held)] if deal.proven_held else [])]
@@ -147,8 +152,7 @@ def nothing_due(soon: str, more: Iterable[tuple[str, str]], held: Deal, hidden: 
         lines.append(Text(f"{what} suspended or buried; ddpquiz list --hidden names them."))
     if opening:
         lines = [Text(opening), Text(), *lines]
-    rows = ((Text(plain(command), style="code"), Text(what)) for command, what in more)
-    return Group(*lines, *section("Instead", columns(rows)))
+    return Group(*lines, *section("Instead", Commands(more)))
 
 
 def forecast(soon: Sequence[int], day: date) -> str:

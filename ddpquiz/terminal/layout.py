@@ -10,12 +10,15 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.terminal.style import code
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
+_LEAST = 16  # columns in which words can be read beside something
 
 
 def show(console: Console, page: RenderableType) -> None:
@@ -49,6 +52,23 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
                 grid.add_column(no_wrap=number < len(row))
         grid.add_row(*row)
     return grid
+
+
+class Commands:
+    """Commands, each with what it does: beside it where all fit, else below it, so that none is cut off."""
+
+    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
+        self._rows = list(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        named = [(code(command, "code"), Text(what)) for command, what in self._rows]
+        if all(len(command) + 2 + min(len(what), _LEAST) <= options.max_width for command, what in named):
+            yield columns(named)
+            return
+        for command, what in named:
+            yield command
+            yield indented(what)
 
 
 def bullets(lines: Iterable[Text]) -> Table:

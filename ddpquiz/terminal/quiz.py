@@ -46,11 +46,13 @@ class Quizzing(Seat):
         final: bool = False,
         opening: str = "",
         about: str = "",
+        go_on: str = "",
     ) -> None:
         super().__init__(desk)
         self.quiz = state
         self.note = opening
         self._about = about  # the words of the command that say what is asked about
+        self._go_on = go_on  # the whole command
         self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._ledger = Ledger(desk)
@@ -192,7 +194,7 @@ class Quizzing(Seat):
         again = self.quiz if self._first else None
         strengths = mastery.strengths(counting, today)
         first, called = self._first or self.quiz, self._ledger.called
-        return result.result(first, again, strengths, called, self.desk.concepts, self._about)
+        return result.result(first, again, strengths, called, self.desk.concepts, self._about, self._go_on)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""

@@ -13,7 +13,7 @@ from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS
 from ddpquiz.terminal import questions
-from ddpquiz.terminal.layout import columns, indented, section
+from ddpquiz.terminal.layout import Commands, columns, indented, section
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -41,10 +41,11 @@ def result(
     called: int,
     concepts: Mapping[str, Concept],
     about: str = "",
+    go_on: str = "",
 ) -> Group:
     """Draw what a quiz came to; `again` is the last retry of what was wrong, `called` counts cards that became due.
 
-    `about` are the words of the command that say what was asked about.
+    `about` are the words of the command that say what was asked about, `go_on` is the whole command that was given.
     """
     exam = quiz.rules.exam
     parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''], exam=exam)}.", style="head")]
@@ -65,7 +66,7 @@ def result(
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
     if told := sureness(quiz):
         parts += section("How sure you were", *_calibration(told))
-    parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip()))
+    parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip(), go_on))
     return Group(*parts)
 
 
@@ -104,7 +105,7 @@ def _calibration(told: Calibration) -> list[RenderableType]:
     return [columns(rows), Text(lean), Text(brier, style="quiet")]
 
 
-def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str) -> RenderableType:
+def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, go_on: str) -> RenderableType:
     asked = {posed.question.concept for posed in quiz.asked}
     score = quizzes.scores(quiz, "").get("")
     rows: list[tuple[str, str]] = []
@@ -114,13 +115,14 @@ def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str) -
         rows.append((f"ddpquiz learn {weak}", "read about what cost most"))
     if called:
         rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due by wrong answers"))
-    if score and score.answered < score.asked:
-        rows.append((test, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
+    if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
+        command = f"{test} --wrong" if quiz.retry else go_on or test
+        rows.append((command, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
     if not rows:
         harder = any(q.level is Level.HARD for name in asked & concepts.keys() for q in concepts[name].questions)
         hardest = all(posed.question.level is Level.HARD for posed in quiz.asked)
         rows = [(f"{test} --level hard", "harder ones") if harder and not hardest else ("ddpquiz test", "others")]
-    return columns((Text(plain(command), style="code"), Text(what)) for command, what in rows)
+    return Commands(rows)
 
 
 def _row(name: str, score: str, strengths: Mapping[str, Strength]) -> tuple[Text, Text, Text]:

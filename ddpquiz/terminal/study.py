@@ -55,12 +55,14 @@ class Studying(Seat):
         a_day: int = advice.NEW_A_DAY,
         welcome: bool = False,
         opening: str = "",
+        go_on: str = "ddpquiz study",
     ) -> None:
         super().__init__(desk)
         self.sitting = sitting
         self.finding: Finding | None = None
         self._receipts: list[Receipt | None] = []  # of what was done, in order; none where nothing was to be kept
         self._a_day = a_day  # new cards
+        self._go_on = go_on  # the command that was given, without the number of new cards
         self._weakest = cache(weakest)  # known before this sitting; found out when it is told
         self._opening = [cards.WELCOME] * welcome + [opening] * bool(opening)
 
@@ -181,7 +183,10 @@ class Studying(Seat):
         """Draw what the sitting came to."""
         came_to = study.sum_up(self.sitting)
         begun = advice.begun(self.sitting.memories, study_day(self.desk.clock()))
-        held = [] if self.sitting.stopped else cards.held_back(self.sitting.deal, self._a_day, begun)
+        if self.sitting.queue:
+            held = [cards.left(len(self.sitting.queue), self._command_to_go_on(begun))]
+        else:
+            held = cards.held_back(self.sitting.deal, self._a_day, begun, self._go_on)
         found = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
         wanting = (found.id, found.title) if found else None
         return cards.summary(came_to, held, self._due(), wanting)
@@ -245,6 +250,12 @@ class Studying(Seat):
             return study.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
+
+    def _command_to_go_on(self, begun: int) -> str:
+        """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
+        fresh = sum(self.sitting.memory(card) is None for card in self.sitting.queue)
+        a_day = max(self._a_day, begun + fresh)
+        return self._go_on if a_day == advice.NEW_A_DAY else f"{self._go_on} --new {a_day}"
 
     def _due(self) -> str:
         """Say which cards are due now and soon, in the words and numbers of the home page."""
