@@ -37,7 +37,8 @@ class Rooms:
 
 def look(progress):
     strengths = mastery.strengths(progress.last_answers(), DAY)
-    return advice.standing(CONCEPTS, progress.memories(), strengths, DAY, hidden=progress.hidden(DAY), streak=3)
+    marked = {"hidden": progress.hidden(DAY), "graded": progress.grades(DAY)}
+    return advice.standing(CONCEPTS, progress.memories(), strengths, DAY, streak=3, **marked)
 
 
 def at_home(progress):
@@ -70,7 +71,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
     answer(progress, "ring/q", 0.0, 8)
     assert screen(at_home(progress)[0]) == (
         "ddpquiz\n\n"
-        "Due        2 cards due now.\n"
+        "Due        2 cards coming again.\n"
         "New        4 for today, 4 cards not seen yet\n"
         "Coming up  in the next seven days: none\n"
         "Streak     3 days in a row\n"
@@ -78,7 +79,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Tracks, the weakest first\n"
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"
-        "  ddpquiz study       2 cards due\n"
+        "  ddpquiz study       2 cards coming again\n"
         "  ddpquiz learn ring  your weakest concept, weak: by 8 answers you know 2% to\n"
         "                      22% of it\n"
         "  ddpquiz test ddp    not tested yet\n\n"
@@ -108,7 +109,7 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
     seat, rooms = at_home(progress)
     rooms.study = lambda **_: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
-    assert "1 card due now.\nNew        5 for today" in screen(press(seat, "enter"))
+    assert "1 card coming again.\nNew        5 for today" in screen(press(seat, "enter"))
     assert seat.scene != before
 
 
@@ -169,9 +170,29 @@ def test_what_is_due_is_said_once_when_one_leaves(progress):
     assert left_with(seat) == "You have not begun; `ddpquiz study` does.\n"
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     seat, _ = at_home(progress)
-    assert left_with(seat) == "1 card due now. Due in the next seven days: none.\n"
+    assert left_with(seat) == "1 card coming again. Due in the next seven days: none.\n"
     assert left_with(press(seat, "s")) == ""  # the sitting has said it
-    assert left_with(press(seat, "t")).startswith("1 card due now.")
+    assert left_with(press(seat, "t")).startswith("1 card coming again.")
+
+
+def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(progress):
+    long_ago = START.replace(month=1)
+    for name in ("one", "two"):
+        progress.review(f"ring/{name}", Grade.GOOD, long_ago, START - START)
+    progress.review("ring/three", Grade.HARD, START, START - START)
+    assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress)[0])
+    progress.review("ring/one", Grade.AGAIN, START, START - START)
+    assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress)[0])
+    assert "ddpquiz study      1 card due and 2 cards coming again" in screen(at_home(progress)[0])
+    for name in ("two", "three"):
+        progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
+    seat, rooms = at_home(progress)
+    assert "Due        1 card coming again.\n" in screen(seat)
+    press(seat, "s")
+    assert rooms.seen == [("study", False, 10)]
+    for _ in range(3):
+        progress.review("ring/one", Grade.AGAIN, START, START - START)
+    assert "Due        Nothing is due now.\n" in screen(at_home(progress)[0])  # it is set aside for today
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):

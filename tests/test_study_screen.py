@@ -103,7 +103,7 @@ Worth reading: "The ring", ddpquiz learn ring
 
 enter leave · n 3 more new cards · u undo · d demo · / look up · ? help"""
     )
-    assert "Card 3/3 · ring" in screen(press(seat, "u"))
+    assert "Card 3/3 · once more · ring" in screen(press(seat, "u"))
     assert not press(seat, "space", "3").left
     assert not press(seat, "space").left  # a tap too many
     assert press(seat, "enter").left
@@ -377,11 +377,15 @@ def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
 def test_a_sitting_that_goes_on_knows_what_comes_again(progress):
     press(studying(progress, CARDS[:3]), "space", "1", "space", "2", "q")
     seat = studying(progress, CARDS[:3])
-    assert "Card 1/3 · 2 coming again · ring" in screen(seat)
+    assert "Card 1/1 · 2 coming again · ring" in screen(seat)
     assert "Front of three?" in screen(seat)
-    for _ in range(3):
-        press(seat, "space", "3")
-    assert "Done: 3 cards, 1 of them new." in screen(seat)
+    assert "Due now: 0, and 2 coming again." in screen(press(seat, "q"))
+    seat = press(studying(progress, CARDS[:3]), "space", "3")
+    assert "Card 1/1 · once more · 1 coming again · ring" in screen(seat)
+    press(seat, "space", "3", "q")
+    seat = studying(progress, CARDS[:3])
+    assert screen(seat).startswith("────────── once more · ring\n")
+    assert "Done: 1 card." in screen(press(seat, "space", "3"))
 
 
 def test_lines_of_a_pipe_do_what_keys_do(progress):

@@ -46,7 +46,9 @@ def look(known: Catalog, progress: Progress) -> Standing:
     strengths = mastery.strengths(progress.last_answers(), day)
     days = statistics.streak(statistics.active_days(progress), day)
     hidden = progress.hidden(day)
-    return advice.standing(known.concepts, progress.memories(), strengths, day, hidden=hidden, streak=days)
+    return advice.standing(
+        known.concepts, progress.memories(), strengths, day, hidden=hidden, streak=days, graded=progress.grades(day)
+    )
 
 
 class Rooms:

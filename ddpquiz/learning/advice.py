@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.mastery import Label, Strength, weakest
-from ddpquiz.learning.study import MORE, due_now, due_soon
+from ddpquiz.learning.study import MORE, coming_again, due_now, due_soon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import date
 
     from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.schedule import Memory
+    from ddpquiz.learning.schedule import Grade, Memory
 
 NEW_A_DAY = 10
 
@@ -46,6 +47,7 @@ class Standing:
     tested: int = 0  # concepts that were asked about
     tracks: tuple[TrackStrength, ...] = ()  # those of which anything was tested, weakest first
     streak: int = 0  # study days in a row
+    again: int = 0  # cards that were asked today and come once more
 
     @property
     def fresh(self) -> bool:
@@ -55,7 +57,7 @@ class Standing:
     @property
     def more(self) -> int:
         """How many more new cards can be taken today, once nothing else is left to recall."""
-        return 0 if self.due or self.new_today else min(self.new, MORE)
+        return 0 if self.due or self.again or self.new_today else min(self.new, MORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,12 @@ def standing(
     *,
     hidden: Collection[str] = (),
     streak: int = 0,
+    graded: Mapping[str, Sequence[Grade]] = MappingProxyType({}),
 ) -> Standing:
     """Count what a home screen tells; concepts stand in learning order.
 
     Items that are gone or hidden do not count, nor do new cards of concepts that were proven strong: study offers none.
+    `graded` are the grades of this day.
     """
     cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
@@ -90,7 +94,8 @@ def standing(
     labels = Counter(here[concept.id].label if concept.id in here else Label.UNKNOWN for concept in concepts)
     return Standing(
         day=day,
-        due=due_now(seen, day),
+        due=due_now(seen, day, graded),
+        again=coming_again(seen, graded),
         new_today=min(len(offered), new_left(memories, day)),
         new=len(offered),
         begun=begun(memories, day),
@@ -130,11 +135,13 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 def advise(now: Standing) -> list[Advice]:
     """Return what to do next, the best first: recall before it fades, mend what is weak, then learn on."""
     found: list[Advice] = []
-    if now.due:
-        found.append(Advice("ddpquiz study", f"{now.due} card{'s' * (now.due != 1)} due"))
+    if now.due or now.again:
+        counts = ((now.due, "due"), (now.again, "coming again"))
+        told = " and ".join(f"{count} card{'s' * (count != 1)} {what}" for count, what in counts if count)
+        found.append(Advice("ddpquiz study", told))
     if now.weakest and now.weakness:
         found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept, {now.weakness}"))
-    if now.new_today and not now.due:
+    if now.new_today and not (now.due or now.again):
         found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
     if now.more:
         found.append(Advice(f"ddpquiz study --new {now.begun + MORE}", f"{now.more} more new cards today"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
@@ -124,10 +125,19 @@ class Sitting:
         return None if self.stopped or not self.queue else self.queue[0]
 
     @property
+    def count(self) -> int:
+        """How many of the cards dealt were not asked on this day before this sitting."""
+        return sum(card.key not in self.earlier for card in self.deal.cards)
+
+    @property
     def place(self) -> int:
-        """The number of the card on screen among those dealt."""
-        seen = {review.card.key for review in self.reviews}
-        return len(self.deal.cards) - sum(card.key not in seen for card in self.queue[1:])
+        """The number of the card on screen, or of the last before it that was not asked once more, among these."""
+        return self.count - sum(not self.grades(card) for card in self.queue[1:])
+
+    @property
+    def is_again(self) -> bool:
+        """Whether the card on screen was asked on this day already."""
+        return bool(self.grades(self.queue[0]))
 
     @property
     def share(self) -> float:
@@ -197,9 +207,7 @@ def deal(
     if cram:
         seen.sort(key=lambda pair: pair[1].due)
         return Deal(tuple(card for card, _ in seen[:limit]), max(0, len(seen) - limit))
-    again = {
-        key: should_return(grades, memories[key].lapses) for key, grades in (earlier or {}).items() if key in memories
-    }
+    again = _returns(memories, earlier or {})
     returning = [(card, again[key]) for card, key in asked if key in again]
     soon, last = ([card for card, when in returning if when is what][:limit] for what in (Return.SOON, Return.LAST))
     due = [(card, memory) for card, memory in seen if memory.due <= day]
@@ -320,9 +328,24 @@ def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[i
     return [due[ahead] for ahead in range(1, days + 1)]
 
 
-def due_now(memories: Mapping[str, Memory], day: date) -> int:
-    """Return how many cards are due today or were due before."""
-    return sum(memory.due <= day for memory in memories.values())
+def due_now(
+    memories: Mapping[str, Memory], day: date, graded: Mapping[str, Sequence[Grade]] = MappingProxyType({})
+) -> int:
+    """Return how many cards are due today or were due before.
+
+    Of those `graded` on this day, the ones that come again are counted by `coming_again`, and those set aside nowhere.
+    """
+    again = _returns(memories, graded)
+    return sum(memory.due <= day and again.get(key, Return.NO) is Return.NO for key, memory in memories.items())
+
+
+def coming_again(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> int:
+    """Return how many of the cards that were `graded` on this day are to be asked once more on it."""
+    return sum(when in (Return.SOON, Return.LAST) for when in _returns(memories, graded).values())
+
+
+def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> dict[str, Return]:
+    return {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
 
 
 def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:

@@ -39,9 +39,19 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due by a wrong answer" if sitting.called else ""
-    place = f"{bar(sitting.share)} Card {sitting.place}/{len(sitting.deal.cards)}"
+    once_more = "once more" if sitting.is_again else ""
+    place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
     cram = "cram: the schedule stays" if sitting.cram else ""
-    return header(place, cram, again, called, "flagged" if flagged else "", sitting.queue[0].concept)
+    first, *more = filter(None, (place, once_more))
+    return header(
+        f"{bar(sitting.share)} {first}",
+        *more,
+        cram,
+        again,
+        called,
+        "flagged" if flagged else "",
+        sitting.queue[0].concept,
+    )
 
 
 def bar(share: float) -> str:

@@ -103,7 +103,7 @@ class Home(Seat):
         if self._page:
             return [READ_ON, BACK]
         now, demo = self._now, self.demo_of(self._subject.id if self._subject else None)
-        study = STUDY if now.due or now.new_today else AHEAD if now.seen else None
+        study = STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         lesson = self._subject
         return [
             *([FIRST] if now.fresh else []),
@@ -238,4 +238,6 @@ def _new(now: Standing) -> str:
 
 
 def _due(now: Standing) -> str:
-    return f"{counted(now.due, 'card')} due now." if now.due else "Nothing is due now."
+    again = f"{now.again if now.due else counted(now.again, 'card')} coming again" if now.again else ""
+    due = f"{counted(now.due, 'card')} due now" if now.due else "" if again else "Nothing is due now"
+    return f"{', '.join(filter(None, (due, again)))}."

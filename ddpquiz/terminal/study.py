@@ -265,7 +265,10 @@ class Studying(Seat):
         )
         memories = {key: memory for key, memory in self.sitting.memories.items() if key not in hidden}
         soon = cards.forecast(study.due_soon(memories, day), day)
-        return f"Due now: {study.due_now(memories, day)}. In the next seven days: {soon}."
+        graded = self.desk.progress.grades(day)  # not those of a cram, which the schedule does not know
+        again = study.coming_again(memories, graded)
+        due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+        return f"Due now: {due}. In the next seven days: {soon}."
 
     def _proof(self) -> Question | None:
         """Return the question whose proof shows what the card on screen says."""
