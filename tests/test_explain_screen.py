@@ -157,6 +157,43 @@ def test_the_line_is_edited_at_its_end(progress):
     assert press(seat, "up", "tab", "ctrl+a").text == "one "
 
 
+def test_the_cursor_moves_in_the_text_and_keys_act_where_it_stands(progress):
+    seat = type_(explaining(progress), "one\ntwo")
+    assert type_(press(seat, "left", "left"), "x").text == "one\ntxwo"
+    assert press(seat, "delete").text == "one\ntxo"
+    assert press(seat, "backspace").text == "one\nto"
+    assert type_(press(seat, "home"), "a").text == "one\nato"
+    assert type_(press(seat, "end"), "b").text == "one\natob"
+    assert type_(press(seat, "up"), "c").text == "onec\natob"
+    assert press(seat, "ctrl+a", "paste:d\ne").text == "d\neonec\natob"
+    assert press(seat, "ctrl+u").text == "d\nonec\natob"
+    assert press(seat, "ctrl+u", "ctrl+u", "ctrl+u").text == "onec\natob"
+    assert (
+        press(seat, "left", "up", "backspace", "ctrl+e", "down", "down", "end", "right", "delete").text == "onec\natob"
+    )
+    press(seat, "up", "home", "enter", "up")  # an empty line above text does not end it
+    assert press(seat, "enter").text == "\n\nonec\natob"
+    assert not seat.state.judged
+    assert press(seat, "ctrl+d").state.judged
+
+
+def test_up_and_down_move_by_the_rows_that_are_seen(progress):
+    seat = explaining(progress)
+    seat.foot(23)  # the text has 20 columns
+    press(seat, "paste:aaaa bbbb cccc dddd eeee ffff gggg hhhh\nij")
+    assert type_(press(seat, "up"), "X").text == "aaaa bbbb cccc dddd eeXee ffff gggg hhhh\nij"
+    assert type_(press(seat, "up"), "Y").text == "aaaYa bbbb cccc dddd eeXee ffff gggg hhhh\nij"
+    assert type_(press(seat, "down", "down"), "Z").text.endswith("\nijZ")
+
+
+def test_of_a_long_text_the_rows_around_the_cursor_are_seen(progress):
+    seat = press(explaining(progress), "paste:" + "\n".join(f"line {number}" for number in range(9)))
+    assert "\n\n> line 3\n" in screen(seat)
+    press(seat, *["up"] * 6)
+    assert "\n\n> line 0\n  line 1\n  line 2_\n  line 3\n  line 4\n  line 5\nctrl+d" in screen(seat)
+    assert "\n\n> line 1\n  line 2\n  line 3\n" in screen(press(seat, "down", "left"))
+
+
 @pytest.mark.parametrize("width", [40, 60])
 def test_long_lines_are_folded(progress, width):
     seat = type_(explaining(progress), "word " * 30)
@@ -176,6 +213,22 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     console = style.console(io.StringIO(), width=80)
     explaining(progress).read(console, ["a"], asked=True)
     assert "empty line grade · :h hint · :e editor" in console.file.getvalue()
+
+
+def test_a_word_is_mended_in_a_terminal_with_the_keys_that_move(home):
+    terminal = sample(home, "explain", "ring", NO_COLOR="1")
+    terminal.wait("Why a ring")
+    terminal.press("Te bottleneck\rothrs idle", "othrs idle_")
+    up, down, right, left, start, end, delete = (f"\x1b[{code}" for code in ("A", "B", "C", "D", "H", "F", "3~"))
+    terminal.press(f"{start}{up}{right}h", "> The bottleneck\n  othrs idle$")
+    (row,) = (y for y, line in enumerate(terminal.screen.display) if "The bottleneck" in line)
+    assert [x for x in range(80) if terminal.screen.buffer[row][x].reverse] == [4]  # the cursor is on the e
+    terminal.press(f"{down}{right}ex", "  othexrs idle$")
+    terminal.press(f"{left}{delete}", "  others idle$")
+    terminal.press(f"{end}x", "  others idlex_")
+    terminal.press("\x7f\x04", "You got 2 of 3 points")
+    terminal.press("q")
+    assert terminal.end() == 0
 
 
 @pytest.fixture

@@ -18,11 +18,12 @@ from ddpquiz.terminal.points import count, points
 from ddpquiz.terminal.questions import command_line
 from ddpquiz.terminal.sitting import Desk, Seat, header, told
 from ddpquiz.terminal.style import plain, prose
+from ddpquiz.terminal.textarea import TextArea
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import RenderableType
 
     from ddpquiz.learning.explain import Explaining
 
@@ -37,9 +38,9 @@ SKIP = Hotkey("s", "skip", "leave this one out")
 NEXT = Hotkey("enter", "next", "go on")
 UNDO = Hotkey("u", "undo", "take the last explanation or skip back, and write on")
 LEAVE = Hotkey("enter", "leave")
+MOVE = Hotkey("← → ↑ ↓", "move", "move in what you write; home and end, backspace, delete and ctrl+u work as well")
 HOW = "in your own words; ctrl+d, or enter on an empty line, ends and grades it"
 HOW_BY_LINES = "in your own words, in one line or several; an empty line ends and grades it"
-_TAIL = 6  # lines of the text that stay in sight above the keys
 
 
 class Explainer(Seat):
@@ -51,11 +52,21 @@ class Explainer(Seat):
         super().__init__(desk)
         self.state = state
         self._drafts = dict(drafts or {})  # what was begun in earlier sittings, by prompt
-        self.text = ""  # written so far, of the prompt on screen
+        self._area = TextArea()  # written so far, of the prompt on screen
+        self._width = 80  # of the screen
         self._escaped = False  # the next key is a command
         self._editor = editor  # each prompt opens it by itself
         self._kept: list[log.Receipt] = []  # of the explanations, in order
         self._go_on_with_draft()
+
+    @property
+    def text(self) -> str:
+        """What is written so far, of the prompt on screen."""
+        return self._area.text
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._area = TextArea().insert(text)
 
     @property
     def begun(self) -> dict[str, str]:
@@ -103,10 +114,15 @@ class Explainer(Seat):
         return Group(*parts, Text(), *told(self.note))
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw the end of what was written so far."""
+        """Draw what was written so far, around the cursor."""
         if not self.writing:
             return []
-        return [command_line() if self._escaped else _Tail(self.text)]
+        return [command_line() if self._escaped else self._area.drawn(self._width)]
+
+    def foot(self, width: int) -> RenderableType:
+        """Draw what stays at the bottom."""
+        self._width = width  # up and down move by the rows that are seen
+        return super().foot(width)
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
@@ -124,6 +140,10 @@ class Explainer(Seat):
         """Return the keys that work after escape, while a text is written."""
         return self._commands() if self.writing and not self._escaped else []
 
+    def all_keys(self) -> list[Hotkey]:
+        """Return the keys that work now, with those that move in the text."""
+        return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
+
     def take(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
         text = pasted(key)
@@ -140,7 +160,7 @@ class Explainer(Seat):
             if text is None:
                 self._type(key)
             else:
-                self.text += text
+                self._area = self._area.insert(text)
 
     def press(self, key: str) -> None:
         """Take a key that is no text."""
@@ -242,11 +262,13 @@ class Explainer(Seat):
 
     def _finish(self) -> Hotkey:
         """Return the key that ends the text; enter does it too on an empty line, but not before anything is written."""
-        by_enter = self.text.strip() and not self._last_line().strip()
+        by_enter = self.text.strip() and self._area.on_empty_last_line
         return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
 
-    def _last_line(self) -> str:
-        return self.text.rpartition("\n")[2]
+    def _scrolling(self, key: str) -> str:
+        """Return the key as the screen is to take it: one that moves in the text scrolls nothing."""
+        moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area
+        return "" if moves else super()._scrolling(key)
 
     def _commands(self) -> list[Hotkey]:
         prompt = self.state.prompt
@@ -257,24 +279,15 @@ class Explainer(Seat):
 
     def _type(self, key: str) -> None:
         """Take a key into the text."""
-        last = self._last_line()
         match key:
             case "escape":
                 self._escaped = True
             case "ctrl+d":
                 self.finish()
-            case "enter" if not last.strip():
+            case "enter" if self._area.on_empty_last_line:
                 self.finish()
-            case "enter":
-                self.text += "\n"
-            case "backspace":
-                self.text = self.text[:-1]
-            case "ctrl+u":
-                self.text = self.text[: len(self.text) - len(last)] if last else self.text[:-1]
-            case "tab" | "space":
-                self.text += " "
-            case _ if len(key) == 1:
-                self.text += key
+            case _:
+                self._area = self._area.key(key, self._width)
 
     def finish(self) -> None:
         """Take what was written as the explanation."""
@@ -305,20 +318,3 @@ class Explainer(Seat):
         prompt = self.state.prompt
         if prompt and (text := self._drafts.pop(prompt.key, "")):
             self.text, self.note = text, "What you began to write the last time is here again."
-
-
-class _Tail:
-    """The end of a text that is written, folded to the width, with a mark where it goes on."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rows: list[Text] = []
-        for line in reversed(plain(self._text + "_").split("\n")):
-            rows = [*Text(line).wrap(console, max(1, options.max_width - 2)), *rows]
-            if len(rows) > _TAIL:
-                break
-        rows[-1].stylize("accent", len(rows[-1]) - 1)
-        shown = rows[-_TAIL:]
-        yield columns([(Text("" if number else ">", style="accent"), row) for number, row in enumerate(shown)], gap=1)

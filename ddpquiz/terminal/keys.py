@@ -35,7 +35,7 @@ _URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when they were typed be
 _SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
 _FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
-_TILDE = {"1": "home", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
+_TILDE = {"1": "home", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
 _NAMED = {
     "\r": "enter",
     "\n": "enter",
@@ -146,9 +146,9 @@ class Keys:
     def get(self, timeout: float | None = None) -> str | None:
         """Return the next key, or None when none came in `timeout` seconds.
 
-        A key is a character, or one of enter, space, escape, backspace, tab, up, down, left, right, home, end, pageup,
-        pagedown, ctrl+c, ctrl+d and so on, or a paste (see `pasted`); "resize" asks for a repaint, and "eof" says that
-        the terminal is gone. Ctrl-Z is obeyed here, and is a "resize" once the program continues.
+        A key is a character, or one of enter, space, escape, backspace, delete, tab, up, down, left, right, home, end,
+        pageup, pagedown, ctrl+c, ctrl+d and so on, or a paste (see `pasted`); "resize" asks for a repaint, and "eof"
+        says that the terminal is gone. Ctrl-Z is obeyed here, and is a "resize" once the program continues.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._typed:
