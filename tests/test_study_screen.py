@@ -1,5 +1,6 @@
 """Cards on the screen, as text."""
 
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -10,7 +11,7 @@ from seats import press, screen, spoken, studying
 from ddpquiz.errors import UserError
 from ddpquiz.learning import advice
 from ddpquiz.learning.schedule import Grade, Memory, study_day
-from ddpquiz.terminal import cards
+from ddpquiz.terminal import cards, replay, step, watch
 from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, key_line
 
 
@@ -43,7 +44,7 @@ Front of one?
 │ Back of one.
 
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 6 days
-space good · s skip · d demo · v source · f flag · / look up · ? help · q quit"""
+space good · d demo · s skip · v source · f flag · / look up · ? help · q quit"""
     )
 
 
@@ -77,8 +78,8 @@ Keys that work here
 4      you knew it without thinking; the days vary a little, so that cards do
        not all come back together
 space  recalled, as usual (enter does it too)
-s      not in this sitting
 d      run this concept's demo on real ranks, and come back here
+s      not in this sitting
 v      where this was read
 f      note that something is wrong with this item; again takes it back
 /      find a concept or an item by its words, read it, and come back here
@@ -271,6 +272,21 @@ def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():
     assert key_line(keys, 80).plain == "space show the back · s skip · ? help · q quit"
     assert key_line(keys, 40).plain == "space show the back · ? help · q quit"
     assert key_line(keys, 20).plain == "? help · q quit"
+
+
+@pytest.mark.parametrize("last", [watch.STOP, replay.BACK, replay.LEAVE, step.KEYS[-1]])
+def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
+    keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
+    assert key_line(keys, 60).plain == f"← → step · n N operation · space play · {last} · ? help"
+    assert key_line(keys, 40).plain == f"← → step · {last} · ? help"
+    assert key_line(keys, 16).plain == f"{last} · ? help"
+
+
+def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
+    seat = press(studying(progress, (CARDS[1], replace(CARDS[0], proof="bytes"))), "space", "3", "space")
+    assert screen(seat, width=60).endswith("\nspace good · u undo · d demo · p proof · ? help · q quit")
+    assert "b bury" not in screen(seat, width=60)
+    assert re.search("\nb +not before tomorrow\n", screen(press(seat, "?"), width=60))
 
 
 @pytest.mark.parametrize(

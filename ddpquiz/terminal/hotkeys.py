@@ -36,17 +36,17 @@ SOURCE = Hotkey("v", "source", "where this was read")
 QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
 FROM_ESCAPE = Hotkey("esc", "back", "back to the text; so does any key that is not named here, and it is typed")
-_ALWAYS = (HELP, QUIT, LEAVE)
+_ALWAYS = (HELP.key, QUIT.key)  # all keys are named behind the first, and the second is the way out of any screen
 
 
 def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:
-    """Draw one line that names keys, and those that work after escape, as many as fit; help and quit always do."""
+    """Draw one line that names keys, and those that work after escape: as many of the first as fit, and `?` and `q`."""
     now, then = list(keys), list(after_escape)
     while len(line := _line(now, then)) > width:
-        group = next((group for group in (then, now) if any(key not in _ALWAYS for key in group)), None)
+        group = next((group for group in (then, now) if any(key.key not in _ALWAYS for key in group)), None)
         if group is None:
             break
-        group.remove([key for key in group if key not in _ALWAYS][-1])
+        group.remove([key for key in group if key.key not in _ALWAYS][-1])
     return line
 
 

@@ -126,7 +126,8 @@ class Studying(Seat):
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
         flag = self.flag_key(card.key)
-        return [turn, *undo, SKIP, *demo, *proof, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
+        usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # what was answered is seldom skipped
+        return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
         """Return the keys that work now, with the grades."""
