@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.progress import Row
+    from ddpquiz.learning.log import Row
 
 
 def list_(
