@@ -355,7 +355,7 @@ def test_what_was_written_in_an_editor_is_kept_when_it_cannot_be_graded(home, ed
 
 def test_a_draft_that_cannot_be_forgotten_is_no_fault(tmp_path):
     keep(tmp_path, {"ring/why-ring": "A bottleneck"})
-    (tmp_path / f"drafts.json.{os.getpid()}").mkdir()
+    (tmp_path / f".drafts.json.{os.getpid()}").mkdir()
     keep(tmp_path, {"ring/why-ring": ""})
     with pytest.raises(UserError, match="was not kept"):
         keep(tmp_path, {"ring/why-ring": "Others"})
