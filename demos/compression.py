@@ -115,12 +115,14 @@ def main() -> None:
             weights[number] -= LR * arrived
             if step == STEPS - 1 and way.way == "feedback":
                 wanted, left = mean_of(mine + carried), mean_of(way.error)
-                assert torch.allclose(arrived + left, wanted, atol=1e-5), "nothing is lost: what is not sent is kept"
+                assert torch.allclose(arrived + left, wanted, atol=1e-5), (
+                    "with feedback nothing is lost: what is not sent is kept"
+                )
         losses = [(x @ each - y).square().mean().item() for each in weights]
         if step % 2 == 1:
             for way, loss in reversed([*zip(WAYS, losses, strict=True)]):
                 print(f"loss ({way}): {loss:.3f}")
-            print(f"error kept (norm): {mean_of(ways[2].error).norm():.2f}")
+            print(f"error feedback kept (norm): {mean_of(ways[2].error).norm():.2f}")
     sent = [way.bytes for way in ways]
     for name, count in zip(("whole", "fp16", "compressed"), sent, strict=False):
         print(f"bytes a step ({name}): {count}")

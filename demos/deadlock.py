@@ -4,8 +4,8 @@
 
 Look at `calls`: g1 and g2 are all-reduces of gradients. The mistake: only
 rank 0 asks for the loss. Then look at `came out` below `right`, what each of
-the calls should give, and at who ends with an error: not only the rank that
-does has wrong numbers.
+the calls should give; a `-` stands for a call that never did. And who ends
+with an error? Not only the rank that does has wrong numbers.
 A collective has no name. The k-th call of a rank meets the k-th call of every
 other rank, so rank 0's loss is added to the others' gradient, and rank 0
 comes out one call ahead: it waits in a call that nobody else will ever make.
@@ -75,9 +75,9 @@ def step(mistake: str, limit: float, label: str) -> tuple[list[float], str, str]
     return results, "time-out" if took > limit / 2 else "error at once", error
 
 
-def brief(numbers: list[float]) -> str:
-    """Some numbers in a line."""
-    return " ".join(f"{number:g}" for number in numbers) or "nothing"
+def brief(numbers: list[float], calls: list[str]) -> str:
+    """What came out of each of these calls, and a `-` for each that never did."""
+    return " ".join([f"{number:g}" for number in numbers] + ["-"] * (len(calls) - len(numbers)))
 
 
 def main() -> None:
@@ -96,12 +96,15 @@ def main() -> None:
     sums = {call: scale * world * (world + 1) / 2 for call, scale in SCALES.items()}
     sums |= {"broadcast": 1, "receive": (rank - 1) % world + 1, "send": rank + 1}
     right = [sums["g1"], sums["loss"], sums["g2"]]
-    print(f"calls: {' '.join(calls_of(rank, mistake))}")
-    print(f"right: {brief([sums[call] for call in calls_of(rank, mistake)])}")
+    calls = calls_of(rank, mistake)
+    print(f"calls: {' '.join(calls)}")
+    print(f"right: {brief([sums[call] for call in calls], calls)}")
+    if rank == 0:
+        print("The barriers are not part of the mistake: there the ranks meet again.")
 
     # 2. The mistake. Calls are paired by their number: the k-th of this rank with the k-th of every other.
     results, ended, _ = step(mistake, args.timeout, "last call")
-    print(f"came out: {brief(results)}")
+    print(f"came out: {brief(results, calls)}")
     print(f"ended with: {ended}")
     plans = [calls_of(peer, mistake) for peer in range(world)]
     meeting = [
@@ -142,7 +145,7 @@ def main() -> None:
 
     # 4. The cure: every rank makes every call, in one order, and only what is done with the result depends on the rank.
     results, _, _ = step("none", 30, "last call (cured)")
-    print(f"cured (g1 loss g2): {brief(results)}")
+    print(f"cured (g1 loss g2): {brief(results, list(SCALES))}")
     assert results == right, "the same calls in the same order on every rank: all sums are right"
     if rank == 0:
         print("On a cluster: DETAIL or dist.monitored_barrier() name who is missing; NCCL's flight recorder")

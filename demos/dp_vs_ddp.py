@@ -153,6 +153,7 @@ def main() -> None:
     print(f"ddp bytes in all: {ring}")
     if rank == 0:
         print("Bytes: sent plus received, in all steps; dp's counted, ddp's computed.")
+        print("DDP's ring: a step sends 2(n-1)/n of the model, and receives as much.")
         print("Only device 0 has dp's loss and whole gradient, the others their part's.")
 
     totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]

@@ -78,7 +78,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         print(f"process: {past['pids'][rank]} then {os.getpid()}")
         print(f"killed in step: {args.kill_at}")
         print(f"resumed at step: {first}")
-        print(f"steps lost: {args.kill_at - first}")
+        print(f"finished steps lost: {args.kill_at - first}")
         assert 0 <= args.kill_at - first < args.every, "only the steps since the last checkpoint are lost"
         assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the one that died"
 

@@ -99,12 +99,12 @@ def main() -> None:
 
     # 4. Compare.
     print(f"one process (all data): {shown(whole)}")
-    print(f"grad length / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
+    print(f"norm no_sync / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
     for way, (times, _) in made.items():
         print(f"all-reduces ({way}): {times}")
     if rank == 0:
-        print("The model has two weights, so a gradient is two numbers. Its length with")
-        print("no_sync, after all micro-batches, is divided by that of one process.")
+        print("The model has two weights, so a gradient is two numbers.")
+        print("The norms are those of the gradient after the last micro-batch.")
         print("Late no_sync is around backward only, but DDP has decided in forward.")
     assert made["plain ddp"][0] == count, "without no_sync every micro-batch costs an all-reduce"
     assert made["late no_sync"][0] == count, "a forward outside no_sync still costs an all-reduce for every micro-batch"

@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 4 demos/local_sgd.py
 
 Look at `distance to the mean`: a saw, back to 0 at each average; at the loss
-before and after an average; and at the end, how far from DDP's weights?
+before and after an average; and at the end, how far from DDP's weights, and
+what does that cost in loss?
 Each rank trains its own replica on its own samples for H steps without a
 word to the others; then all replicas are replaced by their mean. That is H
 times fewer all-reduces than DDP needs, and the price is that replicas drift
@@ -86,7 +87,7 @@ def main() -> None:
     # 2. Training. `alone` makes what DDP makes: every step has the mean gradient of all samples.
     model, alone = replica(device), replica(device)
     optimizer, alone_optimizer = optimizer_of(args.optimizer, model), optimizer_of(args.optimizer, alone)
-    print(f"setting: H = {args.every} local steps, {args.steps} steps in all")
+    print(f"setting: H = {args.every} local step{'s' * (args.every > 1)}, {args.steps} steps in all")
     if rank == 0:
         print("The all_gather in every step only measures the distance: training sends")
         print("nothing but the all_reduce of each average.")
@@ -122,8 +123,10 @@ def main() -> None:
     off = (model.weight - alone.weight).norm().item()
     print(f"all-reduced (bytes): {sent}")
     print(f"all-reduced by ddp (bytes): {args.steps * model.weight.nbytes}")
-    print(f"weights of ddp (norm): {alone.weight.norm():.4f}")
+    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # of all replicas, after the last step
+    print(f"loss at the end (ddp): {loss_of(alone.weight, all_x, all_y):.3f}")
     print(f"distance from ddp (norm): {off:.4f}")
+    print(f"weights of ddp (norm): {alone.weight.norm():.4f}")
     averages = args.steps // args.every
     assert sent == averages * model.weight.nbytes, "an average every H steps moves 1/H of DDP's bytes"
     if world > 1 and args.every > 1:

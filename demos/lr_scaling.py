@@ -101,11 +101,12 @@ def main() -> None:
         print(f"rate ({rule}): {rate:.3f}")
     for rule, (_, _, steps) in runs.items():
         print(f"steps ({rule}): {steps}")
+    print(f"loss (before any step): {base[0]:.4g}")
     for rule, (_, losses, _) in runs.items():
         for loss in losses:
             print(f"loss ({rule}): {loss:.4g}")
     if "same" in rules and args.epochs >= k > 1:
-        print(f"loss (base {base_steps // k} steps): {base[args.epochs // k]:.4g}")
+        print(f"loss (base after {base_steps // k} steps): {base[args.epochs // k]:.4g}")
     del runs["base"]
     for rule, (_, losses, _) in runs.items():
         end = f"{losses[-1] / base[-1]:.2f} x base" if losses[-1] < losses[0] else "DIVERGED"  # also if it is NaN

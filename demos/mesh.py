@@ -56,13 +56,16 @@ def main() -> None:
         for number, replica in enumerate(mesh.mesh.tolist()):  # its stages, each with its ranks
             print(f"   dp {number}    {'   |   '.join(' '.join(map(str, stage)) for stage in replica)}")
         print(f"Ranks of one tp group stand side by side{', a bar parts two stages of pp' if pp > 1 else ''}.")
+        if pp == 1:
+            print("With pp = 1 each rank is a pp group of its own: these are left out.")
     print(f"place (dp pp tp): {' '.join(map(str, mesh.get_coordinate()))}")
     assert list(mesh.get_coordinate()) == list(places.values()), "ranks are numbered along tp first, then pp, then dp"
 
     # 2. One group along each axis: the ranks whose places differ on this axis only.
     groups = {axis: dist.get_process_group_ranks(mesh.get_group(axis)) for axis in AXES}
     for axis, members in groups.items():
-        print(f"{axis} group: {' '.join(map(str, members))}")
+        if axis != "pp" or pp > 1:
+            print(f"{axis} group: {' '.join(map(str, members))}")
     line = {axis: list(range(rank - places[axis] * strides[axis], world, strides[axis])) for axis in AXES}
     for axis in AXES:
         assert groups[axis] == line[axis][: mesh[axis].size()], "along an axis ranks are a fixed stride apart, 1 for tp"
@@ -83,7 +86,8 @@ def main() -> None:
     for axis in AXES:
         total = torch.tensor(float(rank), device=device)
         dist.all_reduce(total, group=mesh.get_group(axis))
-        print(f"sum of ranks over {axis}: {total.item():g}")
+        if axis != "pp" or pp > 1:
+            print(f"sum of ranks over {axis}: {total.item():g}")
         n = mesh[axis].size()
         first = rank - places[axis] * strides[axis]
         right = n * first + strides[axis] * n * (n - 1) // 2

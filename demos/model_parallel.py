@@ -138,7 +138,7 @@ def main() -> None:
     share, fair = busy / seconds, len(held) / args.layers
     alone = 2 * args.sleep * args.layers  # one device, one layer after the other
     print(f"seconds a step: {seconds / STEPS:.3f}")
-    print(f"seconds on one device: {alone:.3f}")
+    print(f"seconds on one device (formula): {alone:.3f}")
     print(f"share of all layers: {fair:.2f}")
     print(f"busy share of the time: {share:.2f}")
 

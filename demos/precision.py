@@ -57,8 +57,8 @@ def main() -> None:
     # once and the sum N-1 times (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
     exact, off = world * args.number, {}
     if rank == 0:
-        print("Five experiments: number, large and small gradient, overflow, ring. Each")
-        print("opens with what a rank brings; ring adds up from the own rank on.")
+        print("Each of the five experiments opens with what every rank brought.")
+        print("In a `ring sum` each rank adds up all numbers, from its own on.")
     print(f"number brought: {args.number:g}")
     print(f"number sum (exact): {exact:.10g}")
     for name, dtype in TYPES.items():
@@ -78,9 +78,9 @@ def main() -> None:
     late = total(args.gradient, torch.float16, device).item() / world
     early = total(args.gradient / world, torch.float16, device).item()
     wide = total(args.gradient, torch.bfloat16, device).item() / world
-    print(f"large fp16 (sum first): {late:g}")
-    print(f"large fp16 (divide first): {early:g}")
-    print(f"large bf16 (sum first): {wide:g}")
+    print(f"mean fp16 (sum first): {late:g}")
+    print(f"mean fp16 (divide first): {early:g}")
+    print(f"mean bf16 (sum first): {wide:g}")
     if world * args.gradient > 65520:  # what is rounded to more than 65504, the largest number of fp16
         assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and a mean that is made of it is inf too"
     else:
@@ -118,6 +118,7 @@ def main() -> None:
         sums[name] = [torch.empty((), dtype=dtype, device=device) for _ in range(world)]
         dist.all_gather(sums[name], made.to(device))
     theirs = total(number, torch.float32, device)
+    print(f"ring all_reduce (fp32): {theirs.item():.0f}")
     same = [torch.empty_like(theirs) for _ in range(world)]
     dist.all_gather(same, theirs)
     if world > 2:

@@ -145,8 +145,10 @@ def main() -> None:
     print(f"block runs (plain): {ran}")
     print(f"block runs (recompute): {ran_now}")
     print(f"flops recompute / plain: {flops_now / flops:.3f}")
+    if rank == 0:
+        print("A block run is a forward; its backward costs two: 1 + 2 become 2 + 2.")
     assert ran_now == 2 * ran, "every checkpointed block runs forward twice"
-    # Forward is 1 part, backward 2, for each matrix is multiplied once there and twice back.
+    # Each matrix is multiplied once in forward and twice in backward.
     assert 3 * flops_now == 4 * flops, "one more forward pass makes four thirds of the arithmetic"
     assert all(map(torch.equal, gradients, gradients_now)), "on each rank the gradients are the same, to the last bit"
 
@@ -159,7 +161,7 @@ def main() -> None:
     for mine, p in zip(gradients, saving.parameters(), strict=True):
         dist.all_reduce(mine)
         worst = max(worst, (p.grad - mine / world).abs().max().item())
-    print(f"ddp - plain average (most): {worst:.0e}")  # an average depends on the order of its sum
+    print(f"max abs diff to plain mean: {worst:.0e}")  # an average depends on the order of its sum
     assert worst < 1e-4, "DDP averages recomputed gradients like any others, but for rounding"
     del ddp
     dist.destroy_process_group()

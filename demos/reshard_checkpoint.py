@@ -5,7 +5,7 @@
 Look at the map, which rank saved and which loaded each part of the matrix,
 and at `pieces read`.
 A matrix of 96 x 96 numbers is sharded over all ranks by rows. Each rank
-writes its own shard to its own .distcp file, and nobody ever holds the
+writes its own shard to its own .distcp file, and nobody has to hold the
 whole; .metadata says which part is in which file. Then another mesh loads
 it: by columns, so that each rank needs a piece of every file.
 torch.distributed.checkpoint reads those pieces into the new shards, and the
@@ -13,7 +13,8 @@ matrix is the same to the last bit.
 
 Try    --load mesh          over 2 x N/2 ranks: by rows and by columns
        --load fewer         half of the ranks go on alone
-       --load replicate     every rank reads all; with --load rows, one piece
+       --load replicate     every rank reads all
+       --load rows          as it was saved: every rank reads one piece
 """
 
 import argparse

@@ -79,17 +79,17 @@ def main() -> None:
     times = train([args.compute + args.delay * is_late for is_late in late], gradient)
     uneven, waited = min(map(sum, times)), median(wait for _, wait in times)
     busy = mean(compute for compute, _ in times) / mean(map(sum, times))
-    early, later = f"(steps 1-{args.steps})", f"(steps {args.steps + 1}-{2 * args.steps})"
-    print(f"shortest ms {early}: {even:.0f}")
-    print(f"shortest ms {later}: {uneven:.0f}")
-    print(f"busy share {later}: {100 * busy:.0f} %")
+    early, later = f"1-{args.steps}", f"{args.steps + 1}-{2 * args.steps}"
+    print(f"shortest step of {early} (ms): {even:.0f}")
+    print(f"shortest step of {later} (ms): {uneven:.0f}")
+    print(f"busy share (steps {later}): {100 * busy:.0f} %")
 
     # 3. What every rank knows only once it has asked the others.
     everyone = torch.empty(world, args.steps, 2, device=device)
     dist.all_gather(list(everyone.unbind()), torch.tensor(times, device=device))
     computes, waits = everyone.unbind(dim=2)
-    slowest = computes.amax(dim=0).min().item()  # of each step the slowest rank
-    print(f"slowest rank computed (ms): {slowest:.0f}")
+    slowest = computes.amax(dim=0).min().item()  # of each step the slowest rank, of all steps the shortest
+    print(f"shortest compute of slowest (ms): {slowest:.0f}")
     assert uneven > args.compute + 0.8 * args.delay, "the delay of one rank is added to the step of every rank"
     assert abs(uneven - slowest) < 0.5 * args.delay, "a step lasts as long as the slowest rank computes"
     if args.rotate:

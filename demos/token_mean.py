@@ -75,7 +75,7 @@ def main() -> None:
     mean_of_means = sum_over_ranks([means], device)[0] / world
     all_sums, all_tokens = sum_over_ranks([sum(sums), mine], device)
     mean_over_tokens = all_sums / all_tokens
-    print(f"own loss (mean of means): {means:.3f}")
+    print(f"own loss (mean of {'tokens' if micro == 1 else 'means'}): {means:.3f}")
     print(f"loss (mean of means): {mean_of_means:.3f}")
     print(f"loss (sums / counts): {mean_over_tokens:.3f}")
     print(f"loss (one process): {truth.item():.3f}")
