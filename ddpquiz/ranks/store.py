@@ -1,8 +1,8 @@
 """The key-value store in which ranks meet, in a process of its own.
 
 Torch serves it from a thread. A process with threads must not fork: what a thread has locked at that moment, the
-child finds locked for ever. Those who fork ranks have no thread, therefore, and leave the store to a process that
-forks nothing.
+child finds locked for ever. Those who fork ranks leave the store to a process that forks nothing, therefore, and have
+no thread, but for the one in which torchrun's agent tells other nodes every few seconds that it is there.
 """
 
 from __future__ import annotations
