@@ -63,7 +63,12 @@ def test_each_rank_says_what_it_holds_and_the_run_ends_well(script, ranks):
     assert end(events).ok
 
 
-ENVIRONMENT = "import json, os, sys; print('env: ' + json.dumps(dict(os.environ))); print('argv:', sys.argv[1:])\n"
+ENVIRONMENT = """\
+import json, os, sys
+sys.stdout.reconfigure(line_buffering=True)  # a line at once, lest those of two ranks be mixed in torchrun's pipe
+print('env: ' + json.dumps(dict(os.environ)))
+print('argv:', sys.argv[1:])
+"""
 ANOTHER = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}  # in every run of torchrun
 OF_THE_TERMINAL = {"LINES", "COLUMNS"}  # a library of torchrun's sets them
 LOOPBACK_ONLY = {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"}  # ours
