@@ -65,9 +65,8 @@ def test_each_rank_says_what_it_holds_and_the_run_ends_well(script, ranks):
 
 ENVIRONMENT = """\
 import json, os, sys
-sys.stdout.reconfigure(line_buffering=True)  # a line at once, lest those of two ranks be mixed in torchrun's pipe
-print('env: ' + json.dumps(dict(os.environ)))
-print('argv:', sys.argv[1:])
+for line in ('env: ' + json.dumps(dict(os.environ)), f'argv: {sys.argv[1:]}'):
+    os.write(1, f'{line}\\n'.encode())  # a line at once, lest those of two ranks be mixed in torchrun's pipe
 """
 ANOTHER = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}  # in every run of torchrun
 OF_THE_TERMINAL = {"LINES", "COLUMNS"}  # a library of torchrun's sets them
