@@ -45,6 +45,15 @@ def run(path, cluster, ranks=2, **request):
     return list(ElasticRun(Request(path, ranks=ranks, device="cpu", timeout=20.0, cluster=cluster, **request)).events())
 
 
+def until_ready(script):
+    """Start two ranks under the agent, and wait until both are past a barrier; they stay there."""
+    path = script("dist.barrier()\nprint('ready: yes')\ntime.sleep(60)")
+    running = ElasticRun(Request(path, ranks=2, device="cpu", cluster=Cluster(restarts=1)))
+    while len(running.seen.rows.get("ready", {})) < 2:
+        running.read(0.1)
+    return running
+
+
 def of(events, kind):
     return [event for event in events if isinstance(event, kind)]
 
@@ -272,18 +281,8 @@ def test_a_rank_that_the_agent_ends_is_not_the_cause(script):
 @linux
 def test_what_forks_ranks_has_no_other_thread(script):
     """What another thread has locked at that moment would stay locked in the rank: one in hundreds hung for ever."""
-    running = ElasticRun(
-        Request(
-            script("dist.barrier()\nprint('ready: yes')\ntime.sleep(60)"),
-            ranks=2,
-            device="cpu",
-            cluster=Cluster(restarts=1),
-        )
-    )
-    events = []
-    while len(of(events, Output)) < 2:
-        events += running.read(0.1)
-    ranks = {event.pid for event in of(events, Started)}
+    running = until_ready(script)
+    ranks = set(running.seen.pids.values())
     family = descendants(server().process.pid)
     forked = {parent for child in family for parent in [parent_of(child)] if parent in family}
     threads = {pid: len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in forked}
@@ -296,16 +295,7 @@ def test_what_forks_ranks_has_no_other_thread(script):
 
 @linux
 def test_with_one_node_only_loopback_is_listened_on(script):
-    running = ElasticRun(
-        Request(
-            script("dist.barrier()\nprint('ready: yes')\ntime.sleep(60)"),
-            ranks=2,
-            device="cpu",
-            cluster=Cluster(restarts=1),
-        )
-    )
-    while len(of(running.seen.log.get(0, []), Output)) + len(running.seen.log.get(1, [])) < 2:
-        running.read(0.1)
+    running = until_ready(script)
     found = listening(descendants(server().process.pid))
     running.stop("seen enough")
     list(running.events())

@@ -137,6 +137,20 @@ def test_weights_in_use_are_those_used_last(progress):
     assert progress.weights() == Weights(retention=0.8)
 
 
+def test_a_file_that_another_sitting_makes_while_we_open_it_is_ours(tmp_path, monkeypatch):
+    version = database._version
+
+    def and_then_the_other_makes_it(connection):
+        monkeypatch.setattr(database, "_version", version)
+        found = version(connection)
+        Progress(tmp_path).close()
+        return found
+
+    monkeypatch.setattr(database, "_version", and_then_the_other_makes_it)
+    with Progress(tmp_path) as progress:
+        assert progress.log() == []
+
+
 def test_two_sittings_at_once_are_safe(tmp_path):
     script = """
 import sys

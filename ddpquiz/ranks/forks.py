@@ -8,7 +8,10 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 # Has a rank say where it stands. No script waits for this one, while clusters send SIGUSR1 to theirs.
 FAULT = 70  # the exit status of a child in which we failed ourselves, after a traceback
@@ -67,9 +70,10 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def open_files() -> list[int]:
-    """Return the file descriptors that this process holds."""
-    return [fd for fd in map(int, os.listdir("/dev/fd")) if _is_open(fd)]  # noqa: PTH208  # which is open while it lists
+def open_files(besides: Collection[int]) -> list[int]:
+    """Return the file descriptors that this process holds besides these and the standard streams."""
+    listed = map(int, os.listdir("/dev/fd"))  # noqa: PTH208  # which is open itself while it lists
+    return [fd for fd in listed if fd > 2 and fd not in besides and _is_open(fd)]
 
 
 def _is_open(fd: int) -> bool:

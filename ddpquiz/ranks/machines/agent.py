@@ -106,7 +106,7 @@ def shepherd(agent: int, pipes: list[list[int]], request: dict[str, Any], life: 
     faulthandler.disable()  # the agent's library turned it on, and it is the script's to choose
     environment = dict(os.environ)
     fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
-    others = [fd for fd in open_files() if fd > 2 and fd not in fds]  # the agent's store and its port, too
+    others = open_files(besides=fds)  # the agent's store and its port, too
     end = {signal.SIGTERM}  # torchrun's way to end a rank, which is the rank's to handle
     signal.pthread_sigmask(signal.SIG_BLOCK, end)
     for agents in (signal.SIGTERM, signal.SIGQUIT):

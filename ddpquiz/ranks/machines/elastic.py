@@ -67,7 +67,8 @@ class ElasticRun(Run):
         for event in events:
             if isinstance(event, Started):
                 self._processes.came(event.rank, event.pid)
-                self._failed_at = None  # whatever was before, the agent has started the ranks again
+                if event.restart > self.seen.restart:  # whatever was before, the agent has started the ranks again
+                    self._failed_at = None
             elif isinstance(event, Exited):
                 self._processes.went(event.rank)
             super()._note([event])

@@ -217,8 +217,7 @@ class Meeting(Alone):
 def host(cluster: Cluster) -> tuple[int, int]:
     """Open the store in which all meet, at the address of node 0 and no other; return its process and its port."""
     with listen(cluster) as listener:
-        others = [fd for fd in open_files() if fd > 2 and fd != listener.fileno()]
-        return host_store(listener, close=others), listener.getsockname()[1]
+        return host_store(listener, close=open_files(besides=[listener.fileno()])), listener.getsockname()[1]
 
 
 def listen(cluster: Cluster) -> socket.socket:
