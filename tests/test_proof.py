@@ -1,10 +1,12 @@
 """Proofs on real ranks: they hold for the key, and for no other answer."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
+from ddpquiz.ranks.proof import run_code
 from ddpquiz.ranks.proving import prove_all
 
 
@@ -125,3 +127,11 @@ def test_a_complaint_says_what_was_observed():
         "the wrong answer '3' does not go with what was observed: every rank prints '3'",
         "the right answer '1.5' does not go with what was observed: every rank prints '3'",
     )
+
+
+def test_what_a_proof_leaves_among_files_for_a_while_goes_with_it():
+    """A later run must not find it: ports, which name such folders well, come again."""
+    seen = run_code("import os, tempfile\nprint(tempfile.mkdtemp())\nprint(os.environ['TMPDIR'])", 1)
+    made, folder = map(Path, seen.printed[0].splitlines())
+    assert made.parent == folder
+    assert not folder.exists()

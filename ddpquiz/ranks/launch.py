@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.events import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ddpquiz.ranks.machines.cluster import Cluster
 
@@ -60,6 +60,7 @@ class Request:
     cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
     strict: bool = False  # refuse a script that asks for NCCL where there is none
     step: bool = False  # stop all ranks before each operation
+    environment: Mapping[str, str] = field(default_factory=dict)  # what the ranks find in theirs besides ours
 
 
 class Server:

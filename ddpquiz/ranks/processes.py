@@ -55,8 +55,8 @@ class Processes:
         serving.ask(
             theirs, do="run", run=self.number, ranks=ranks, script=str(asked.path), named=str(request.script),
             module=request.module, args=list(request.args), cwd=str(Path.cwd()), strict=request.strict,
-            backend=chosen.backend, lack=chosen.lack, epoch=self.epoch, env=os.environ | threads | hidden,
-            step=request.step,
+            backend=chosen.backend, lack=chosen.lack, epoch=self.epoch, step=request.step,
+            env=os.environ | threads | hidden | request.environment,
             claims=[{"line": each.line, "text": each.text} for each in asked.claims],
             preload=preloads(asked.source), cluster=request.cluster and asdict(request.cluster),
         )  # fmt: skip

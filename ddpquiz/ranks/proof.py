@@ -155,11 +155,11 @@ def _placed(line: str, option: str) -> str:
 
 
 def run_code(code: str, ranks: int) -> Observed:
-    """Run code on `ranks` ranks of this machine's processor."""
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
+    """Run code on `ranks` ranks of this machine's processor; their files for a while lie in a folder of their own."""
+    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         script = Path(folder) / "proof.py"
         script.write_text(code, encoding="utf-8")
-        _, seen = follow(Request(script, (), ranks, "cpu", timeout=STILL))
+        _, seen = follow(Request(script, (), ranks, "cpu", timeout=STILL, environment={"TMPDIR": folder}))
     return seen
 
 
