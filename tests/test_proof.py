@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
-from ddpquiz.ranks.proof import run_code
+from ddpquiz.ranks.proof import STILL, run_code
 from ddpquiz.ranks.proving import prove_all
 
 
@@ -79,9 +79,12 @@ DEMO = question(
     options=(Option("1,800", right=True, shows=Shows("1800")), Option("1,200", shows=Shows("1200"))),
     proof=DemoProof("4", "allreduce", "bytes sent by the ring", ("--size", "300")),
 )
+SLOW = dataclasses.replace(
+    CHOICE, proof=CodeProof("2", f"import time\nif rank:\n    time.sleep({2 * STILL})\n{SUM.code}")
+)
 GOOD = {
     "choice": CHOICE, "by rank": BY_RANK, "raises": RAISES, "hangs": HANGS, "inserted": INSERTED, "choices": CHOICES,
-    "number": NUMBER, "output": OUTPUT, "order": ORDER, "steps": STEPS, "demo": DEMO,
+    "number": NUMBER, "output": OUTPUT, "order": ORDER, "steps": STEPS, "demo": DEMO, "slow": SLOW,
 }  # fmt: skip
 
 
@@ -131,7 +134,7 @@ def test_a_complaint_says_what_was_observed():
 
 def test_what_a_proof_leaves_among_files_for_a_while_goes_with_it():
     """A later run must not find it: ports, which name such folders well, come again."""
-    seen = run_code("import os, tempfile\nprint(tempfile.mkdtemp())\nprint(os.environ['TMPDIR'])", 1)
+    seen = run_code("import os, tempfile\nprint(tempfile.mkdtemp())\nprint(os.environ['TMPDIR'])", 1, STILL)
     made, folder = map(Path, seen.printed[0].splitlines())
     assert made.parent == folder
     assert not folder.exists()

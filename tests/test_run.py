@@ -248,6 +248,19 @@ def test_a_long_computation_is_no_hang(script):
     assert end(run(path, timeout=1.0)).ok
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the processor time of a rank's children is not counted")
+def test_a_long_computation_of_a_child_is_no_hang(script):
+    """Of a DataLoader's worker, say."""
+    body = """
+    import subprocess, sys
+    if rank == 1:
+        code = "import time\\nuntil = time.monotonic() + 2.5\\nwhile time.monotonic() < until: pass"
+        subprocess.run([sys.executable, "-c", code])
+    dist.all_reduce(x)
+    """
+    assert end(run(script(body), timeout=1.0)).ok
+
+
 def test_waiting_without_communication_is_no_hang(script):
     assert end(run(script("time.sleep(2)"), timeout=0.5)).ok
 

@@ -56,7 +56,7 @@ class Processes:
             theirs, do="run", run=self.number, ranks=ranks, script=str(asked.path), named=str(request.script),
             module=request.module, args=list(request.args), cwd=str(Path.cwd()), strict=request.strict,
             backend=chosen.backend, lack=chosen.lack, epoch=self.epoch, step=request.step,
-            env=os.environ | threads | hidden | request.environment,
+            env={**os.environ, **threads, **hidden, **request.environment},
             claims=[{"line": each.line, "text": each.text} for each in asked.claims],
             preload=preloads(asked.source), cluster=request.cluster and asdict(request.cluster),
         )  # fmt: skip
@@ -166,8 +166,8 @@ class Processes:
         return _kernel_kills() > self._kills
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the living ranks have used."""
-        return sum(_cpu_seconds(pid) for pid in self.pids.values())
+        """Return the processor time that the living ranks have used, on Linux with what they started."""
+        return sum(_cpu_seconds(each) for pid in self.pids.values() for each in _family(pid))
 
     def close(self) -> None:
         """Give the pipes back."""
@@ -189,10 +189,20 @@ def _kernel_kills() -> int:
         return 0
 
 
+def _family(pid: int) -> Iterator[int]:
+    """Yield a process and those that it started and that live (elsewhere than on Linux: itself)."""
+    yield pid
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            for child in listed.read_text().split():
+                yield from _family(int(child))
+
+
 def _cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used, with that of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     except OSError:  # gone, or no Linux
         pass
     if sys.platform == "linux":

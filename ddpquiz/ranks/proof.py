@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 PLACE = "<option>"
 PRELUDE = "import os, torch, torch.distributed as dist\n"
 JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
-STILL = 1.0  # seconds without any movement that show that ranks hang; proofs sleep less
+STILL = 1.0  # seconds without any movement that show that ranks hang, where an answer may be that they do
+PATIENCE = 5.0  # where none is: torchrun's agents look once a second for each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Lab:
             case DemoProof():
                 return self.observe_demo(proof.demo, ranks, proof.args, proof.label)
             case CodeProof():
-                return run_code(source(posed, option), ranks)
+                return run_code(source(posed, option), ranks, STILL if may_hang(posed.question) else PATIENCE)
         raise UserError(f"{posed.question.key} has no proof that runs; `ddpquiz show` names its source.")
 
     def _observe_demo(self, name: str, ranks: int, args: tuple[str, ...], label: str) -> Observed:
@@ -132,6 +133,12 @@ def inserts(question: Question) -> bool:
     return isinstance(question.proof, CodeProof) and bool(question.proof.code) and PLACE in (question.proof.code or "")
 
 
+def may_hang(question: Question) -> bool:
+    """Whether an answer may be that the ranks wait for ever, or be code on which they would."""
+    shows = [option.shows for option in question.options]
+    return inserts(question) or any(each.hangs for each in shows if each is not None)
+
+
 def code_of(option: Option) -> str:
     """Return the code that an option stands for."""
     return option.text.strip().strip("`")
@@ -154,12 +161,12 @@ def _placed(line: str, option: str) -> str:
     return "\n".join(indent + each for each in option.splitlines())
 
 
-def run_code(code: str, ranks: int) -> Observed:
+def run_code(code: str, ranks: int, timeout: float) -> Observed:
     """Run code on `ranks` ranks of this machine's processor; their files for a while lie in a folder of their own."""
     with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         script = Path(folder) / "proof.py"
         script.write_text(code, encoding="utf-8")
-        _, seen = follow(Request(script, (), ranks, "cpu", timeout=STILL, environment={"TMPDIR": folder}))
+        _, seen = follow(Request(script, (), ranks, "cpu", timeout=timeout, environment={"TMPDIR": folder}))
     return seen
 
 
