@@ -283,6 +283,12 @@ def test_what_was_marked_is_seen_where_it_is_listed(home):
         assert (
             "\nYou marked: 1 suspended · 1 buried until tomorrow · 2 flagged\nddpquiz list --hidden --flagged\n" in told
         )
+    assert piped(home, "show", "ring/one").stdout.startswith("ring/one  card · beginner · suspended · flagged\n")
+    assert "ring/two  card · buried until tomorrow\n" in piped(home, "search", "two").stdout
+    assert json.loads(piped(home, "show", "ring/three", "--json").stdout)["marks"] == ["flag"]
+    assert json.loads(piped(home, "list", "ring", "--json").stdout)["concepts"][0]["marks"] == {
+        "ring/one": ["suspend", "flag"], "ring/two": ["bury"], "ring/three": ["flag"]
+    }  # fmt: skip
     piped(home, "progress", "restore", "ring/one", "ring/two")
     assert "\nYou marked: 2 flagged\nddpquiz list --flagged\n" in piped(home, "list").stdout
     assert "  one  beginner · flagged\n" in piped(home, "list", "ring").stdout
@@ -294,7 +300,7 @@ def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
     done = piped(home, "list", "ring")
     assert (done.returncode, done.stdout) == (0, piped(home / "other", "list", "ring").stdout)
     assert "progress.db cannot be opened;" in done.stderr
-    assert done.stderr.endswith(" Until then the list has no marks.\n")
+    assert done.stderr.endswith(" Until then no marks are shown.\n")
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpquiz.cli import names, sitting
-from ddpquiz.errors import UserError
+from ddpquiz.cli import marked, names, sitting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.log import Row
 
 
 def list_(
@@ -56,9 +54,9 @@ def list_(
     if path:
         page = listing.way(concepts)
     elif chosen:
-        page = listing.contents(chosen, _marks())
+        page = listing.contents(chosen, marked.marks())
     else:
-        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), _marks())
+        page = listing.curriculum(dataclasses.replace(known, concepts=concepts), marked.marks())
     pager.show(style.console(), page)
 
 
@@ -67,7 +65,7 @@ def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None
     from ddpquiz.terminal import listing, pager, style
     from ddpquiz.terminal.item import asks
 
-    rows = sorted(_marked(kinds), key=lambda row: row.at, reverse=True)
+    rows = sorted(marked.rows(kinds), key=lambda row: row.at, reverse=True)
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]
     if as_json:
         print(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))
@@ -77,36 +75,9 @@ def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None
     pager.show(style.console(), listing.marked([(*mark, asked.get(mark[1], "")) for mark in marks]))
 
 
-def _marked(kinds: Sequence[str]) -> list[Row]:
-    """Return the rows of the log that mark items in these ways and still count."""
-    from ddpquiz.learning import database
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.schedule import study_day
-
-    today = str(study_day(sitting.now()))
-    with Progress(database.folder()) as progress:
-        return [row for kind in kinds for row in progress.kept(kind) if kind != "bury" or row.day == today]
-
-
-def _marks() -> dict[str, list[str]]:
-    """Return how each item is marked; what is taught can be listed without the progress, which is not made here."""
-    from ddpquiz.learning import database
-    from ddpquiz.terminal import style
-
-    marks: dict[str, list[str]] = {}
-    if not (database.folder() / database.FILE).exists():
-        return marks
-    try:
-        for row in _marked(("suspend", "bury", "flag")):
-            if row.kind not in marks.setdefault(row.item, []):
-                marks[row.item].append(row.kind)
-    except UserError as error:
-        style.complaints().print(style.plain(f"{error} Until then the list has no marks."), soft_wrap=True)
-    return marks
-
-
 def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
     titles = {track.id: track.title for track in known.tracks}
+    marks = marked.marks()
     return {
         "concepts": [
             {
@@ -118,6 +89,7 @@ def _as_json(known: Catalog, concepts: Sequence[Concept]) -> dict[str, Any]:
                 "cards": [card.key for card in concept.cards],
                 "questions": [question.key for question in concept.questions],
                 "demos": list(dict.fromkeys(link.run for link in concept.demos)),
+                "marks": {item.key: marks[item.key] for item in concept.items() if item.key in marks},
             }
             for concept in concepts
         ],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddpquiz.cli import marked
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -29,7 +31,8 @@ def search(
     if not hits:
         raise UserError(f"Nothing holds `{wanted}`; try fewer words, or see `ddpquiz list`.")
     shown = listing.to_read(hits)[:limit]
-    parts: list[RenderableType] = [listing.found(shown, wanted), Text(), Text("ddpquiz show ITEM", style="code")]
+    page = listing.found(shown, wanted, marked.marks())
+    parts: list[RenderableType] = [page, Text(), Text("ddpquiz show ITEM", style="code")]
     if len(hits) > limit:
         parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {shlex.join(words)}"))
     pager.show(style.console(), Group(*parts))

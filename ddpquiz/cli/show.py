@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import names
+from ddpquiz.cli import marked, names
 
 
 def show(
@@ -23,8 +23,10 @@ def show(
 
     known = catalog.load()
     chosen = known.item(item)
+    marks = marked.marks().get(chosen.key, [])
     if as_json:
-        print(json.dumps({"key": chosen.key, **dataclasses.asdict(chosen)}, indent=2, ensure_ascii=False))
+        told = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
         return
     source = known.sources.get(getattr(chosen, "source", ""))
-    pager.show(style.console(), item_page(chosen, source))
+    pager.show(style.console(), item_page(chosen, source, marks))

@@ -13,7 +13,7 @@ from ddpquiz.terminal import questions
 from ddpquiz.terminal.hotkeys import Hotkey
 from ddpquiz.terminal.keys import typed
 from ddpquiz.terminal.layout import indented
-from ddpquiz.terminal.listing import heading, named, one_line, to_read
+from ddpquiz.terminal.listing import heading, hit_name, one_line, to_read
 from ddpquiz.terminal.style import plain
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Finding:
         lines: list[RenderableType] = []
         for number, hit in enumerate(self.hits):
             mark = "> " if number == self.at else "  "
-            lines += [Text.assemble((mark, "key"), named(hit)), indented(one_line(heading(hit)), 4)]
+            lines += [Text.assemble((mark, "key"), hit_name(hit)), indented(one_line(heading(hit)), 4)]
         return Group(*lines)
 
     def field(self) -> list[RenderableType]:
@@ -107,5 +107,5 @@ class Finding:
 
         item = self.catalog.item(hit.key)
         if isinstance(item, Question) and not self.answered:
-            return Group(named(hit), Text(), *questions.asked(sample(item), hints=0))
+            return Group(hit_name(hit), Text(), *questions.asked(sample(item), hints=0))
         return item_page(item)

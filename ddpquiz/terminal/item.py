@@ -14,22 +14,30 @@ from ddpquiz.terminal.layout import Barred, bullets, columns, indented, numbered
 from ddpquiz.terminal.style import code, plain, prose
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import Item, Option, Proof, Question, Source
     from ddpquiz.curriculum.pose import Posed
 
+MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # a row's kind, and how it is told
 
-def item_page(item: Item, source: Source | None = None) -> Group:
+
+def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:
     """Draw an item with its answer; the values of a `number` question are drawn once, the same each time."""
     match item:
         case Card():
-            parts = [*_head(item.key, f"card · {item.level}", item.front), Text(), prose(item.back)]
+            sort = f"card · {item.level}"
+            parts = [*_head(named(item.key, sort, marks), item.front), Text(), prose(item.back)]
         case Prompt():
             points = (prose(point.say) for point in item.points)
-            parts = [*_head(item.key, "explain", item.ask), *section("A good answer says", bullets(points))]
+            parts = [
+                *_head(named(item.key, "explain", marks), item.ask),
+                *section("A good answer says", bullets(points)),
+            ]
         case _:
-            parts = _question(item)
+            parts = _question(item, marks)
     return Group(*parts, *(section("Source", _source(source)) if source else []))
 
 
@@ -49,14 +57,20 @@ def asks(item: Item) -> str:
             return sample(item).question.ask
 
 
-def _head(key: str, sort: str, ask: str) -> list[RenderableType]:
-    return [Text.assemble((key, "code"), "  ", (sort, "quiet")), Text(), prose(ask, "bold")]
+def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
+    """Draw the name of an item, what sort of item it is, and how the learner marked it."""
+    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
+    return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
 
 
-def _question(question: Question) -> list[RenderableType]:
+def _head(name: Text, ask: str) -> list[RenderableType]:
+    return [name, Text(), prose(ask, "bold")]
+
+
+def _question(question: Question, marks: Collection[str]) -> list[RenderableType]:
     posed = sample(question)
     asked = posed.question
-    parts = _head(question.key, f"question · {question.kind} · {question.level}", asked.ask)
+    parts = _head(named(question.key, f"question · {question.kind} · {question.level}", marks), asked.ask)
     if asked.code:
         parts += [Text(), Barred(code(asked.code), "quiet")]
     parts += [Text(), *_answer(question, posed)]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Card, Question
-from ddpquiz.terminal.item import asks, sample
+from ddpquiz.terminal.item import MARKS, asks, named, sample
 from ddpquiz.terminal.layout import columns, indented, section
 from ddpquiz.terminal.style import plain, prose
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
 _BEFORE = 20  # characters that stay before a word when its sentence is too long for a line
-_MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}
 _NAMED_BY = {"hidden": ("suspend", "bury"), "flagged": ("flag",)}  # options of `ddpquiz list`
 _HEAD = ("concept", "", "cards", "questions", "demos")
 
@@ -50,7 +49,7 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
         _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
     ]
     found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
-    told = [Text(f"You marked: {' · '.join(f'{found[kind]} {_MARKS[kind]}' for kind in _MARKS if found[kind])}")]
+    told = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
     names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
     commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
     lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
@@ -82,21 +81,21 @@ def to_read(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: not hit.is_prose)
 
 
-def found(hits: Sequence[Hit], words: str) -> Group:
+def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) -> Group:
     """Draw what a search found; below each, a line that shows a word its heading does not have, but no answer."""
     parts: list[RenderableType] = []
     for hit in hits:
-        parts += [named(hit), indented(one_line(heading(hit)))]
+        parts += [hit_name(hit, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
         elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
         if elsewhere and (line := _part_with(elsewhere[0], hit)):
             parts.append(indented(one_line(line, "quiet")))
     return Group(*parts)
 
 
-def named(hit: Hit) -> Text:
-    """Draw the name of a hit and what it is."""
+def hit_name(hit: Hit, marks: Collection[str] = ()) -> Text:
+    """Draw the name of a hit, what it is, and how the learner marked it."""
     sort = "concept" if hit.key == hit.concept.id else "card" if hit.is_prose else "question"
-    return Text.assemble((plain(hit.key), "code"), "  ", (sort, "quiet"))
+    return named(hit.key, sort, marks)
 
 
 def heading(hit: Hit) -> str:
@@ -115,7 +114,7 @@ def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
         return Group(Text("None."))
     parts: list[RenderableType] = []
     for kind, item, day, note, ask in marks:
-        parts += [Text.assemble((plain(item), "code"), "  ", (f"{_MARKS[kind]} · {day}", "quiet"))]
+        parts += [Text.assemble((plain(item), "code"), "  ", (f"{MARKS[kind]} · {day}", "quiet"))]
         parts += [indented(one_line(text)) for text in (ask, note) if text]
     if any(kind == "suspend" for kind, *_ in marks):
         parts += [Text(), Text("ddpquiz progress restore ITEM", style="code")]
@@ -159,12 +158,7 @@ def _counts(concept: Concept) -> tuple[int, int, int]:
 
 
 def _item(item: Item, marks: Collection[str]) -> Group:
-    words = [
-        *([Text(_sort(item), style="quiet")] if _sort(item) else []),
-        *(Text(_MARKS[m], style="warn") for m in marks),
-    ]
-    name = Text.assemble((item.id, "code"), "  ", Text(" · ", style="quiet").join(words))
-    return Group(name, indented(one_line(asks(item))))
+    return Group(named(item.id, _sort(item), marks), indented(one_line(asks(item))))
 
 
 def _count(count: int, word: str) -> str:
