@@ -75,11 +75,11 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
             args,
             options.ranks,
             options.device,
-            options.timeout,
-            options.module,
-            options.cluster,
-            options.strict,
-            options.step,
+            timeout=options.timeout,
+            module=options.module,
+            cluster=options.cluster,
+            strict=options.strict,
+            step=options.step,
         )
         run = begin(request)
         if kept:
