@@ -10,6 +10,7 @@ import importlib.util
 import io
 import os
 import sys
+import tempfile
 import threading
 import traceback
 import types
@@ -54,6 +55,7 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     faulthandler.enable(file=stack, all_threads=False)  # a crash tells where it was
     os.environ.clear()
     os.environ.update(request["env"], **variables)
+    tempfile.tempdir = None  # something that was imported before the fork may have asked already
     os.chdir(request["cwd"])
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     torch.seed()  # forked ranks would all share one random state
