@@ -358,6 +358,28 @@ def test_standard_streams_atexit_and_threads_end_as_python_ends_them(script):
     ]
 
 
+@pytest.mark.parametrize("silence", ["sys.stdout = None", "sys.stdout.close()", "del sys.stdout"])
+def test_a_rank_that_silences_itself_ends_well(script, silence):
+    events = run(script(f"print('said')\nif rank:\n    {silence}"))
+    assert [event.text for event in of(events, Output)] == ["said", "said"]
+    assert end(events).ok
+
+
+def test_what_is_written_to_the_streams_that_python_began_with_comes_line_by_line(script, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    launch.close()  # its server is to start without it
+    body = """
+    import io
+    sys.stdout = io.StringIO()
+    sys.__stdout__.write("line\\n")
+    time.sleep(0.5)
+    sys.__stdout__.write("no newline")
+    """
+    first, second = of(run(script(body, "import sys, time"), ranks=1), Output)
+    assert (first.text, second.text) == ("line", "no newline")
+    assert second.time - first.time > 0.4
+
+
 LAUNCHERS = """\
 import os
 

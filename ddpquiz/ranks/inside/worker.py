@@ -49,8 +49,8 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
         os.dup2(ours, standard)
         os.close(ours)
     teller = Teller(events, rank, request["epoch"])
-    sys.stdout = by_lines(ToldFile(1, "stdout", teller), "replace")
-    sys.stderr = by_lines(ToldFile(2, "stderr", teller), "backslashreplace")
+    sys.stdout = sys.__stdout__ = by_lines(ToldFile(1, "stdout", teller), "replace")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = by_lines(ToldFile(2, "stderr", teller), "backslashreplace")  # type: ignore[misc]
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash tells where it was
     os.environ.clear()
@@ -220,9 +220,11 @@ def leave(status: int) -> NoReturn:
     gc.disable()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are no daemons
     atexit._run_exitfuncs()  # noqa: SLF001
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        stream = getattr(sys, name, None)  # a script may silence itself with None
         try:
-            stream.flush()
-        except (OSError, ValueError):  # closed by the script, or nobody reads any more
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except Exception:  # noqa: BLE001  # nobody reads any more, or it is a stream of the script's own
             status = status or 120
     os._exit(status)
