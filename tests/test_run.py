@@ -101,6 +101,13 @@ def test_ranks_do_not_share_a_random_state(script):
     assert len({event.value for event in of(events, Output)}) == 2
 
 
+def test_ranks_do_not_share_the_random_state_of_numpy(script):
+    pytest.importorskip("numpy")
+    body = "import numpy, torch.optim  # for the latter the server imports what imports numpy.random\n"
+    events = run(script(body + "print('random:', numpy.random.rand())"))
+    assert len({event.value for event in of(events, Output)}) == 2
+
+
 def test_a_claim_that_holds_is_told_once_by_each_rank(script):
     events = run(script('for _ in range(3):\n    assert rank >= 0, "ranks count from 0"\nassert rank < 9\n'))
     assert [claim.text for claim in events[0].claims] == ["ranks count from 0"]

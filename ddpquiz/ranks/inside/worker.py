@@ -59,6 +59,8 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     os.chdir(request["cwd"])
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     torch.seed()  # forked ranks would all share one random state
+    if numpy := sys.modules.get("numpy.random"):  # what the server imports for ranks imports it, too
+        numpy.seed()
     dist.set_debug_level_from_env()
     meet(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life)
     watch_groups(teller, request)
