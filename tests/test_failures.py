@@ -67,6 +67,9 @@ FAULTS = {
         "Rank 1 exited with status 3, after all_reduce at train.py:6.",
         "It left without an exception.",
     ),
+    "sys.exit(-1)": ("Rank 1 exited with status 255 at train.py:8.", "It called sys.exit there."),
+    "sys.exit(x is not None)": ("Rank 1 exited with status 1 at train.py:8.", "It called sys.exit there."),
+    "sys.exit('')": ("Rank 1 exited with status 1 at train.py:8.", "It called sys.exit there."),
     "sys.exit('needs 5 ranks')": ("needs 5 ranks", ""),
     "sys.exit(0)": (
         "Rank 1 had ended (exit status 0) while rank 0 waits for it in all_reduce, train.py:9.",
@@ -77,6 +80,12 @@ FAULTS = {
         "Something outside of it did that: kill -9, or a batch system that enforces a limit.",
     ),
     "os.kill(os.getpid(), 15)": ("Rank 1 was ended by SIGTERM, after all_reduce at train.py:6.", ""),
+    "os.kill(os.getpid(), 40)": ("Rank 1 was ended by signal 40, after all_reduce at train.py:6.", ""),
+    "raise ValueError('half a character: \\udce9')": ("Rank 1 raised ValueError: half a character: ?", ""),
+    "raise type('Odd', (Exception,), {'__str__': lambda self: self.nothing})": (
+        "Rank 1 raised Odd: <exception str() failed>",
+        "",
+    ),
     "import ctypes; ctypes.string_at(0)": (
         "Rank 1 was ended by SIGSEGV at train.py:8.",
         "Code that is not Python crashed there; the calls that led to it stand above.",
@@ -313,7 +322,10 @@ def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     assert cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
 
 
-SIZES = {0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 4 * 10**9: "3.73 GiB", 4 * 10**15: "3,638 TiB"}
+SIZES = {
+    0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1000 * 2**20: "1,000 MiB", 2**30 - 1: "1,024 MiB",
+    4 * 10**9: "3.73 GiB", 4 * 10**15: "3,638 TiB",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("count", SIZES)

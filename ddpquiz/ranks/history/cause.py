@@ -179,7 +179,7 @@ def _meaning(rank: int, text: str, where: str, seen: Seen) -> Cause | None:
 
 
 def _of_sys_exit(rank: int, message: str, where: str, seen: Seen) -> Cause:
-    if not re.fullmatch(r"\d+", message):
+    if message.strip() and not re.fullmatch(r"\d+", message):
         return Cause(rank, message)  # sys.exit("a sentence")
     if message == "2" and (said := re.search(r": error: (.+)$", _complaint(rank, seen))):  # argparse
         return Cause(
@@ -187,7 +187,8 @@ def _of_sys_exit(rank: int, message: str, where: str, seen: Seen) -> Cause:
             f"The script refuses its arguments: {said[1].rstrip('.')}.",
             "What follows -- goes to the script; `-- --help` prints what it takes.",
         )
-    return Cause(rank, f"Rank {rank} exited with status {message} at {where}.", "It called sys.exit there.")
+    status = message.strip() or "1"  # Python's for a text, also for an empty one
+    return Cause(rank, f"Rank {rank} exited with status {status} at {where}.", "It called sys.exit there.")
 
 
 def _of_exit(rank: int, seen: Seen) -> Cause:
@@ -207,7 +208,7 @@ def _of_exit(rank: int, seen: Seen) -> Cause:
         told = _meaning(rank, _complaint(rank, seen), _where(last.file, last.line) if last else "a place unknown", seen)
         if told:
             return told
-        name = signal.Signals(-exited.status).name
+        name = _signal(-exited.status)
         stack = FRAME.findall(exited.stack)
         at = f" at {_where(*_frame(exited.stack, seen, newest_first=True))}" if stack else place
         crash = "Code that is not Python crashed there; the calls that led to it stand above." if stack else ""
@@ -215,6 +216,11 @@ def _of_exit(rank: int, seen: Seen) -> Cause:
     if exited.status == FAULT and "ddpquiz" in _complaint(rank, seen):
         return Cause(rank, f"ddpquiz itself failed in rank {rank}; its traceback stands above.", "Please report it.")
     return Cause(rank, f"Rank {rank} exited with status {exited.status}{place}.", "It left without an exception.")
+
+
+def _signal(number: int) -> str:
+    """Name a signal; those of a real-time system have numbers only."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _left_early(rank: int, waiting: int, seen: Seen) -> Cause:
@@ -295,6 +301,10 @@ def sized(count: float) -> str:
     """Return a number of bytes as people say it."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
-            return f"{count:.3g} {unit}" if unit != "bytes" else f"{count:g} bytes"
+            return f"{_brief(count)} {unit}" if unit != "bytes" else f"{count:g} bytes"
         count /= 1024
-    return f"{count:,.3g} TiB" if count < 1000 else f"{count:,.0f} TiB"
+    return f"{_brief(count)} TiB"
+
+
+def _brief(number: float) -> str:
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"  # the former would say 1e+03

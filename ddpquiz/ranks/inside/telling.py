@@ -46,7 +46,7 @@ class Teller:
 
     def write(self, lines: str) -> None:
         """Send whole lines."""
-        data = lines.encode()
+        data = lines.encode(errors="replace")  # a text may hold half of a character that is no UTF-8
         with self.lock:
             try:
                 while data:

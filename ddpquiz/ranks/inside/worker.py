@@ -192,8 +192,10 @@ def status_of(end: SystemExit, teller: Teller) -> int:
     """Return the exit status of `sys.exit(...)`; a text goes to standard error, as Python does it."""
     status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     if status & 0xFF:
+        if isinstance(end.code, int):
+            end.args = (status & 0xFF,)  # what others see of -1 or True
         tell_error(end, teller)
-        if status is not end.code:
+        if not isinstance(end.code, int):
             print(end.code, file=sys.stderr)
     return status & 0xFF
 
@@ -206,7 +208,15 @@ def tell_error(error: BaseException, teller: Teller) -> None:
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):
         name = f"{type(error).__module__}.{name}"
-    teller.tell(Raised(teller.now(), teller.rank, name, str(error), "".join(told.format())))
+    teller.tell(Raised(teller.now(), teller.rank, name, text_of(error), "".join(told.format())))
+
+
+def text_of(error: BaseException) -> str:
+    """Return the message of an exception; of one that cannot say it, what Python says then."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # whatever the script's class does there
+        return "<exception str() failed>"
 
 
 def hide_ours(told: traceback.TracebackException | None) -> None:
