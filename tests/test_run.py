@@ -96,6 +96,13 @@ def test_threads_are_those_that_the_environment_gives(script, monkeypatch):
     assert [event.value for event in of(events, Output)] == ["3", "3"]
 
 
+@pytest.mark.parametrize(("wanted", "threads"), [("3,2", 3), ("0", os.cpu_count()), ("all", os.cpu_count())])
+def test_threads_that_openmp_understands_and_torch_does_not_are_no_fault(script, monkeypatch, wanted, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    events = run(script("print('threads:', torch.get_num_threads())"), ranks=1)
+    assert [event.value for event in of(events, Output)] == [str(threads)]
+
+
 def test_ranks_do_not_share_a_random_state(script):
     events = run(script("print('random:', torch.rand(1).item())"))
     assert len({event.value for event in of(events, Output)}) == 2

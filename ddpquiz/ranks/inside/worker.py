@@ -57,7 +57,7 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     os.environ.update(request["env"], **variables)
     tempfile.tempdir = None  # something that was imported before the fork may have asked already
     os.chdir(request["cwd"])
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+    torch.set_num_threads(threads(os.environ.get("OMP_NUM_THREADS", "")))
     torch.seed()  # forked ranks would all share one random state
     if numpy := sys.modules.get("numpy.random"):  # what the server imports for ranks imports it, too
         numpy.seed()
@@ -75,6 +75,12 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     marks.watch(teller, request["script"])
     teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(run_script(request, teller))
+
+
+def threads(wanted: str) -> int:
+    """Return how many threads OMP_NUM_THREADS asks for: OpenMP takes a list, and what is no number for nothing."""
+    first = wanted.partition(",")[0].strip()
+    return (int(first) if first.isdecimal() else 0) or os.cpu_count() or 1
 
 
 def by_lines(file: io.FileIO, errors: str) -> io.TextIOWrapper:
