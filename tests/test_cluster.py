@@ -1,7 +1,9 @@
 """Several machines and restarts: torchrun's agent under our watch, on two hosts made of network namespaces."""
 
+import base64
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -557,7 +559,7 @@ def test_the_manifest_for_kubernetes_is_a_pytorchjob_that_brings_its_script(job)
 
     wanted = job(ranks=3, nodes=2, restarts=1, gpus=True)
     files, manifest = yaml.safe_load_all(jobs.kubernetes(wanted))
-    assert (files["kind"], files["data"]) == ("ConfigMap", {"my train.py": wanted.script.read_text()})
+    assert (files["kind"], files["data"]) == ("ConfigMap", {"my-train.py": wanted.script.read_text()})
     assert (manifest["apiVersion"], manifest["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
     assert manifest["metadata"]["name"] == files["metadata"]["name"] == "my-train"
     spec = manifest["spec"]
@@ -569,11 +571,30 @@ def test_the_manifest_for_kubernetes_is_a_pytorchjob_that_brings_its_script(job)
     (container,) = pod["containers"]
     assert container["command"] == [
         "torchrun", "--nproc-per-node", "3", "--max-restarts", "1",
-        "/ddpquiz/my train.py", "--text", "it's $HOME", "$$(id)",
+        "/ddpquiz/my-train.py", "--text", "it's $HOME", "$$(id)",
     ]  # fmt: skip
     assert container["resources"] == {"limits": {"nvidia.com/gpu": 3}}
     assert pod["volumes"][0]["configMap"]["name"] == "my-train"
     assert container["volumeMounts"][0]["mountPath"] == "/ddpquiz"
+
+
+@pytest.mark.parametrize("name", ["train.py", "1_train.py", "my train.py", "_.py", "naïve.py", f"{'9' * 60}.py"])
+def test_a_manifest_names_things_as_kubernetes_does(tmp_path, name):
+    import yaml
+
+    (tmp_path / name).touch()
+    files, manifest = yaml.safe_load_all(jobs.kubernetes(Job(tmp_path / name)))
+    assert re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", manifest["metadata"]["name"])  # that of a service, too
+    (key,) = files["data"]
+    assert re.fullmatch(r"[-._a-zA-Z0-9]+", key)
+
+
+def test_a_script_in_another_encoding_comes_to_kubernetes_as_it_is(tmp_path):
+    import yaml
+
+    (tmp_path / "latin.py").write_bytes("# coding: latin-1\nprint('é')\n".encode("latin-1"))
+    files, _ = yaml.safe_load_all(jobs.kubernetes(Job(tmp_path / "latin.py")))
+    assert base64.b64decode(files["binaryData"]["latin.py"]) == (tmp_path / "latin.py").read_bytes()
 
 
 def test_a_module_is_run_as_one_and_brings_no_file():
@@ -594,6 +615,9 @@ COMMANDS = {
     ("demo", "allreduce", "--emit", "kubernetes"): (0, "kind: PyTorchJob"),
     ("run", "demos/ddp.py", "--emit", "slurm", "--nnodes", "3"): (0, "#SBATCH --nodes=3"),
     ("run", "missing.py", "--emit", "slurm"): (1, "There is no script"),
+    ("run", "demos/ddp.py", "--emit", "slurm", "--nproc", "0"): (2, "0 ranks run nothing"),
+    ("run", "demos/ddp.py", "--timeout", "0"): (2, "0 s are over at once"),
+    ("demo", "ddp", "--emit", "slurm", "--device", "gpu"): (2, "'gpu' is none of auto, cpu, cuda."),
     ("run", "demos/ddp.py", "--emit", "lsf"): (2, "'lsf' is none of torchrun, slurm, kubernetes."),
     ("run", "demos/ddp.py", "--nnodes", "2"): (2, "it says which of the 2 nodes this is: 0 to 1."),
     ("run", "demos/ddp.py", "--nnodes", "2", "--node-rank", "0"): (2, "several nodes need HOST:PORT of node 0"),

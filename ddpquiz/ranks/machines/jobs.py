@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shlex
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ class Job:
     def name(self) -> str:
         """A name for the job that every scheduler takes."""
         letters = re.sub(r"[^a-z0-9]+", "-", (self.module or self.script.stem).lower()).strip("-")
-        return letters[:40].strip("-") or "job"
+        begun = letters if letters[:1].isalpha() else f"job-{letters}"  # a PyTorchJob's name begins with a letter
+        return begun[:40].strip("-")
 
     def command(self, endpoint: str = "", *, run_id: str = "ddpquiz", script: str = "") -> str:
         """Return torchrun's command line; `endpoint` and `run_id` are text of the shell, quoted where they must be."""
@@ -99,7 +101,8 @@ def kubernetes(job: Job) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
     Dumper.add_representer(str, text)
-    path = f"/ddpquiz/{job.script.name}"
+    file = re.sub(r"[^-._a-zA-Z0-9]", "-", job.script.name)  # what a ConfigMap takes for a key
+    path = f"/ddpquiz/{file}"
     container: dict[str, Any] = {"name": "pytorch", "image": IMAGE, "command": _words(job, path)}
     pod: dict[str, Any] = {"containers": [container]}
     documents: list[dict[str, Any]] = []
@@ -108,8 +111,7 @@ def kubernetes(job: Job) -> str:
     if job.gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": job.ranks}}
     if not job.module:
-        source = job.script.read_text(encoding="utf-8")
-        documents.append(_typed("v1", "ConfigMap", job.name) | {"data": {job.script.name: source}})
+        documents.append(_typed("v1", "ConfigMap", job.name) | _data(file, job.script))
         container["volumeMounts"] = [{"name": "script", "mountPath": "/ddpquiz"}]
         pod["volumes"] = [{"name": "script", "configMap": {"name": job.name}}]
     spec = {
@@ -129,6 +131,14 @@ def kubernetes(job: Job) -> str:
     holds = f"the module {job.module}" if job.module else "what the script imports"
     head = f"# kubectl create -f FILE; needs Kubeflow's training operator, and an image with torch and {holds}.\n"
     return head + yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _data(file: str, script: Path) -> dict[str, Any]:
+    """Return what a ConfigMap holds: the script as text, or its bytes where its first line names another encoding."""
+    try:
+        return {"data": {file: script.read_text(encoding="utf-8")}}
+    except UnicodeDecodeError:
+        return {"binaryData": {file: base64.b64encode(script.read_bytes()).decode()}}
 
 
 def _words(job: Job, path: str) -> list[str]:
