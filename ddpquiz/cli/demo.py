@@ -87,11 +87,11 @@ def demo(
         script, given = script_of(name), tuple(args or ())
         asked = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
         machines = replace(asked, max_restarts=max_restarts or read_demo(script).restarts)
+        where = machines.cluster() if emit is None else None
+        options = Options(nproc, device, timeout, plain, json, save, where, strict=strict, summary=summary, step=step)
         if emit is not None:
             machines.emit(emit, script, given, nproc, device)
             return
-        where = machines.cluster()
-        options = Options(nproc, device, timeout, plain, json, save, where, strict=strict, summary=summary, step=step)
         run_demo(script, given, options, predict=predict and asked == Machines() and not (plain or json))
 
 

@@ -48,8 +48,12 @@ class Machines:
         if kind not in jobs.KINDS:
             raise typer.BadParameter(f"{kind!r} is none of {', '.join(jobs.KINDS)}.", param_hint="--emit")
         _checked(Cluster(self.nnodes, 0, self.rdzv_endpoint or "any", self.max_restarts))
-        reading.read(script)
         ranks = 4 if nproc is None else nproc
+        if ranks < 1:
+            raise typer.BadParameter(
+                f"{ranks} ranks run nothing; it counts those of each machine.", param_hint="--nproc"
+            )
+        reading.read(script)
         gpus = device == "cuda"
         job = jobs.Job(script, args, ranks, self.nnodes, self.rdzv_endpoint, self.max_restarts, gpus, module)
         typer.echo(jobs.KINDS[kind](job), nl=False)

@@ -51,6 +51,10 @@ class Options:
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
             raise typer.BadParameter(f"{self.device!r} is none of auto, cpu, cuda.", param_hint="--device")
+        if self.timeout is not None and not self.timeout > 0:  # nor is nan
+            raise typer.BadParameter(
+                f"{self.timeout:g} s are over at once; it must be more than 0.", param_hint="--timeout"
+            )
         if self.save:
             saving.format_of(self.save)
 
