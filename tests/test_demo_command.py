@@ -156,8 +156,8 @@ def test_the_list_says_how_long_a_demo_took_once_it_ended_well(tmp_path, monkeyp
     assert times() == [f"{seconds:.1f} s on 2 ranks"]
 
 
-def doctor(home):
-    env = ENV | {"DDPQUIZ_HOME": str(home)}
+def doctor(home, **more):
+    env = ENV | {"DDPQUIZ_HOME": str(home)} | more
     return subprocess.run([PYTHON, "-m", "ddpquiz", "doctor"], capture_output=True, text=True, timeout=120, env=env)
 
 
@@ -173,6 +173,18 @@ def test_the_doctor_names_a_data_folder_that_cannot_be_written(tmp_path):
     ran = doctor(tmp_path / "file" / "home")
     assert ran.returncode == 1
     assert f"BAD  data      {tmp_path / 'file' / 'home'} cannot be written" in ran.stdout
+
+
+def test_the_doctor_names_a_package_that_is_not_installed(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib import metadata\n"
+        "def missing(name):\n    raise metadata.PackageNotFoundError(name)\n"
+        "metadata.version = missing\n"
+    )
+    ran = doctor(tmp_path, PYTHONPATH=str(tmp_path))
+    assert ran.returncode == 1
+    assert "BAD  packages  typer is not installed in " in ran.stdout
+    assert "two ranks summed 1 and 2 to 3" in ran.stdout
 
 
 def test_a_proof_is_shown_with_what_was_observed():

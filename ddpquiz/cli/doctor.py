@@ -52,8 +52,15 @@ def _python() -> Iterator[str]:
 def _packages() -> Iterator[str]:
     from importlib import metadata
 
-    needed = ("typer", "rich", "PyYAML", "fsrs", "torch")
-    yield ", ".join(f"{package} {metadata.version(package)}" for package in needed)
+    found = []
+    for package in ("typer", "rich", "PyYAML", "fsrs", "torch"):
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            raise UserError(
+                f"{package} is not installed in {sys.prefix}; `pip install .` from a checkout does it."
+            ) from None
+    yield ", ".join(found)
 
 
 def _content() -> Iterator[str]:
