@@ -50,6 +50,7 @@ def test_output_may_hold_whatever_ends_a_line_elsewhere(tmp_path, mark):
 
 FAULTS = {
     "": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
+    "7\n": "{}:1: this line is no event; a saved run holds one event a line.",
     "nonsense\n": "{}:1: this line is no event; a saved run holds one event a line.",
     encode(BEGAN) + "\n": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
     encode(BEGAN) + '\n{"event": "surprise"}\n': "{}:2: this line is no event; a saved run holds one event a line.",

@@ -65,5 +65,5 @@ def read(path: Path) -> tuple[Event, ...]:
 def _event(line: str, path: Path, number: int) -> Event:
     try:
         return decode(line)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):  # the last when it is a number or a text
         raise UserError(f"{path}:{number}: this line is no event; a saved run holds one event a line.") from None
