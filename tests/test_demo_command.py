@@ -46,6 +46,13 @@ def test_json_is_one_event_a_line_and_nothing_else():
     assert {event["rank"] for event in events if event["event"] == "claim"} == {0, 1}
 
 
+def test_a_saved_run_comes_as_json_where_that_is_asked_for(tmp_path):
+    path = tmp_path / "run.json"
+    ddpquiz("demo", "launch", "--nproc", "2", "--save", path)
+    ran = ddpquiz("demo", "--replay", path, "--json")
+    assert sorted(ran.stdout.splitlines()) == sorted(path.read_text(encoding="utf-8").splitlines())
+
+
 def test_a_demo_in_a_terminal_leaves_its_last_frame_there():
     terminal = program.ddpquiz("demo", "allreduce", "--nproc", "4", "--no-predict", height=40)
     assert terminal.end() == 0

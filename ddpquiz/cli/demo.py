@@ -239,6 +239,7 @@ def copy_script(script: Path, folder: Path) -> None:
 def play_again(what: str, options: Options) -> None:
     """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
     from ddpquiz.cli.saving import save
+    from ddpquiz.ranks.events import encode
     from ddpquiz.ranks.history import recording
     from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.shipped import recordings_dir
@@ -254,6 +255,9 @@ def play_again(what: str, options: Options) -> None:
             save(events, seen, options.save)
         if options.summary:
             tell_summary(seen, json=options.json)
+    elif options.json:
+        for event in events:
+            typer.echo(encode(event))
     elif options.plain or not screen.is_interactive():
         replay.lines(events, style.console())
     else:
