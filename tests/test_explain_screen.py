@@ -132,6 +132,29 @@ enter leave · u undo · ? help"""
     assert "> A bottleneck, others idle_" in screen(press(seat, "u"))
 
 
+def test_what_was_begun_and_left_for_another_prompt_is_there_again_and_is_kept(progress):
+    seat = press(type_(explaining(progress, WHY_RING, OTHER, drafts={"ring/other": "old"}), "begun"), "escape", "s")
+    assert "> old_" in screen(seat)
+    assert seat.begun == {"ring/why-ring": "begun", "ring/other": "old"}
+    assert "> begun_" in screen(press(seat, "escape", "u"))
+    assert seat.note == "What you began to write is here again."
+    press(type_(seat, " idle\n\n"), "enter")
+    assert "> old and more_" in screen(type_(seat, " and more"))
+    assert "> begun idle_" in screen(press(seat, "escape", "u"))  # back to the one before, to write on
+    assert seat.begun == {"ring/why-ring": "begun idle", "ring/other": "old and more"}
+    assert "> old and more_" in screen(press(seat, "ctrl+d", "enter"))
+    press(seat, *["backspace"] * 12, "escape", "s")
+    assert seat.begun == {"ring/why-ring": "", "ring/other": ""}
+
+
+def test_where_lines_are_read_what_was_begun_before_is_shown(progress):
+    text = spoken(explaining(progress, drafts={"ring/why-ring": "The bottleneck"}), "others idle", "")
+    shown, judged = text.split("You got 2 of 3 points.")
+    assert "  The bottleneck\n" in shown
+    assert shown.count("What you began to write the last time is here again.") == 1
+    assert "here again" not in judged
+
+
 def test_commands_come_after_escape_and_letters_are_text_else(progress):
     seat = press(explaining(progress, WHY_RING, OTHER), "escape", "h")
     assert "Hint  Count the bytes on the busiest link.\n" in screen(seat)

@@ -52,6 +52,7 @@ class Explainer(Seat):
         super().__init__(desk)
         self.state = state
         self._drafts = dict(drafts or {})  # what was begun in earlier sittings, by prompt
+        self._left: dict[str, str] = {}  # what was begun in this one and left for another prompt
         self._area = TextArea()  # written so far, of the prompt on screen
         self._width = 80  # of the screen
         self._escaped = False  # the next key is a command
@@ -71,7 +72,7 @@ class Explainer(Seat):
     @property
     def begun(self) -> dict[str, str]:
         """What is to be kept for the next time, by prompt: nothing of those that were explained."""
-        begun = {one.prompt.key: "" for one in self.state.done}
+        begun = {**self._left, **{one.prompt.key: "" for one in self.state.done}}
         if not self.state.judged and self.state.place < len(self.state.prompts):
             begun[self.state.prompts[self.state.place].key] = self.text.strip()
         return begun
@@ -227,9 +228,11 @@ class Explainer(Seat):
         if explanation := self.state.explanation:
             return Group(*points(explanation))
         assert self.state.prompt is not None  # noqa: S101
-        return Group(
-            Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold"), Text(HOW_BY_LINES, style="quiet")
-        )
+        parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
+        parts.append(Text(HOW_BY_LINES, style="quiet"))
+        if self.text:  # from before; lines are added to it
+            parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
+        return Group(*parts, *(told(self.note) if self.state.previous is None else []))
 
     def line_keys(self) -> list[Hotkey]:
         """Return the keys that work now where whole lines are read: an empty one ends a text."""
@@ -241,9 +244,10 @@ class Explainer(Seat):
         key = line.removeprefix(":")
         self.note = ""
         if self.writing and (key == line or len(key) != 1):
-            self.text += f"{line}\n" if line else ""
             if not line:
                 self.finish()
+            else:
+                self.text = "\n".join((*filter(None, (self.text,)), line))
             return
         super().take(key or "enter")
         if key == "h" and self.state.hinted and self.state.prompt:
@@ -307,14 +311,21 @@ class Explainer(Seat):
             told_ = [log.Point(each.point.say, each.matched, each.overruled) for each in added.points]
             receipt = self.desk.progress.explain(added.prompt.key, told_, now, took=added.took, given=added.text)
             self._kept.append(receipt)
-        if after.place != self.state.place or after.judged != self.state.judged:
+        moved = after.place != self.state.place
+        if moved and self.writing:
+            self._left[self.state.prompts[self.state.place].key] = self.text.strip()
+        if moved or after.judged != self.state.judged:
             self.text = taken.text if taken and not added else ""
-        moved, self.state = after.place != self.state.place, after
+        self.state = after
         if moved and not self.text:
             self._go_on_with_draft()
 
     def _go_on_with_draft(self) -> None:
-        """Put back what was begun the last time."""
+        """Put back what was begun before, in this sitting or the last time."""
         prompt = self.state.prompt
-        if prompt and (text := self._drafts.pop(prompt.key, "")):
-            self.text, self.note = text, "What you began to write the last time is here again."
+        if prompt is None:
+            return
+        here, before = self._left.pop(prompt.key, ""), self._drafts.pop(prompt.key, "")
+        if here or before:
+            self.text = here or before
+            self.note = f"What you began to write {'' if here else 'the last time '}is here again."
