@@ -244,11 +244,19 @@ def test_the_way_to_a_concept_ends_with_it():
         seen.add(concept["id"])
 
 
-def test_it_runs_with_standard_input_closed():
-    done = subprocess.run(
-        [*COMMAND, "list"], stdin=None, capture_output=True, text=True, preexec_fn=lambda: os.close(0)
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("words", ["list", "study", "test --seed 1", f"explain {CONCEPT}"])
+def test_standard_input_that_is_closed_is_as_one_at_its_end(words):
+    closed, ended = ddp(*words.split(), stdin=None, preexec_fn=lambda: os.close(0)), ddp(*words.split())
+    assert (closed.returncode, closed.stdout, closed.stderr) == (ended.returncode, ended.stdout, ended.stderr)
+    assert "Traceback" not in closed.stderr
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # Python's own way, and that of the language C
+def test_bytes_on_standard_input_that_are_no_letters_are_read_as_question_marks(errors):
+    options = {"text": None, "env": {**os.environ, "PYTHONIOENCODING": f"utf-8:{errors}"}}
+    done = ddp("explain", CONCEPT, "--json", stdin=None, input=b"caf\xe9, every rank", **options)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["explanations"][0]["text"] == "caf\ufffd, every rank"
 
 
 def test_it_runs_in_any_folder_and_language(tmp_path):

@@ -6,6 +6,7 @@ import difflib
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -169,8 +170,11 @@ app.add_typer(
 
 def main() -> None:
     """Run a command, and end with its status: 0 done, 1 the user can mend it, 2 wrong usage, 130 interrupted."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
+    if sys.stdin is None:  # it was closed: it is as one at its end
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  for as long as we run
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
     try:
         app(prog_name="ddpquiz")
     except UserError as error:
