@@ -259,6 +259,19 @@ def test_bytes_on_standard_input_that_are_no_letters_are_read_as_question_marks(
     assert json.loads(done.stdout)["explanations"][0]["text"] == "caf\ufffd, every rank"
 
 
+def test_a_data_folder_that_cannot_be_looked_at_hides_nothing_that_is_taught(tmp_path):
+    options = {"env": {**os.environ, "DDPQUIZ_HOME": str(tmp_path / ("long" * 100))}}
+    assert (ddp("list", **options).stdout, ddp("list", **options).returncode) == (ddp("list").stdout, 0)
+    assert ddp("stats", **options).stderr.endswith("make it writable, or set DDPQUIZ_HOME to another folder.\n")
+
+
+@pytest.mark.parametrize("command", ["list", "study"])
+def test_a_data_folder_in_the_home_of_nobody_is_told_in_a_sentence(command):
+    done = ddp(command, env={**os.environ, "DDPQUIZ_HOME": "~nobody-at-all/data"})
+    said = "DDPQUIZ_HOME is ~nobody-at-all/data, and nobody of that name has a home folder here.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
 def test_it_runs_in_any_folder_and_language(tmp_path):
     environment = {**os.environ, "LC_ALL": "C", "LANG": "C"}
     done = ddp("learn", CONCEPT, cwd=tmp_path, env=environment, encoding="utf-8", text=None)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.curriculum.concept import Concept
+from ddpquiz.errors import UserError
 from ddpquiz.wholefile import replacing
 
 if TYPE_CHECKING:
@@ -59,10 +60,20 @@ class Later(Concept):
     __hash__ = Concept.__hash__
 
 
+def named() -> Path | None:
+    """Return the folder that DDPQUIZ_HOME names, if any; UserError when it lies in the home of nobody."""
+    if not (home := os.environ.get("DDPQUIZ_HOME")):
+        return None
+    try:
+        return Path(home).expanduser()
+    except RuntimeError:
+        raise UserError(f"DDPQUIZ_HOME is {home}, and nobody of that name has a home folder here.") from None
+
+
 def folder() -> Path:
     """Return where the copy is kept: under DDPQUIZ_HOME, or where this system keeps what can be made again."""
-    if home := os.environ.get("DDPQUIZ_HOME"):
-        return Path(home).expanduser() / "cache"
+    if home := named():
+        return home / "cache"
     from platformdirs import user_cache_path
 
     return user_cache_path("ddpquiz")

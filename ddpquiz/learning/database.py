@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.cache import named
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FILE = "progress.db"
 _NAME = 0x64647071  # "ddpq", in the file's header: whose file this is
@@ -124,8 +124,8 @@ class DamagedError(UserError):
 
 def folder() -> Path:
     """Return the folder of the learner's data: DDPQUIZ_HOME, or where this system keeps such things."""
-    if home := os.environ.get("DDPQUIZ_HOME"):
-        return Path(home).expanduser()
+    if home := named():
+        return home
     from platformdirs import user_data_path
 
     return user_data_path("ddpquiz")
