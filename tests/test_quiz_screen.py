@@ -417,6 +417,13 @@ def test_questions_without_code_load_no_highlighter():
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
+def test_what_was_chosen_when_the_quiz_was_stopped_is_not_chosen_in_a_retry(progress):
+    seat = press(quizzing(progress, PHASES, STEPS), "1", "enter", "enter", *"18", "escape", "q")
+    assert seat.quiz.posed is None
+    assert "[x]" not in screen(press(seat, "r"))
+    assert seat.entry.text == ""
+
+
 def test_dice_of_a_retry_are_those_of_the_quiz(progress):
     one, two = (quizzing(progress, STEPS, seed=5) for _ in range(2))
     assert one.quiz.asked == two.quiz.asked

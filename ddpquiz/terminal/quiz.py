@@ -298,6 +298,7 @@ class Quizzing(Seat):
     def _retry(self) -> None:
         self._first = self._first or self.quiz
         self.quiz = quiz.begin(self._originals(), self._dice, self.desk.clock(), retry=True)
+        self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
         self._ledger.close()
 
     def _originals(self) -> list[Question]:
