@@ -85,6 +85,8 @@ def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
     assert play(state, right(state), Act.UNDO).place == 1
     state = play(quiz(replace(TIMED, exam=True)), Late(), Act.UNDO)
     assert (state.place, state.judged) == (1, False)
+    state = quiz(replace(TIMED, confidence=True))
+    assert play(state, right(state), Act.UNDO).pending  # asked how sure one is: the clock would begin anew
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def _dealt(quiz: Quiz) -> Quiz:
 def _given(quiz: Quiz, answer: Answer, at: datetime) -> Quiz:
     """Take an answer; where that is wanted, ask first how sure the learner is of it."""
     if quiz.rules.confidence:
-        return replace(quiz, pending=answer, unclear="", previous=None if answer.late else quiz)
+        return _reached(replace(quiz, pending=answer, unclear=""), quiz)
     return _answered(quiz, answer, at)
 
 
