@@ -211,8 +211,10 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
 
 def test_an_exam_in_a_pipe_tells_nothing_before_the_end(progress):
     seat = quizzing(progress, BYTES, PRINTS, rules=EXAM, final=True)
-    text = spoken(seat, "h", "1", ":x", "[4.0, 6.0]")
+    text = spoken(seat, "h", "1", ":x", ":p", "[4.0, 6.0]")
     assert text.count("There are no hints, solutions and demos in an exam; s skips.\n") == 2
+    assert "The proof comes with the verdict.\n" in text
+    assert seat.desk.actions.started == []
     assert "Wrong" not in text
     assert seat.over
     assert [answer.right for answer in seat.quiz.answers] == [False, True]

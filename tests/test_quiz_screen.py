@@ -4,6 +4,7 @@ import io
 import random
 import sys
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
@@ -422,6 +423,17 @@ def test_what_was_chosen_when_the_quiz_was_stopped_is_not_chosen_in_a_retry(prog
     assert seat.quiz.posed is None
     assert "[x]" not in screen(press(seat, "r"))
     assert seat.entry.text == ""
+
+
+def test_where_lines_are_read_the_time_of_a_proof_is_no_time_spent_on_the_question(progress):
+    seat = quizzing(progress, BYTES, PRINTS)
+
+    def prove(_posed):
+        seat.desk.clock.at += timedelta(hours=1)
+
+    seat.desk.actions.prove = prove
+    spoken(seat, "1", ":p", "[4.0, 6.0]")
+    assert [row.took < 60_000 for row in progress.kept("answer")] == [True, True]
 
 
 def test_dice_of_a_retry_are_those_of_the_quiz(progress):

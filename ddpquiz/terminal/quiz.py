@@ -222,8 +222,9 @@ class Quizzing(Seat):
             return
         as_key = key in {*COMMANDS, "p"} and (key != line or not self._typing())
         self.note = ""
-        if as_key and key == "p" and self.quiz.answers:
+        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
             self.run_proof(self.quiz.answers[-1].posed)
+            self._do(Act.BACK)
         elif as_key:
             super().take(key)  # not as text
             if key == "h" and posed and self.quiz.hints:
