@@ -293,6 +293,14 @@ def test_in_a_pipe_a_line_after_each_answer_says_how_sure(home):
     assert (result["questions"][0]["confidence"], result["calibration"]) == (None, None)
 
 
+def test_in_a_pipe_the_line_after_an_answer_that_is_none_is_not_the_next_answer(progress, capsys):
+    seat = quizzing(progress, BYTES, PHASES, STEPS, rules=CONFIDENT, final=True)
+    spoken(seat, "all", "3", "", "1800", "4")  # an empty line skips, and nothing is said of that
+    assert [(row.item, row.confidence) for row in progress.kept("answer")] == [("ring/steps", 0.95)]
+    assert seat.unread.keys() == {"ring/bytes"}
+    assert capsys.readouterr().err.count("is no answer") == 1
+
+
 def test_an_exam_may_ask_how_sure_too(progress):
     seat = press(quizzing(progress, BYTES, PHASES, rules=replace(EXAM, confidence=True)), "2")
     assert "How sure are you" in screen(seat)

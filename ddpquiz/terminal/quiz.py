@@ -59,6 +59,7 @@ class Quizzing(Seat):
         self._dice = dice
         self._final = final  # nobody is there to ask again
         self.unread: dict[str, str] = {}  # questions whose answer could not be read then, and what would be one
+        self._unread_sureness = False  # the next line says how sure somebody was of such an answer
 
     @property
     def scene(self) -> Hashable:
@@ -214,6 +215,9 @@ class Quizzing(Seat):
 
     def heard(self, line: str) -> None:
         """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
+        if self._unread_sureness:
+            self._unread_sureness = False
+            return
         posed = self.quiz.posed
         key = line.removeprefix(":")
         said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
@@ -269,6 +273,7 @@ class Quizzing(Seat):
             return
         key = posed.question.key
         self.unread[key] = unclear
+        self._unread_sureness = self.quiz.rules.confidence
         style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
         self._do(Act.SKIP)
 
