@@ -71,6 +71,15 @@ def test_cards_that_are_due_come_first_the_longest_overdue_ahead_then_new_ones(l
     assert (found.due_held, found.later, found.of_other_days) == held
 
 
+def test_no_limit_is_exceeded_by_what_is_asked_again():
+    memories = {card.key: ago(0) for card in RING_CARDS}
+    earlier = {"ring/one": [Grade.AGAIN], "ring/two": [Grade.HARD], "ring/three": [Grade.AGAIN]}
+    for limit in range(1, 5):
+        found = deal(CARDS, memories, TODAY, limit=limit, new=1, earlier=earlier)
+        asked = ["ring/one", "ring/three", "ring/two", "ring/four"][:limit]
+        assert sorted(one.key for one in found.cards) == sorted(asked)
+
+
 def test_a_grade_counts_only_when_the_back_was_seen():
     state = sitting()
     assert step(state, Grade.GOOD, START) is state

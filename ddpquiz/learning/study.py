@@ -209,18 +209,20 @@ def deal(
         return Deal(tuple(card for card, _ in seen[:limit]), max(0, len(seen) - limit))
     again = _returns(memories, earlier or {})
     returning = [(card, again[key]) for card, key in asked if key in again]
-    soon, last = ([card for card, when in returning if when is what][:limit] for what in (Return.SOON, Return.LAST))
+    soon, last = ([card for card, when in returning if when is what] for what in (Return.SOON, Return.LAST))
+    soon = soon[:limit]
+    last = last[: limit - len(soon)]
     due = [(card, memory) for card, memory in seen if memory.due <= day]
     due = [(card, memory) for card, memory in due if again.get(card.key, Return.NO) is Return.NO]
     due.sort(key=lambda pair: pair[1].due)
-    room = max(0, limit - len(soon) - len(last))
+    room = limit - len(soon) - len(last)
     place = {concept: number for number, concept in enumerate(dict.fromkeys(card.concept for card in cards))}
     chosen = sorted(due[:room], key=lambda pair: (pair[1].due == day, place[pair[0].concept]))
     taken = [card for card, _ in chosen]
     unseen = [card for card, key in asked if key not in memories]
     fresh = [card for card in unseen if card.concept not in proven]
     of_today = fresh[: max(0, new)]
-    taken_new = of_today[: max(0, room - len(taken))]
+    taken_new = of_today[: room - len(taken)]
     once = (*taken, *taken_new)
     return Deal(
         (*once[:_GAP], *soon, *once[_GAP:], *last),
