@@ -323,10 +323,10 @@ def test_who_quits_is_told_the_command_that_goes_on_with_the_same_sitting(home, 
     assert ("easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
 
 
-def test_who_quits_a_cram_is_told_to_cram_on(home):
+def test_who_quits_a_cram_is_told_that_the_next_one_begins_anew(home):
     piped(home, "study", lines="\n3\n" * 6)
     said = " ".join(piped(home, "study", "ring", "--cram", lines="\n1\n").stdout.split())
-    assert "4 cards are left: `ddpquiz study ring --cram` goes on." in said
+    assert "4 cards are left: `ddpquiz study ring --cram` begins anew." in said
     assert "Card 1/4 · cram" in piped(home, "study", "ring", "--cram").stdout
 
 

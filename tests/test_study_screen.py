@@ -322,6 +322,15 @@ def test_cramming_writes_no_grade_and_says_so(progress):
     assert [row.kind for row in progress.log()] == ["suspend", "undo", "flag"]
 
 
+def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progress):
+    memories = {card.key: Memory(study_day(START), 10.0, 5.0, study_day(START), study_day(START), 2) for card in CARDS}
+    for _ in range(2):  # the same cards again
+        seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
+        assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
+        assert "Left out: 4 of the cards seen; `--limit` deals more at once.\n" in screen(seat)
+        assert "next sitting" not in screen(seat)
+
+
 def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
     seat = press(studying(progress, CARDS), "/", *"chunk", "backspace", "backspace", *"bytes")
     assert "Nothing holds these words." in screen(seat)

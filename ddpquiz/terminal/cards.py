@@ -121,15 +121,18 @@ def summary(came_to: Summary, held: Sequence[str], due: str, wanting: tuple[str,
     return Group(*lines)
 
 
-def left(count: int, command: str) -> str:
-    """Say how many cards were dealt and not done with, and which command goes on with them."""
-    return f"{'1 card is' if count == 1 else f'{count} cards are'} left: `{command}` goes on."
+def left(count: int, command: str, *, cram: bool = False) -> str:
+    """Say how many cards were dealt and not done with, and which command goes on with them; no cram goes on."""
+    what = "1 card is" if count == 1 else f"{count} cards are"
+    return f"{what} left: `{command}` {'begins anew' if cram else 'goes on'}."
 
 
-def held_back(deal: Deal, a_day: int, begun: int, command: str) -> list[str]:
+def held_back(deal: Deal, a_day: int, begun: int, command: str, *, cram: bool = False) -> list[str]:
     """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
     told: list[str] = []
-    if deal.due_held or deal.later:
+    if cram and deal.due_held:  # the next one begins with the same cards
+        told.append(f"Left out: {deal.due_held} of the cards seen; `--limit` deals more at once.")
+    elif deal.due_held or deal.later:
         counts = ((deal.due_held, "due"), (deal.later, "new"))
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
         told.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")

@@ -185,9 +185,9 @@ class Studying(Seat):
         came_to = study.sum_up(self.sitting)
         begun = advice.begun(self.sitting.memories, study_day(self.desk.clock()))
         if self.sitting.queue:
-            held = [cards.left(len(self.sitting.queue), self._command_to_go_on(begun))]
+            held = [cards.left(len(self.sitting.queue), self._command_to_go_on(begun), cram=self.sitting.cram)]
         else:
-            held = cards.held_back(self.sitting.deal, self._a_day, begun, self._go_on)
+            held = cards.held_back(self.sitting.deal, self._a_day, begun, self._go_on, cram=self.sitting.cram)
         found = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
         wanting = (found.id, found.title) if found else None
         return cards.summary(came_to, held, self._due(), wanting)
