@@ -430,6 +430,8 @@ Instead
 """
     )
     assert "Front of" in piped(home, "study", "--cram").stdout
+    told = piped(home, "study", "ring", "--level", "advanced").stdout  # of which there is one
+    assert "Due in the next seven days: 1 (" in told
 
 
 def test_home_tells_where_you_stand(home):

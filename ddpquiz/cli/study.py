@@ -84,7 +84,7 @@ def study(
         )
         asked = {key: memory for key, memory in memories.items() if key not in hidden}
         if not dealt.cards:
-            mine = {card.key for one in concepts for card in one.cards}
+            mine = {card.key for card in cards}
             soon = study.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
             more = _more(concept or (), filters, dealt, advice.begun(memories, day), concepts)
             gone = sum(card.key in hidden for card in cards)
