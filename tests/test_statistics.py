@@ -98,6 +98,8 @@ def test_what_comes_due_leaves_out_what_is_hidden_or_gone(progress):
     now = statistics(progress, CONCEPTS, DAY)
     assert (now.due, sum(now.ahead), len(now.ahead)) == (0, 2, 14)
     assert statistics(progress, CONCEPTS, DAY + days(20)).due == 2
+    progress.review("ring/three", Grade.AGAIN, AT, TOOK)  # it comes again today, and is due tomorrow if nobody asks it
+    assert [statistics(progress, CONCEPTS, DAY + days(ahead)).due for ahead in (0, 1)] == [0, 1]
 
 
 def test_time_is_summed_and_long_pauses_are_cut(progress):

@@ -108,7 +108,7 @@ class Statistics:
     wanted: float  # the share of cards that is to be recalled when they come back
     lately: Recall
     ever: Recall
-    due: int  # now
+    due: int  # now, beside what comes again today
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
     sure: tuple[Sure, ...]
@@ -159,7 +159,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         wanted=progress.weights().retention,
         lately=lately,
         ever=ever,
-        due=due_now(memories, day),
+        due=due_now(memories, day, progress.grades(day)),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days=active_days(progress),
         sure=tuple(Sure(sure, Share(right, of)) for sure, of, right in progress.sureness()),
