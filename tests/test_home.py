@@ -1,6 +1,7 @@
 """Home: what it says, and where its keys lead."""
 
 import io
+import re
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
@@ -133,6 +134,9 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
     assert "s study ahead · n 5 more new cards · t test" in screen(seat)
     press(seat, "n")
     assert rooms.seen == [("study", False, 15)]
+    for card in (*RING.cards[1:], *DDP.cards[:-1]):
+        progress.review(card.key, Grade.EASY, START, START - START)
+    assert re.search(r"  ddpquiz study --new \d+  1 more new card today\n", screen(at_home(progress)[0]))
 
 
 def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):

@@ -144,7 +144,8 @@ def advise(now: Standing) -> list[Advice]:
     if now.new_today and not (now.due or now.again):
         found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
     if now.more:
-        found.append(Advice(f"ddpquiz study --new {now.begun + MORE}", f"{now.more} more new cards today"))
+        what = f"{now.more} more new card{'s' * (now.more != 1)} today"
+        found.append(Advice(f"ddpquiz study --new {now.begun + MORE}", what))
     if now.next_concept:
         found.append(Advice(f"ddpquiz test {now.next_concept.id}", "not tested yet"))
     return found or [Advice("ddpquiz test --level hard", "nothing is due; stay sharp")]
