@@ -261,6 +261,9 @@ ddpquiz progress restore ITEM
 """
     )
     assert [mark["item"] for mark in json.loads(piped(home, "list", "--flagged", "--json").stdout)] == ["ring/three"]
+    for words in (["ring"], ["--track", "collectives"]):
+        assert piped(home, "list", "--hidden", *words).stdout == piped(home, "list", "--hidden").stdout
+    assert piped(home, "list", "--hidden", "--flagged", "ddp").stdout == "None.\n"
     done = piped(home, "progress", "restore", "ring/one", "ring/two")
     assert (done.returncode, done.stdout) == (0, "ring/one is asked again.\nring/two is asked again.\n")
     assert "Front of one?" in piped(home, "study").stdout
@@ -268,6 +271,13 @@ ddpquiz progress restore ITEM
     wrong = piped(home, "progress", "restore", "ring/one")
     complaint = "`ring/one` is neither suspended nor buried; `ddpquiz list --hidden` names what is.\n"
     assert (wrong.returncode, wrong.stderr) == (1, complaint)
+
+
+def test_what_was_buried_by_a_clock_that_is_ahead_is_listed_as_it_is_hidden(home):
+    with Progress(home) as progress:
+        progress.bury("ring/one", datetime.now(UTC) + timedelta(days=1))
+    assert "Front of one?" not in piped(home, "study").stdout
+    assert piped(home, "list", "--hidden").stdout.startswith("ring/one  buried until tomorrow")
 
 
 def test_what_was_marked_is_seen_where_it_is_listed(home):

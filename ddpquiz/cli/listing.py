@@ -10,7 +10,7 @@ import typer
 from ddpquiz.cli import marked, names, sitting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
@@ -42,7 +42,8 @@ def list_(
     chosen = known.concept(concept) if concept else None
     concepts = tuple(sitting.chosen(known, None, track))
     if hidden or flagged:
-        _list_marked(known, ("suspend", "bury") * hidden + ("flag",) * flagged, as_json=as_json)
+        within = {chosen.id} if chosen else {one.id for one in concepts} if track else None
+        _list_marked(known, ("suspend", "bury") * hidden + ("flag",) * flagged, within, as_json=as_json)
         return
     if chosen:
         concepts = known.path(chosen.id) if path else (chosen,)
@@ -60,12 +61,13 @@ def list_(
     pager.show(style.console(), page)
 
 
-def _list_marked(known: Catalog, kinds: Sequence[str], *, as_json: bool) -> None:
-    """List the items that the learner marked, the last first; what is gone from the content has only its name."""
+def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
+    """List the items that the learner marked, of some concepts or all; the last first, and what is gone by its name."""
     from ddpquiz.terminal import listing, pager, style
     from ddpquiz.terminal.item import asks
 
     rows = sorted(marked.rows(kinds), key=lambda row: row.at, reverse=True)
+    rows = [row for row in rows if within is None or row.item.partition("/")[0] in within]
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]
     if as_json:
         print(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))
