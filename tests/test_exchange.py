@@ -243,6 +243,18 @@ def test_in_the_table_the_values_of_a_question_stand_in_a_column_of_their_own(tm
     assert (read["given"], read["values"]) == ("40+3", "m4=58, m8=78")
 
 
+@pytest.mark.parametrize("text", ["Wrap with static_graph=True", '["it", "start with nproc=4"]', "4 with nproc=4"])
+def test_in_the_table_a_text_that_ends_like_drawn_values_stays_whole(tmp_path, text):
+    file = io.StringIO(newline="")
+    with Progress(tmp_path) as one:
+        if text[0] != "4":
+            one.answer("ring/q", 0.0, AT, **(WRONG | {"given": text}))
+        one.explain("ring/why", [Point("it is so", matched=True)], AT, took=TOOK, given=text)
+        exchange.write_csv(one.kept("answer", "explanation"), file)
+    for read in csv.DictReader(io.StringIO(file.getvalue(), newline="")):
+        assert (read["given"], read["values"]) == (text, "")
+
+
 def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
     here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "progress.json"
     piped(here, "study", lines="\n3\n\n1\n")

@@ -82,7 +82,7 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
     table.writerow(TABLE)
     for row in rows:
         seconds = None if row.took is None else row.took / 1000
-        given, values = parted(row.given or "")
+        given, values = parted(row.given or "") if row.kind == "answer" else (row.given, "")
         told = {**{name: getattr(row, name) for name in _TYPES}, "seconds": seconds, "retry": int(row.retry)}
         told |= {"given": given, "values": values}
         table.writerow([told[name] for name in TABLE])

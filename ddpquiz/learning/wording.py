@@ -13,7 +13,10 @@ from ddpquiz.learning.judge import judge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DRAWN = re.compile(r"(.*) with ((?:\w+=[^=,\s]+(?:, )?)+)", re.DOTALL)
+_VALUE = r"\w+=-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is the text of an option
+    rf"(?=\W*(?:\d|sqrt|log2))(.*) with ({_VALUE}(?:, {_VALUE})*)", re.DOTALL | re.IGNORECASE
+)
 
 
 def worded(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
