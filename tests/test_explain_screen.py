@@ -368,6 +368,22 @@ def test_what_was_begun_and_cannot_be_kept_is_printed_to_be_copied(home, leave, 
     assert not [*home.glob("drafts.json.*")]
 
 
+def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):
+    script = tmp_path / "editor"
+    script.write_text(
+        f"#!{sys.executable}\nimport signal, sys, time\nhit = []\nsignal.signal(signal.SIGINT, lambda *_: hit.append(1))\n"
+        "print('now editing', flush=True)\nwhile not hit: time.sleep(0.05)\n"
+        "time.sleep(1)\nopen(sys.argv[1], 'a').write('others idle')\n"
+    )
+    script.chmod(stat.S_IRWXU)
+    terminal = sample(home, "explain", "ring", EDITOR=str(script), VISUAL="")
+    terminal.wait("Why a ring")
+    terminal.press("\x1be", "now editing")
+    terminal.press("\x03", "You got 1 of 3 points")
+    terminal.press("\x03")  # and then it ends the sitting again
+    assert terminal.end() == 130
+
+
 def test_what_was_written_in_an_editor_is_kept_when_it_cannot_be_graded(home, editor):
     with Progress(home) as progress, sqlite3.connect(progress.path) as database:
         fault = "BEGIN SELECT raise(ABORT, 'no'); END"

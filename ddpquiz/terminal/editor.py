@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import textwrap
@@ -34,9 +35,12 @@ def edit(ask: str, text: str) -> str:
 
 
 def _run(editor: str, file: Path) -> None:
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor, which decides what it ends
     try:
         subprocess.run([*shlex.split(editor), str(file)], check=True)
     except (OSError, ValueError):
         raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
     except subprocess.CalledProcessError as failed:
         raise UserError(f"The editor `{editor}` ended with status {failed.returncode}; nothing was read.") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
