@@ -20,6 +20,7 @@ from ddpquiz.ranks.events import Began, Claimed, End, Ended, Exited, Hung, Issue
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module, read
+from ddpquiz.ranks.written import Written
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 HEAD = """\
@@ -179,6 +180,37 @@ def test_lines_and_operations_come_in_their_order_however_late_they_are_read(scr
         assert order[1:] == [each for number in range(5) for each in (f"line: {number}", "all_reduce", "half line")]
         assert [event.time for event in own] == sorted(event.time for event in own)
     assert len([event for event in of(events, Output) if event.stream == "stderr"]) == 20
+
+
+def test_lines_and_operations_come_in_their_order_however_fast_they_come(script):
+    body = """
+    for number in range(1500):
+        print("line:", number)
+        if number % 3 == 0:
+            dist.all_reduce(x)
+    """
+    events = run(script(body))
+    wanted = [each for number in range(1500) for each in (str(number), *["all_reduce"] * (number % 3 == 0))]
+    for rank in (0, 1):
+        own = [event for event in events if isinstance(event, Issued | Output) and event.rank == rank]
+        assert [event.op if isinstance(event, Issued) else event.value for event in own] == wanted
+        assert [event.time for event in own] == sorted(event.time for event in own)
+
+
+def test_what_nobody_tells_of_comes_after_what_was_told_and_does_not_hold_it_up_for_ever():
+    written = Written()
+    written.take(b"untold\nhello\n", 1.0)
+    assert list(written.lines(0.0)) == []
+    written.tell(0.9, 6)
+    assert list(written.lines(0.5)) == []  # which of them is meant?
+    assert list(written.lines(1.1)) == [(b"untold", 1.0), (b"hello", 0.9)]
+    written.take(b"a\nb\n", 2.0)  # of what takes long to write
+    assert list(written.lines(3.0)) == [(b"a", 2.0), (b"b", 2.0)]
+    written.take(b"c\nend\n", 4.0)
+    written.tell(1.9, 6)
+    assert list(written.lines(0.0)) == [(b"c", 1.9)]
+    written.tell(4.5, 4)
+    assert list(written.lines(0.0)) == [(b"end", 4.5)]
 
 
 SLOW_TO_JOIN = """\

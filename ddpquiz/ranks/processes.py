@@ -79,7 +79,8 @@ class Processes:
         if ready and channel not in ready:
             time.sleep(REST)
         for _ in range(PASSES):
-            for fd in sorted((fd for fd in ready if fd != channel), key=self._is_output):
+            told = {self.pipes[fd][0] for fd in ready if fd != channel}
+            for fd in sorted((fd for fd, (rank, _) in self.pipes.items() if rank in told), key=self._is_output):
                 yield from self._from_pipe(fd)
             if channel in ready:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from ddpquiz.ranks.events import (
     Note,
     Output,
     Raised,
-    Started,
     decode,
     labelled,
     when,
@@ -30,7 +30,7 @@ from ddpquiz.ranks.inside.gate import Gates
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.watchdog import Watchdog
-from ddpquiz.ranks.written import Written
+from ddpquiz.ranks.written import PATIENCE, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +81,7 @@ class Run:
         self.listeners: list[Callable[[Event], None]] = []
         self._processes = Processes(request, serving, chosen, here, asked)
         self._unsaid: list[Event] = [self.began, *(Note(0.0, 0, note) for note in asked.notes)]
-        self._lines: dict[tuple[int, str], Lines] = {}
+        self._lines: dict[int, Lines] = {}
         self._written: dict[tuple[int, str], Written] = {}
         self._watchdog = Watchdog(self._processes, request.timeout, str(asked.path))
         self.gates = Gates(self._processes, self.seen) if request.step else None
@@ -103,7 +103,8 @@ class Run:
             self._note(events)
             return events
         for rank, carries, data in self._processes.read(timeout):
-            events += [self._timed(event) for event in self._understand(rank, carries, data)]
+            events += map(self._timed, self._understand(rank, carries, data))
+        events += map(self._timed, self._overdue())
         events.sort(key=when)  # of one rank they are in order; of several, a cause shall come before what it causes
         self._note(events)
         events += self._add(self._watch())
@@ -146,35 +147,48 @@ class Run:
             self.gates.step(self._processes.now())
 
     def _understand(self, rank: int, carries: str, data: bytes) -> list[Event]:
-        lines = self._lines.setdefault((rank, carries), Lines())
         now = self._processes.now()
         match carries:
             case "exit":
                 stack, memory = self._watchdog.last_words(rank), int(data) == -9 and self._processes.memory_ran_out()
-                return [Exited(now, rank, int(data), stack, memory, stopped=bool(self._stopped))]
+                gone = Exited(now, rank, int(data), stack, memory, stopped=bool(self._stopped))
+                return [*self._outputs(rank, math.inf), gone]
             case "events":  # a killed rank may stop mid-line
+                lines = self._lines.setdefault(rank, Lines())
                 return [event for line in lines.feed(data) for event in self._told(rank, line)]
             case "stack":
                 self._watchdog.hear(rank, data.decode(errors="replace"))
                 return []
-        written, outputs = self._written.setdefault((rank, carries), Written()), list[Event]()
-        for line in lines.feed(data):
-            text, time = _as_shown(line.decode(errors="replace")), written.read(len(line) + 1)
-            label = labelled(text) if carries == "stdout" else None
-            outputs.append(Output(now if time is None else time, rank, carries, text, *(label or ())))
+        self._written.setdefault((rank, carries), Written()).take(data, now)
+        return self._outputs(rank)
+
+    def _outputs(self, rank: int, before: float = 0.0) -> list[Event]:
+        """Return the lines of a rank that it told of, and any other ones that were read before a time."""
+        outputs = list[Event]()
+        for stream in ("stdout", "stderr"):
+            written = self._written.get((rank, stream))
+            for line, time in written.lines(before) if written else ():
+                text = _as_shown(line.decode(errors="replace"))
+                label = labelled(text) if stream == "stdout" else None
+                outputs.append(Output(time, rank, stream, text, *(label or ())))
         return outputs
+
+    def _overdue(self) -> list[Event]:
+        """Return the lines that no rank has told of for a while."""
+        before = math.inf if self._processes.over else self._processes.now() - PATIENCE
+        return [line for rank in {rank for rank, _ in self._written} for line in self._outputs(rank, before)]
 
     def _told(self, rank: int, line: bytes) -> Iterator[Event]:
         """Understand a line that a rank told; one that was killed may have stopped in the middle of it."""
         if line.endswith(b"}"):
             event = decode(line)
-            if isinstance(event, Started):
-                self._written = {key: each for key, each in self._written.items() if key[0] != rank}  # it begins anew
+            yield from self._outputs(rank, when(event))
             if not self._said_again(event):
                 yield event
         elif found := WROTE.fullmatch(line):
             stream, time, count = found.groups()
             self._written.setdefault((rank, stream.decode()), Written()).tell(float(time), int(count))
+            yield from self._outputs(rank)
 
     def _said_again(self, event: Event) -> bool:
         """Whether another rank has had the same to say."""

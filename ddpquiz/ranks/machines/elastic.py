@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ class ElasticRun(Run):
         events = super()._understand(rank, carries, data)
         if rank != AGENT or carries == "events":
             return [self._with_last_words(event) for event in events]
-        for event in events:
+        for event in [*events, *self._outputs(AGENT, math.inf)]:
             if isinstance(event, Output):
                 self._said[event.stream].append(event.text)
             elif isinstance(event, Exited):
