@@ -315,6 +315,13 @@ def test_a_hang_in_which_a_rank_has_ended_says_so():
     )
 
 
+def test_what_a_rank_raises_when_we_end_the_others_was_no_time_out():
+    standing = (Standing(0, "barrier", "/x/train.py", 3, "File"), Standing(1, "", "/x/train.py", 5, "File"))
+    ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
+    found = cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
+    assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which stands at train.py:5."
+
+
 def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
     found = cause.find(seen(said, Exited(0.2, 1, FAULT)))

@@ -14,6 +14,7 @@ from ddpquiz.ranks.forks import FAULT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ddpquiz.ranks.events import Raised
     from ddpquiz.ranks.history.mismatch import Mismatch
     from ddpquiz.ranks.history.seen import Seen
 
@@ -237,7 +238,8 @@ def _of_hang(hung: Hung, seen: Seen) -> Cause:
     waiting = [each for each in hung.ranks if each.waits_in and each.stack]
     missing = [each for each in hung.ranks if each not in waiting]  # stopped ones do not tell a stack
     since = f"Nothing moved for {hung.seconds:g} s"
-    if any(each.rank in seen.raised for each in waiting):
+    raised = {rank: each for rank, each in seen.raised.items() if each.time <= hung.time}  # not since we end the others
+    if any(each.rank in raised for each in waiting):
         since = f"The group's time-out of {hung.seconds:g} s is over"
     if not missing:
         calls = _gathered((f"{each.waits_in} at {_where(each.file, each.line)}", each.rank) for each in waiting)
@@ -248,16 +250,16 @@ def _of_hang(hung: Hung, seen: Seen) -> Cause:
         return Cause(None, f"{since}: {said}.", mend)
     ops = _gathered((each.waits_in, each.rank) for each in waiting)
     said = ", ".join(f"{_waiting(ranks)} in {op}" for op, ranks in ops.items())
-    absent = ", ".join(_absent(each, hung, seen) for each in missing)
+    absent = ", ".join(_absent(each, hung, raised.get(each.rank), seen) for each in missing)
     mend = "Every rank of a group must make the same calls: look at what keeps this one from it."
     return Cause(missing[0].rank if len(missing) == 1 else None, f"{since}: {said} for {absent}.", mend)
 
 
-def _absent(rank: Standing, hung: Hung, seen: Seen) -> str:
+def _absent(rank: Standing, hung: Hung, raised: Raised | None, seen: Seen) -> str:
     exited = seen.exited.get(rank.rank)
     if exited and exited.time < hung.time and not exited.stopped:
         return f"rank {rank.rank}, which has ended with status {exited.status}"
-    if raised := seen.raised.get(rank.rank):
+    if raised:
         return f"rank {rank.rank}, which raised {raised.error} and does not end"
     if rank.line:
         return f"rank {rank.rank}, which stands at {_where(rank.file, rank.line)}"
