@@ -13,6 +13,7 @@ from ddpquiz.curriculum.catalog import load
 from ddpquiz.curriculum.demos import demos
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
+from ddpquiz.folders import cache_dir
 
 DATA = Path(__file__).parent / "data"
 RING = (DATA / "content" / "collectives" / "ring.yaml").read_text("utf-8")
@@ -308,7 +309,7 @@ def test_what_was_read_is_kept_until_a_file_changes(tmp_path, monkeypatch):
 def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, harm):
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
     first = cache.kept(DATA, lambda: load(DATA / "content"))
-    copy = cache.folder() / cache.FILE
+    copy = cache_dir() / cache.FILE
     copy.write_bytes(harm(copy.read_bytes()))
     assert cache.kept(DATA, lambda: load(DATA / "content")) == first
 

@@ -372,7 +372,7 @@ def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):
     script = tmp_path / "editor"
     script.write_text(
         f"#!{sys.executable}\nimport signal, sys, time\nhit = []\nsignal.signal(signal.SIGINT, lambda *_: hit.append(1))\n"
-        "print('now editing', flush=True)\nwhile not hit: time.sleep(0.05)\n"
+        "print('\\nnow editing', flush=True)\nwhile not hit: time.sleep(0.05)\n"
         "time.sleep(1)\nopen(sys.argv[1], 'a').write('others idle')\n"
     )
     script.chmod(stat.S_IRWXU)

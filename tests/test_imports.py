@@ -21,12 +21,13 @@ MODULES = sorted(
 MAY_IMPORT = {
     "errors": set(),
     "shipped": {"errors"},
+    "folders": {"errors"},
     "wholefile": set(),
-    "curriculum": {"errors", "shipped", "wholefile"},
+    "curriculum": {"errors", "folders", "shipped", "wholefile"},
     "learning": {"curriculum", "errors", "shipped", "wholefile"},
     "ranks": {"curriculum", "errors", "shipped", "wholefile"},
     "terminal": {"learning", "ranks", "curriculum", "errors", "shipped"},
-    "cli": {"terminal", "learning", "ranks", "curriculum", "errors", "shipped", "wholefile", "__init__"},
+    "cli": {"terminal", "learning", "ranks", "curriculum", "errors", "folders", "shipped", "wholefile", "__init__"},
     "__main__": {"cli", "__init__"},
     "__init__": set(),
 }

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sample import BYTES, RING_CARDS
 
 from ddpquiz.errors import UserError
+from ddpquiz.folders import data_dir
 from ddpquiz.learning import database
 from ddpquiz.learning.keeping import keep
 from ddpquiz.learning.log import Point
@@ -301,9 +302,9 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
 
 def test_the_folder_is_the_one_that_the_learner_names(monkeypatch, tmp_path):
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
-    assert database.folder() == tmp_path
+    assert data_dir() == tmp_path
     monkeypatch.delenv("DDPQUIZ_HOME")
-    assert database.folder().name == "ddpquiz"
+    assert data_dir().name == "ddpquiz"
 
 
 def test_flags_and_answers_can_be_read_back(progress):

@@ -112,22 +112,22 @@ def list_demos() -> None:
     """Print the demos, by track, and how long each took here."""
     from ddpquiz.curriculum import catalog
     from ddpquiz.curriculum.demos import demos
-    from ddpquiz.learning.database import folder
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.timings import timings
     from ddpquiz.shipped import demos_dir
     from ddpquiz.terminal import demos as drawing
     from ddpquiz.terminal import layout, style
 
-    layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir()), timings(folder())))
+    layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir()), timings(data_dir())))
 
 
 def keep_time(script: Path, args: tuple[str, ...], seen: Seen) -> None:
     """Note how long a demo took, if it ended well."""
-    from ddpquiz.learning.database import folder
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.timings import Timing, keep
 
     if seen.end and seen.end.ok:
-        keep(folder(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
+        keep(data_dir(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
 
 
 def explain(script: Path) -> None:

@@ -71,9 +71,9 @@ def _content() -> Iterator[str]:
 
 
 def _data() -> Iterator[str]:
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
 
-    folder = database.folder()
+    folder = data_dir()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise UserError(f"{folder} cannot be written; set DDPQUIZ_HOME to a folder that can.")

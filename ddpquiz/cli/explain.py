@@ -35,21 +35,22 @@ def explain(
     from collections import Counter
 
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import database, drafts, explain
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import drafts, explain
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal import layout, style
     from ddpquiz.terminal.explain import Explainer
 
     known = catalog.load()
     prompts = _prompts(known, concept)
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         explained = Counter(row.item for row in progress.kept("explanation"))
         prompts = explain.order(prompts, explained)
         piped = not sys.stdin.isatty()
         if piped and editor:
             raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
         begun = explain.begin(prompts[:1] if piped else prompts, sitting.now())
-        begun_before = {} if piped else drafts.drafts(database.folder())
+        begun_before = {} if piped else drafts.drafts(data_dir())
         seat = Explainer(sitting.desk(known, progress), begun, editor=editor, drafts=begun_before)
         console = style.complaints() if as_json else style.console()
         if piped:
@@ -83,13 +84,14 @@ def _keep(seat: Explainer, console: Console) -> None:
     """Keep what was begun for the next time, and say so; where that cannot be done it is printed, to be copied."""
     from rich.text import Text
 
-    from ddpquiz.learning import database, drafts
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import drafts
     from ddpquiz.terminal.style import plain
 
     texts = [text for text in seat.begun.values() if text]
     told = ["What you began to write is here again the next time."] if texts else []
     try:
-        drafts.keep(database.folder(), seat.begun)
+        drafts.keep(data_dir(), seat.begun)
     except UserError:
         told = ["What you began to write:", *texts]
         raise

@@ -43,10 +43,11 @@ def export(
 
 
 def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
-    from ddpquiz.learning import database, exchange
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import exchange
     from ddpquiz.learning.progress import Progress
 
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         if form == "json":
             exchange.write_json(progress.log(), progress.used(), file)
         else:

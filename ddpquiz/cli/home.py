@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def home() -> None:
     """Show what is due, where you are strong and weak, and what to do next."""
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal import layout, style
     from ddpquiz.terminal.home import Home, page
     from ddpquiz.terminal.screen import is_interactive
 
     known = catalog.load()
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         if is_interactive():
             seat = Home(sitting.desk(known, progress), lambda: look(known, progress), Rooms(known, progress))
             sitting.sit_down(seat, style.console())

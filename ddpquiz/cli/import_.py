@@ -12,7 +12,8 @@ from ddpquiz.errors import UserError
 
 def import_(file: Annotated[Path, typer.Argument(help="What `ddpquiz export json` wrote.")]) -> None:
     """Take in progress that `ddpquiz export json` wrote, here or on another machine; what is here already stays."""
-    from ddpquiz.learning import database, exchange
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import exchange
     from ddpquiz.learning.progress import Progress
 
     try:
@@ -22,6 +23,6 @@ def import_(file: Annotated[Path, typer.Argument(help="What `ddpquiz export json
     except UnicodeDecodeError:
         raise UserError(f"{file} is no text; `ddpquiz export json` writes what can be imported.") from None
     rows, weights = exchange.read_json(text, str(file))
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         added = progress.merge(rows, weights)
     typer.echo(f"{added} of {len(rows)} rows were new." if added else f"Nothing was new in {len(rows)} rows.")

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def rows(kinds: Sequence[str]) -> list[Row]:
     """Return the rows of the log that mark items in these ways and still count, by clocks of other places too."""
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(sitting.now()))
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         return [row for kind in kinds for row in progress.kept(kind) if kind != "bury" or row.day >= today]
 
 
@@ -28,10 +28,11 @@ def marks() -> dict[str, list[str]]:
     """Return how each item is marked; what is taught can be shown without the progress, which is not made here."""
     import os
 
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning import database
 
     found: dict[str, list[str]] = {}
-    if not os.path.exists(database.folder() / database.FILE):  # noqa: PTH110 - False for one that may not be looked at
+    if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False for one that may not be looked at
         return found
     try:
         for row in rows(("suspend", "bury", "flag")):

@@ -13,11 +13,12 @@ def optimize() -> None:
     """
     from dataclasses import replace
 
-    from ddpquiz.learning import database, fit
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import fit
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import FSRS_6
 
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         known = fit.histories(progress.kept("review"))
         if (count := fit.recalls(known)) < fit.ENOUGH:
             raise UserError(

@@ -96,7 +96,7 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
 def _keep(prediction: Prediction, made: Made) -> str | None:
     """Keep a prediction as the answer that it is; return the card that it made due."""
     from ddpquiz.cli.sitting import now
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.keeping import keep
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.wording import worded
@@ -105,7 +105,7 @@ def _keep(prediction: Prediction, made: Made) -> str | None:
     cards = prediction.catalog.concept(question.concept).cards
     right = made.verdict.right
     given = worded(prediction.posed, made.words, made.verdict.chosen)
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         kept = keep(
             progress, question, cards, now(),
             right=right, credit=float(right), took=prediction.took, given=given,

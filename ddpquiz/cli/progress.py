@@ -19,10 +19,10 @@ progress = typer.Typer(
 @progress.command()
 def rebuild() -> None:
     """Derive the state of every card from the log again, and say whether that changed anything."""
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
 
-    with Progress(database.folder()) as kept:
+    with Progress(data_dir()) as kept:
         before = kept.memories()
         kept.rebuild()
         after = kept.memories()
@@ -37,10 +37,10 @@ def restore(
     item: Annotated[list[str], typer.Argument(help="Items, as concept/id.", autocompletion=names.items)],
 ) -> None:
     """Bring back items that were suspended or buried."""
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
 
-    with Progress(database.folder()) as kept:
+    with Progress(data_dir()) as kept:
         for one in item:
             if not kept.restore(one, sitting.now()):
                 raise UserError(f"`{one}` is neither suspended nor buried; `ddpquiz list --hidden` names what is.")

@@ -21,11 +21,11 @@ def stats(
 ) -> None:
     """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import database
+    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
 
     known = catalog.load()
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         if as_json:
             import json
 

@@ -47,7 +47,8 @@ def study(
     sitting goes on where this one ended.
     """
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import advice, database, study
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import advice, study
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import Schedule, study_day
     from ddpquiz.terminal import layout, style
@@ -64,7 +65,7 @@ def study(
         "--cram": cram,
         "--two-button": two_button,
     }
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         at = sitting.now()
         day = study_day(at)
         opening = _aim(progress, retention, at) if retention is not None else ""

@@ -76,7 +76,8 @@ def test(
     from datetime import timedelta
 
     from ddpquiz.curriculum import catalog
-    from ddpquiz.learning import choice, database, quiz
+    from ddpquiz.folders import data_dir
+    from ddpquiz.learning import choice, quiz
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal import style
     from ddpquiz.terminal.quiz import Quizzing
@@ -86,7 +87,7 @@ def test(
     known = catalog.load()
     found = _fitting(known, concept or (), track, level, kind)
     rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
-    with Progress(database.folder()) as progress:
+    with Progress(data_dir()) as progress:
         rows = progress.kept("answer")
         if wrong:
             found = _missed(found, rows)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.errors import UserError
+from ddpquiz.folders import cache_dir
 from ddpquiz.wholefile import replacing
 
 if TYPE_CHECKING:
@@ -60,29 +60,10 @@ class Later(Concept):
     __hash__ = Concept.__hash__
 
 
-def named() -> Path | None:
-    """Return the folder that DDPQUIZ_HOME names, if any; UserError when it lies in the home of nobody."""
-    if not (home := os.environ.get("DDPQUIZ_HOME")):
-        return None
-    try:
-        return Path(home).expanduser()
-    except RuntimeError:
-        raise UserError(f"DDPQUIZ_HOME is {home}, and nobody of that name has a home folder here.") from None
-
-
-def folder() -> Path:
-    """Return where the copy is kept: under DDPQUIZ_HOME, or where this system keeps what can be made again."""
-    if home := named():
-        return home / "cache"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("ddpquiz")
-
-
 def kept(content: Path, read: Callable[[], Catalog]) -> Catalog:
     """Return the catalog of a content folder, from the copy if it is fresh, else from `read`, which may raise."""
     fingerprint = _fingerprint(content)
-    path = folder() / FILE
+    path = cache_dir() / FILE
     copy = _load(path, fingerprint)
     if copy is None:
         copy = read()

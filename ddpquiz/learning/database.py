@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.cache import named
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -120,15 +119,6 @@ class DamagedError(UserError):
     def __init__(self, sentence: str, path: Path) -> None:
         self.path = path
         super().__init__(sentence)
-
-
-def folder() -> Path:
-    """Return the folder of the learner's data: DDPQUIZ_HOME, or where this system keeps such things."""
-    if home := named():
-        return home
-    from platformdirs import user_data_path
-
-    return user_data_path("ddpquiz")
 
 
 def connect(home: Path) -> sqlite3.Connection:

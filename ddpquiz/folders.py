@@ -1,0 +1,36 @@
+"""Where what is kept on this machine lies: the learner's data, and copies that can be made again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ddpquiz.errors import UserError
+
+
+def data_dir() -> Path:
+    """Return the folder of the learner's data: DDPQUIZ_HOME, or where this system keeps such things."""
+    if home := _named():
+        return home
+    from platformdirs import user_data_path
+
+    return user_data_path("ddpquiz")
+
+
+def cache_dir() -> Path:
+    """Return the folder of copies: under DDPQUIZ_HOME, or where this system keeps what can be made again."""
+    if home := _named():
+        return home / "cache"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ddpquiz")
+
+
+def _named() -> Path | None:
+    """Return the folder that DDPQUIZ_HOME names, if it names one."""
+    if not (home := os.environ.get("DDPQUIZ_HOME")):
+        return None
+    try:
+        return Path(home).expanduser()
+    except RuntimeError:
+        raise UserError(f"DDPQUIZ_HOME is {home}, and nobody of that name has a home folder here.") from None
