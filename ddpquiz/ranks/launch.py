@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,10 +71,11 @@ class Server:
         if sys.flags.optimize:
             raise UserError("Python runs with -O, which drops the asserts that demos make; start it without -O.")
         ours, theirs = socket.socketpair()
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  # no pipe, which would be full one day
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, str(Path(__file__).parents[2]), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.complaints,
             start_new_session=True, env=os.environ | threads,
         )  # fmt: skip
         theirs.close()
@@ -115,7 +117,8 @@ class Server:
     def mourn(self) -> None:
         """End what the server left behind and say why it died."""
         self.close()
-        complaint = self.process.stderr.read().decode(errors="replace") if self.process.stderr else ""
+        self.complaints.seek(0)
+        complaint = self.complaints.read().decode(errors="replace")
         last = (complaint.strip().splitlines() or [f"exit status {self.process.returncode}"])[-1]
         raise UserError(f"The process that starts ranks has died ({last}); `ddpquiz doctor` looks for the reason.")
 
