@@ -13,8 +13,9 @@ import pytest
 from test_timeline import Rank
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Note, Output, Result
+from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Ended, Issued, Note, Output, Result
 from ddpquiz.ranks.history import recording, trace
+from ddpquiz.ranks.history.timeline import Timeline
 from ddpquiz.shipped import recordings_dir
 
 RECORDED = sorted(recordings_dir().glob("*.json"))
@@ -385,3 +386,23 @@ def test_only_the_last_events_of_a_long_run_are_kept():
     assert recent.events[0] == events[0]
     assert len(recent.events) <= 21
     assert recent.events[-1] == events[-1]
+
+
+def test_what_is_kept_of_a_long_run_holds_no_call_without_its_partners():
+    """However the cut falls: else the k-th call of a rank would be taken for the (k+1)-th of another one."""
+    whole = [Began("two.py", (), 2, "cpu", "gloo", "2 ranks")]
+    for number in range(1, 101):
+        op = "all_reduce" if number % 2 else "broadcast"
+        calls = [
+            Issued(number + 0.1 * rank, rank, number, op, (0, 1), None, ((),), "float32", 4, "two.py", number % 2 + 1)
+            for rank in (0, 1)
+        ]
+        whole += [*calls, *(Ended(number + 0.5, rank, number) for rank in (0, 1))]
+    for most in range(10, 30):
+        recent, timeline = recording.Recent(most), Timeline()
+        for event in whole:
+            recent.add(event)
+        for event in recent.events:
+            timeline.add(event)
+        assert (timeline.current(), timeline.mismatches) == ([], [])
+        assert timeline.count >= most // 4 - 1

@@ -5,13 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TextIO
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import VERSION, Began, End, Event, decode, encode
+from ddpquiz.ranks.events import (
+    VERSION,
+    Began,
+    End,
+    Ended,
+    Event,
+    Issued,
+    Joining,
+    Result,
+    Started,
+    Waited,
+    Waiting,
+    decode,
+    encode,
+)
+from ddpquiz.ranks.history.collective import Call, Collective, What
+from ddpquiz.ranks.history.matching import Matching
 from ddpquiz.wholefile import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+OF_A_CALL = (Issued, Ended, Waiting, Waited, Result)  # what is told of a single one
 RECENT = 20_000  # events of a run that is not saved that are kept, to step back through
 
 
@@ -40,7 +57,46 @@ class Recent:
         """Keep one more event."""
         self.events.append(event)
         if len(self.events) > 2 * self._most:
-            del self.events[1 : -self._most]
+            self._cut()
+
+    def _cut(self) -> None:
+        """Let go of the older events, and of calls whose partners are among them.
+
+        Else the k-th call of a rank would be taken for the one that another rank called before or after it.
+        """
+        cut, gone = len(self.events) - self._most, set[tuple[int, int]]()
+        kept = self.events[:1]
+        met = self._met()
+        for number, event in enumerate(self.events):
+            if isinstance(event, Issued):  # of ranks that start again it may have the number of an old one
+                whose = gone.add if min(met[number]) < cut else gone.discard
+                whose((event.rank, event.number))
+            if number >= cut and not (isinstance(event, OF_A_CALL) and (event.rank, event.number) in gone):
+                kept.append(event)
+        self.events[:] = kept
+
+    def _met(self) -> dict[int, list[int]]:
+        """Return where each call stands among the events, and where those stand that are the same operation."""
+        matching, places = Matching(), dict[Call, int]()
+        calls: dict[tuple[int, int], tuple[Collective, Call]] = {}
+        found: list[tuple[int, Collective]] = []
+        for number, event in enumerate(self.events):
+            match event:
+                case Began(here=here):
+                    matching.here = frozenset(here)
+                case Joining(rank=rank, done=False):
+                    matching.join(rank)
+                case Started(rank=rank, restart=restart) if restart:
+                    matching.join(rank)
+                case Issued(rank=rank):
+                    call = Call(What.of(event), event.number, event.time)
+                    collective, _ = matching.place(event, call)
+                    calls[rank, event.number], places[call] = (collective, call), number
+                    found.append((number, collective))
+                case Ended(rank=rank, source=int(source)) if (rank, event.number) in calls:
+                    collective, call = calls[rank, event.number]
+                    matching.resolve(collective, rank, call, source)
+        return {number: [places[call] for call in collective.calls.values()] for number, collective in found}
 
 
 def read(path: Path) -> tuple[Event, ...]:
