@@ -18,7 +18,7 @@ from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import STEPPED, Run
 from ddpquiz.shipped import demos_dir
-from ddpquiz.terminal.step import next_calls
+from ddpquiz.terminal.step import Stepping, next_calls
 
 DEMOS = [
     demo.name for demo in demos(demos_dir()) if not demo.restarts
@@ -219,6 +219,17 @@ def test_a_run_can_be_let_go(script):
     assert to_stop(run) == {}
     assert run.seen.end.ok
     assert run.seen.rows["done"] == {0: ["yes"], 1: ["yes"]}
+
+
+def test_what_comes_after_a_run_was_let_go_is_not_kept_to_step_through(script):
+    run = started(script("dist.all_reduce(x)\nfor at in range(9): print(at)\n"))
+    stepping = Stepping(run, run.gates)
+    assert to_stop(run) != {}
+    stepping.take("c")
+    kept = len(stepping.events)
+    assert to_stop(run) == {}
+    assert len(run.seen.lines) == 18
+    assert len(stepping.events) == kept
 
 
 def test_what_a_rank_forks_does_not_stop():

@@ -114,7 +114,7 @@ class Stepping:
             self._go_on(self.run.step)
 
     def _hear(self, event: Event) -> None:
-        if self.gates.open or not isinstance(event, Issued):
+        if not self.gates.open and not isinstance(event, Issued):  # later ones are looked at elsewhere
             self.events.append(event)
 
     def _calls(self) -> tuple[Issued, ...]:
