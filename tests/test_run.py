@@ -17,7 +17,7 @@ import pytest
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.events import Began, Claimed, End, Ended, Exited, Hung, Issued, Note, Output, Raised, Result
+from ddpquiz.ranks.events import Began, Claimed, End, Ended, Exited, Hung, Issued, Joining, Note, Output, Raised, Result
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module, read
@@ -272,6 +272,15 @@ def test_a_rank_that_never_joins_is_a_hang_in_init_process_group(script):
     )
     hung = of(run(path, timeout=1.0), Hung)[0]
     assert [each.waits_in for each in hung.ranks] == ["init_process_group", ""]
+
+
+def test_a_group_that_another_file_forms_is_formed_in_no_line_of_the_script(script, tmp_path):
+    (tmp_path / "helper.py").write_text(
+        f"def form():\n    {HEAD.splitlines()[0]}\n    dist.init_process_group('gloo')\n"
+    )
+    events = run(script("import helper, torch.distributed as dist\nhelper.form()\n", ""))
+    assert {event.line for event in of(events, Joining)} == {0}
+    assert {event.line for event in of(run(script("", HEAD)), Joining)} == {2}
 
 
 def test_waiting_twice_for_a_message_that_was_sent_is_a_hang(script):

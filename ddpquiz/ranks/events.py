@@ -163,7 +163,7 @@ class Marked:
     """The script passed a point that tells what its communication is for.
 
     `what` is `step` when an optimizer has updated the weights, `no_sync` and `sync` where DDP stops and starts again to
-    synchronise gradients.
+    synchronise gradients. `line` is 0 outside the script.
     """
 
     event: ClassVar[str] = "mark"
@@ -175,7 +175,7 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A rank waits for the others to form a process group, until `done`."""
+    """A rank waits for the others to form a process group, until `done`; `line` is 0 outside the script."""
 
     event: ClassVar[str] = "joining"
     time: float

@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ddpquiz.ranks.events import Marked
-from ddpquiz.ranks.inside.place import standing
+from ddpquiz.ranks.inside.place import line_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ def watch(teller: Teller, script: str) -> None:
     """Tell when an optimizer has stepped, and where DDP stops and starts to synchronise gradients."""
 
     def mark(what: str) -> None:
-        teller.tell(Marked(teller.now(), teller.rank, what, standing(script)[1]))
+        teller.tell(Marked(teller.now(), teller.rank, what, line_in(script)))
 
     register_optimizer_step_post_hook(lambda *_: mark("step"))
     original = DistributedDataParallel.no_sync

@@ -52,6 +52,12 @@ def _place(script: str, frame: FrameType | None) -> tuple[str, int]:
     return own if own[1] else foreign
 
 
+def line_in(script: str) -> int:
+    """Return the line of the script where the program stands, or 0 when that is in another file."""
+    file, line = standing(script, sys._getframe(1))  # noqa: SLF001  # the same
+    return line if file == script else 0
+
+
 def is_ours(file: str) -> bool:
     """Whether a file is one of those that run ranks, and not of theirs."""
     return file.startswith(_OURS)

@@ -28,7 +28,7 @@ from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import marks, operators, recorder
 from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning, wait_for_all
-from ddpquiz.ranks.inside.place import is_ours, standing
+from ddpquiz.ranks.inside.place import is_ours, line_in
 from ddpquiz.ranks.inside.telling import Teller, ToldFile
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
             kwargs.pop("device_id", None)
             teller.note(f"The script asks for {asked}; Gloo takes its place on CPU.")
         operators.forget_groups()
-        line = standing(request["script"])[1]
+        line = line_in(request["script"])
         teller.tell(Joining(teller.now(), teller.rank, done=False, line=line))
         original(*args, **kwargs)
         if dist.get_world_size() == ranks and "gloo" in dist.get_backend_config():
