@@ -13,7 +13,7 @@ import pytest
 from test_timeline import Rank
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Ended, Issued, Note, Output, Result
+from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Note, Output, Result, Started
 from ddpquiz.ranks.history import recording, trace
 from ddpquiz.ranks.history.timeline import Timeline
 from ddpquiz.shipped import recordings_dir
@@ -266,6 +266,24 @@ def test_a_node_without_rank_0_says_on_it_what_is_said_of_the_run():
     )
     assert complaints(events) == []
     assert {name for name, _ in places(events["traceEvents"]).values()} == {"rank 0", "rank 2", "rank 3"}
+
+
+def test_calls_of_ranks_that_start_again_keep_their_values_and_end_with_their_process():
+    events = [Began("train.py", (), 1, "cpu", "gloo", "", restarts=1)]
+    for life, began in enumerate((0, 10)):
+        rank = Rank(0, 1, began)
+        rank.events[0] = Started(began, 0, 100 + life, life)
+        rank.issue("all_reduce", began + 1, before=(str(life),))
+        events += [*rank.events, *([Ended(12, 0, 1), Result(12, 0, 1, ("9",))] if life else [])]
+        events.append(Exited(began + 5, 0, 1 - life))
+    events.append(End(20, True, 0, 0))
+    assert complaints(told(events)) == []
+    calls = [event for event in trace.trace(events) if event["name"] == "all_reduce"]
+    assert [(call["ts"], call["dur"], call["args"]["before"], call["args"].get("after")) for call in calls] == [
+        (1e6, 4e6, "0", None),
+        (11e6, 1e6, "1", "9"),
+    ]
+    assert len({call["tid"] for call in calls}) == 1
 
 
 def test_text_beyond_ascii_is_written_as_it_is():

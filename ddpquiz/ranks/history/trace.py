@@ -11,7 +11,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ddpquiz.ranks.events import Began, Claimed, End, Event, Hung, Issued, Marked, Note, Output, Raised, Result, when
+from ddpquiz.ranks.events import (
+    Began,
+    Claimed,
+    End,
+    Event,
+    Exited,
+    Hung,
+    Issued,
+    Marked,
+    Note,
+    Output,
+    Raised,
+    Result,
+    when,
+)
 from ddpquiz.ranks.history.collective import PAIRED, Collective
 from ddpquiz.ranks.history.timeline import Timeline
 
@@ -38,14 +52,18 @@ def trace(events: Iterable[Event]) -> Iterator[Trace]:
     """Yield the trace events of a run, in no order of time; the format asks for none."""
     timeline, values, end = Timeline(kept=None), _Values(), 0.0
     claims: dict[int, str] = {}
+    gone: dict[int, list[float]] = {}  # when the processes of a rank ended, of which torchrun's agent starts others
     for event in events:
         timeline.add(event)
         values.add(event)
         if isinstance(event, Began):
             claims = {claim.line: claim.text for claim in event.claims}
+        if isinstance(event, Exited):
+            gone.setdefault(event.rank, []).append(event.time)
         end = max(end, when(event))
         yield from _instants(event, claims)
-    rows = _rows(timeline, end)
+    left = _left(timeline, gone, end)
+    rows = _rows(timeline, left)
     yield from _names(timeline, rows)
     for rank in timeline.ranks:
         for span in timeline.spans(rank, end):
@@ -54,29 +72,33 @@ def trace(events: Iterable[Event]) -> Iterator[Trace]:
     for collective in timeline.collectives:
         shared = _about(collective)
         for rank, call in collective.calls.items():
-            about = _about_call(call) | shared | values.of(rank, call.number)
-            row, met, left = rows[rank, call.number], _met(collective, call, end), _left(call, end)
-            yield _slice(call.op, rank, row, call.issued, left, about)
+            about = _about_call(call) | shared | values.of(rank, call)
+            row, met = rows[rank, call], _met(collective, call, left)
+            yield _slice(call.op, rank, row, call.issued, left[call], about)
             if met > call.issued:
-                yield _slice("communication", rank, row, met, left, {"operation": call.op})
-    yield from _arrows(timeline.collectives, rows, end)
+                yield _slice("communication", rank, row, met, left[call], {"operation": call.op})
+    yield from _arrows(timeline.collectives, rows, left)
 
 
 class _Values:
-    """What tensors held before and after an operation, where they are few."""
+    """What tensors held before and after an operation, where they are few; ranks that start again count from 1."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[int, int], Trace] = {}
+        self._values: dict[tuple[int, int, float], Trace] = {}
+        self._issued: dict[tuple[int, int], float] = {}
 
     def add(self, event: Event) -> None:
         match event:
-            case Issued(before=before) if before:
-                self._values.setdefault((event.rank, event.number), {})["before"] = " ".join(before)
-            case Result(after=after) if after:
-                self._values.setdefault((event.rank, event.number), {})["after"] = " ".join(after)
+            case Issued(rank=rank, number=number, before=before):
+                self._issued[rank, number] = event.time
+                if before:
+                    self._values[rank, number, event.time] = {"before": " ".join(before)}
+            case Result(rank=rank, number=number, after=after) if after and (rank, number) in self._issued:
+                key = rank, number, self._issued[rank, number]
+                self._values.setdefault(key, {})["after"] = " ".join(after)
 
-    def of(self, rank: int, number: int) -> Trace:
-        return self._values.get((rank, number), {})
+    def of(self, rank: int, call: Call) -> Trace:
+        return self._values.get((rank, call.number, call.issued), {})
 
 
 def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
@@ -105,9 +127,9 @@ def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
             yield _instant(why, rank or 0, time, {})
 
 
-def _rows(timeline: Timeline, end: float) -> dict[tuple[int, int], int]:
-    """Give each call, by rank and number, the first row that is free when it is issued."""
-    rows: dict[tuple[int, int], int] = {}
+def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call], int]:
+    """Give each call of a rank the first row that is free when it is issued."""
+    rows: dict[tuple[int, Call], int] = {}
     calls: dict[int, list[Call]] = {}
     for collective in timeline.collectives:
         for rank, call in collective.calls.items():
@@ -116,12 +138,12 @@ def _rows(timeline: Timeline, end: float) -> dict[tuple[int, int], int]:
         free: list[float] = []
         for call in sorted(its, key=lambda call: (call.issued, call.number)):
             row = next((row for row, since in enumerate(free) if since <= call.issued), len(free))
-            free[row : row + 1] = [_left(call, end)]
-            rows[rank, call.number] = OPERATIONS + row
+            free[row : row + 1] = [left[call]]
+            rows[rank, call] = OPERATIONS + row
     return rows
 
 
-def _names(timeline: Timeline, rows: dict[tuple[int, int], int]) -> Iterator[Trace]:
+def _names(timeline: Timeline, rows: dict[tuple[int, Call], int]) -> Iterator[Trace]:
     for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, also where it runs elsewhere
         yield _name("process_name", rank, TIME, {"name": f"rank {rank}"})
         yield _name("process_sort_index", rank, TIME, {"sort_index": rank})
@@ -154,7 +176,9 @@ def _about_call(call: Call) -> Trace:
     return {name: value for name, value in about.items() if value not in (None, "")}
 
 
-def _arrows(collectives: list[Collective], rows: dict[tuple[int, int], int], end: float) -> Iterator[Trace]:
+def _arrows(
+    collectives: list[Collective], rows: dict[tuple[int, Call], int], left: dict[Call, float]
+) -> Iterator[Trace]:
     number = 0
     for collective in collectives:
         last, started = collective.entered_last, collective.started
@@ -162,24 +186,29 @@ def _arrows(collectives: list[Collective], rows: dict[tuple[int, int], int], end
             continue
         source = next(rank for rank in collective.members) if collective.op in PAIRED else last
         for rank, call in collective.calls.items():
-            if rank != source and _left(call, end) > started:  # whoever left before was not held up
+            if rank != source and left[call] > started:  # whoever left before was not held up
                 number += 1
                 about = {"name": collective.op, "cat": "operation", "id": number}
                 for phase, at in ({"ph": "s"}, source), ({"ph": "f", "bp": "e"}, rank):
                     its = collective.calls[at]
-                    begin = _micro(_met(collective, its, end))  # where a slice begins
-                    yield phase | about | _place(at, rows[at, its.number]) | {"ts": begin}
+                    begin = _micro(_met(collective, its, left))  # where a slice begins
+                    yield phase | about | _place(at, rows[at, its]) | {"ts": begin}
 
 
-def _met(collective: Collective, call: Call, end: float) -> float:
+def _met(collective: Collective, call: Call, left: dict[Call, float]) -> float:
     """Return when a call and all the others were there, or when it came if it left before that."""
     started = collective.started
-    return call.issued if started is None or _left(call, end) <= started else max(call.issued, started)
+    return call.issued if started is None or left[call] <= started else max(call.issued, started)
 
 
-def _left(call: Call, end: float) -> float:
-    """Return when an operation let its rank go, or the end of the run when it never did."""
-    return max(call.issued, end if call.ended is None else call.ended)
+def _left(timeline: Timeline, gone: dict[int, list[float]], end: float) -> dict[Call, float]:
+    """Return when each operation let its rank go, or when that one's process or the run ended if it never did."""
+    found: dict[Call, float] = {}
+    for collective in timeline.collectives:
+        for rank, call in collective.calls.items():
+            never = next((time for time in gone.get(rank, ()) if time >= call.issued), end)
+            found[call] = max(call.issued, never if call.ended is None else call.ended)
+    return found
 
 
 def _slice(name: str, rank: int, row: int, start: float, end: float, about: Trace) -> Trace:
