@@ -324,6 +324,13 @@ def test_bandwidth_is_counted_as_nccl_tests_count_it():
     ]
 
 
+@pytest.mark.parametrize("root", [0, 1])
+def test_the_size_of_a_scatter_is_that_of_all_parts_whoever_is_its_root(root):
+    ranks = [Rank(rank).sync("scatter", 1, 3, peer=root, bytes=100 if rank == root else 50) for rank in range(2)]
+    (collective,) = folded(*ranks).collectives
+    assert (collective.bytes, collective.algbw) == (100, 50)
+
+
 def mismatched(first, second, **more):
     """Return what is found when two ranks issue these, each as (op, line, more) at seconds 1, 2, .."""
     ranks = [Rank(0), Rank(1)]

@@ -107,8 +107,13 @@ class Collective:
 
     @property
     def sample(self) -> What:
-        """What the first member asks for; the others ask for the same unless there is a mismatch."""
-        return self.calls[min(self.calls)].what
+        """What the first member asks for; the others ask for the same unless there is a mismatch.
+
+        Of a scatter, what its root asks for if it is there: it alone brings all parts.
+        """
+        first = self.calls[min(self.calls)].what
+        root = self.calls.get(first.peer) if first.op == "scatter" and first.peer is not None else None
+        return root.what if root else first
 
     @property
     def op(self) -> str:
