@@ -401,12 +401,19 @@ def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, le
     assert terminal.end() == 0
 
 
-@pytest.mark.parametrize("pager", ["cat", "", "/no/such/program"])
+@pytest.mark.parametrize("pager", ["cat", "", "/no/such/program", "less 'never closed"])
 def test_other_pagers_and_none_are_obeyed(home, pager):
     terminal = sample(home, "list", "ring", height=8, PAGER=pager)
     terminal.wait("ddpquiz show ring/ITEM")
     assert terminal.end() == 0
     assert "Front of one?" in terminal.raw
+
+
+def test_a_pager_gets_question_marks_for_letters_that_the_language_does_not_know(home):
+    few = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    terminal = sample(home, "learn", "ring", height=8, PAGER="cat", **few)
+    assert terminal.end() == 0
+    assert "collectives ? ring" in terminal.raw
 
 
 def test_a_page_that_fits_needs_no_pager(home):

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from ddpquiz.terminal import layout
@@ -19,7 +20,10 @@ _LESS = "-X -Psspace next page, b page back, q leave$"  # the page stays in sigh
 
 def show(console: Console, page: RenderableType) -> None:
     """Print a page into the scrollback; one that is longer than the terminal goes through the learner's pager."""
-    pager = shlex.split(os.environ.get("PAGER", "less"))
+    try:
+        pager = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:  # a quotation mark that is never closed: no command
+        pager = []
     if not is_interactive() or not pager:
         layout.show(console, page)
         return
@@ -34,7 +38,9 @@ def _read(pager: list[str], text: str) -> bool:
     """Let a pager show a text, and wait until it ends; return whether there is such a program."""
     environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colours as colours
     try:
-        process = subprocess.Popen(pager, stdin=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen(
+            pager, stdin=subprocess.PIPE, encoding=sys.stdout.encoding, errors="replace", env=environment
+        )
     except OSError:
         return False
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl+c is for the pager, which decides what it ends
