@@ -266,6 +266,12 @@ def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
     assert piped(there, "export", "csv").stdout.count("\n") == 3
 
 
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_an_export_has_letters_that_the_terminal_lacks(tmp_path, form):
+    piped(tmp_path, "explain", "ring", lines="é → 日")
+    assert "é → 日" in piped(tmp_path, "export", form, PYTHONIOENCODING="ascii").stdout
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

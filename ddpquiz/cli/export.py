@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Literal
@@ -36,6 +37,8 @@ def export(
             anki.write(catalog.load(), path, sitting.now())
         typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as in a file: letters that this terminal lacks are not lost
         _write(form, sys.stdout)
     else:
         with _written(to) as path, path.open("w", encoding="utf-8", newline="") as file:
