@@ -159,6 +159,13 @@ def test_the_time_of_a_question_ends_in_a_terminal(home):
     assert log(home) == []
 
 
+def test_a_time_beyond_the_end_of_time_is_a_day(home):
+    terminal = sample(home, "test", "ring", "--timed", "9" * 30)
+    terminal.wait("Question 1/3", "^(1440:00|1439:[0-9]{2}) left")
+    terminal.press("\x03")
+    assert terminal.end() == 130
+
+
 def test_a_pipe_has_no_clock(home):
     done = piped(home, "test", "ring", "--kind", "number", "--timed", "5", lines="1800\n")
     assert "Done: 1 of 1 right." in done.stdout

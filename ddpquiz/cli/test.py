@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.quiz import Quizzing
 
 _SECONDS = 5  # that a question takes at least
+_DAY = 86_400  # seconds; nobody waits for more, and no clock counts to the end of time
 _QUESTIONS = 10  # of a test, unless another count is asked for
 
 
@@ -30,7 +31,8 @@ def _count(text: str) -> int:
 
 
 def _seconds(text: str) -> int:
-    return _at_least(_SECONDS, text, f"the time for a question is {_SECONDS} seconds or more, as in --timed 60")
+    wanted = f"the time for a question is {_SECONDS} seconds or more, as in --timed 60"
+    return min(_at_least(_SECONDS, text, wanted), _DAY)
 
 
 def _at_least(least: int, text: str, wanted: str) -> int:
