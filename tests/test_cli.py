@@ -142,6 +142,9 @@ def test_the_way_to_everything_is_everything_in_order():
 def test_a_search_that_shows_less_than_it_found_says_how_to_see_the_rest():
     last = ddp("search", "--limit", "2", "learning", "rate").stdout.splitlines()[-1]
     assert re.fullmatch(r"\d+ more: ddpquiz search --limit \d+ learning rate", last)
+    last = ddp("search", "--limit", "1", "--", "--nproc-per-node").stdout.splitlines()[-1]
+    all_of_them = ddp(*last.partition("ddpquiz ")[2].split())
+    assert (all_of_them.returncode, "more: " in all_of_them.stdout) == (0, False)
 
 
 def test_a_bug_shows_its_traceback(monkeypatch):

@@ -34,5 +34,6 @@ def search(
     page = listing.found(shown, wanted, marked.marks())
     parts: list[RenderableType] = [page, Text(), Text("ddpquiz show ITEM", style="code")]
     if len(hits) > limit:
-        parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {shlex.join(words)}"))
+        given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
+        parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {given}"))
     pager.show(style.console(), Group(*parts))
