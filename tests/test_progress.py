@@ -258,12 +258,16 @@ def test_damage_in_the_middle_is_told_too(tmp_path):
         progress.rebuild()
 
 
-def test_a_database_of_something_else_is_left_alone(tmp_path):
+@pytest.mark.parametrize("version", [0, 1, len(database.MIGRATIONS), 99])
+def test_a_database_of_something_else_is_left_alone(tmp_path, version):
     with sqlite3.connect(tmp_path / database.FILE) as other:
         other.execute("CREATE TABLE theirs (a)")
+        other.execute(f"PRAGMA user_version = {version}")
     other.close()
+    before = (tmp_path / database.FILE).read_bytes()
     with pytest.raises(UserError, match="is no progress of ddpquiz; move it away"):
         Progress(tmp_path)
+    assert (tmp_path / database.FILE).read_bytes() == before
 
 
 def test_a_full_disk_is_told_and_the_answer_can_be_given_again(progress):

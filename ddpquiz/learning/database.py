@@ -169,13 +169,13 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     tables = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     version = _version(database)  # read last: another sitting may just be making the file, its tables and its version
+    if tables and (version == 0 or database.execute("PRAGMA application_id").fetchone()[0] != _NAME):
+        raise UserError(f"{path} is no progress of ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
     if version > len(MIGRATIONS):
         raise UserError(
             f"{path} was written by a newer ddpquiz (its version is {version}, this ddpquiz knows {len(MIGRATIONS)}); "
             "update ddpquiz. Nothing was changed."
         )
-    if version == 0 and tables:
-        raise UserError(f"{path} is no progress of ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     if version < len(MIGRATIONS):
