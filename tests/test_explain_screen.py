@@ -110,6 +110,15 @@ def test_of_a_long_text_the_end_stays_in_sight(progress):
     assert keys.startswith("ctrl+d grade")
 
 
+def test_an_objection_that_cannot_be_kept_takes_no_explanation_along(progress):
+    seat = type_(explaining(progress), "A bottleneck\n\n")
+    full = "BEFORE INSERT ON log WHEN new.kind = 'explanation' BEGIN SELECT raise(ABORT, 'full'); END"
+    progress._database.execute(f"CREATE TEMP TRIGGER full {full}")  # an undo is smaller, and may still be written
+    with pytest.raises(sqlite3.IntegrityError, match="full"):
+        press(seat, "2")
+    assert kept(progress) == [("ring/why-ring", pytest.approx(1 / 3), "A bottleneck", [False] * 3)]
+
+
 def test_undo_goes_back_to_the_text_to_write_on(progress):
     seat = type_(explaining(progress), "A bottleneck\n\n")
     assert "> A bottleneck_" in screen(press(seat, "u"))

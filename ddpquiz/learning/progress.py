@@ -77,12 +77,25 @@ class Progress:
         row = Row("answer", question, *_when(at), took=_milliseconds(took), credit=credit, chance=chance, level=level)
         return self._append(replace(row, given=given, calls=calls, retry=retry, confidence=confidence))
 
-    def explain(self, prompt: str, points: Sequence[Point], at: datetime, *, took: timedelta, given: str) -> Receipt:
-        """Keep an explanation in the learner's own words; it is worth the share of points that were made."""
+    def explain(
+        self,
+        prompt: str,
+        points: Sequence[Point],
+        at: datetime,
+        *,
+        took: timedelta,
+        given: str,
+        instead_of: Receipt | None = None,
+    ) -> Receipt:
+        """Keep an explanation in the learner's own words; it is worth the share of points that were made.
+
+        One that it takes the place of is undone in the same transaction.
+        """
         row = Row("explanation", prompt, *_when(at), took=_milliseconds(took), given=given)
         credit = sum(point.made for point in points) / len(points)
         told = json.dumps([asdict(point) for point in points], ensure_ascii=False)
-        return self._append(replace(row, credit=credit, points=told))
+        undoing = [self._undoing(instead_of, at)] if instead_of else []
+        return self._append(*undoing, replace(row, credit=credit, points=told))
 
     def flag(self, item: str, note: str, at: datetime) -> Receipt:
         """Keep a complaint about an item."""
@@ -118,9 +131,12 @@ class Progress:
 
     def undo(self, receipt: Receipt, at: datetime) -> Receipt:
         """Undo a row: it stays in the log and counts no more."""
+        return self._append(self._undoing(receipt, at))
+
+    def _undoing(self, receipt: Receipt, at: datetime) -> Row:
         (row,) = self._rows(_NAMED, *receipt)
         undo = Row("undo", row.item, *_when(at), calls=row.calls)
-        return self._append(replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence))
+        return replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence)
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
         """Return what is known of each card that was reviewed or called, of one concept or of all."""
@@ -246,19 +262,23 @@ class Progress:
         with self._mendable(), transaction(self._database):
             self._state.rebuild()
 
-    def _append(self, row: Row) -> Receipt:
-        """Write a row and what follows from it, in one transaction."""
+    def _append(self, *rows: Row) -> Receipt:
+        """Write rows and what follows from them, in one transaction; return the name of the last."""
         with self._mendable(), transaction(self._database):
             weights = self.weights()
             self._add_weights(weights, "")
             last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"
-            sequence = self._database.execute(last, (self._device,)).fetchone()[0] + 1
-            row = replace(row, device=self._device, sequence=sequence, weights=weights.version)
-            add(self._database, row)
-            self._state.derive(row.item)
-            if row.calls:
-                self._state.derive(row.calls)
-        return row.receipt
+            before = self._database.execute(last, (self._device,)).fetchone()[0]
+            written = [
+                replace(row, device=self._device, sequence=number, weights=weights.version)
+                for number, row in enumerate(rows, before + 1)
+            ]
+            for row in written:
+                add(self._database, row)
+                self._state.derive(row.item)
+                if row.calls:
+                    self._state.derive(row.calls)
+        return written[-1].receipt
 
     def _add_weights(self, weights: Weights, since: str) -> None:
         values = (weights.version, since, weights.retention, json.dumps(weights.parameters))

@@ -305,12 +305,15 @@ class Explainer(Seat):
         now = self.desk.clock()
         after = explain.step(self.state, event, now)
         added, taken = explain.news(self.state, after)
-        if taken:
-            self.desk.progress.undo(self._kept.pop(), now)
+        before = self._kept.pop() if taken else None
         if added:
             told_ = [log.Point(each.point.say, each.matched, each.overruled) for each in added.points]
-            receipt = self.desk.progress.explain(added.prompt.key, told_, now, took=added.took, given=added.text)
+            receipt = self.desk.progress.explain(
+                added.prompt.key, told_, now, took=added.took, given=added.text, instead_of=before
+            )
             self._kept.append(receipt)
+        elif before:
+            self.desk.progress.undo(before, now)
         moved = after.place != self.state.place
         if moved and self.writing:
             self._left[self.state.prompts[self.state.place].key] = self.text.strip()
