@@ -20,22 +20,30 @@ from ddpquiz.terminal.keys import pasted, split
 ROOT = Path(__file__).parent.parent
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 
-# Says what it reads, one line a key. In its first second, if asked to, it is busy and reads nothing.
+# Says what it reads, one line a key. Told to be busy, it reads nothing until so many bytes have come; told that the line
+# is slow, it waits long for the end of a sequence.
 PROGRAM = """
-import sys, time
+import fcntl, struct, sys, termios, time
+from ddpquiz.terminal import keys as module
 from ddpquiz.terminal.keys import Keys
+options = dict(word.split("=") for word in sys.argv[1:])
+def come():
+    return struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]
+if "slow" in options:
+    module._ESCAPE_WAIT = module._PASTE_WAIT = 60
 with Keys() as keys:
     print("ready", flush=True)
-    if "busy" in sys.argv:
-        time.sleep(0.6)
-    if "drop" in sys.argv:
+    while come() < int(options.get("busy", 0)):
+        time.sleep(0.01)
+    if "drop" in options:
+        print("drops", flush=True)
         keys.drop()
-    if "child" in sys.argv:
+    if "child" in options:
         with keys.suspended():
             print("child got", input(), flush=True)
     print("go", flush=True)
-    while (key := keys.get(5 if "patient" in sys.argv else 2)) not in {"x", "eof", None}:
-        print(f"<{key}>", "and more" if "more" in sys.argv and keys.waiting() else "", flush=True)
+    while (key := keys.get(float(options.get("patience", 60)))) not in {"x", "eof", None}:
+        print(f"<{key}>", "and more" if "more" in options and keys.waiting() else "", flush=True)
 print("left", key, flush=True)
 """
 PROGRAM_FOR_SHELL = textwrap.dedent("""
@@ -43,7 +51,7 @@ PROGRAM_FOR_SHELL = textwrap.dedent("""
     from ddpquiz.terminal.keys import Keys
     with Keys() as keys:
         print("pid", os.getpid(), flush=True)
-        while (key := keys.get(10)) not in {"x", None}:
+        while (key := keys.get(60)) not in {"x", None}:
             print(f"<{key}>", flush=True)
     print("left", flush=True)
 """).replace("'", '"')
@@ -97,7 +105,7 @@ def run():
     running = []
 
     def start(*words, wait="go"):
-        child = pexpect.spawn(sys.executable, ["-c", PROGRAM, *words], cwd=str(ROOT), encoding="utf-8", timeout=10)
+        child = pexpect.spawn(sys.executable, ["-c", PROGRAM, *words], cwd=str(ROOT), encoding="utf-8", timeout=60)
         child.delaybeforesend = None
         running.append(child)
         child.expect_exact(wait)
@@ -129,10 +137,10 @@ def ended(child):
     ],
 )
 def test_keys_arrive_one_by_one_and_are_not_echoed(run, pieces, shown):
-    child = run()
+    child = run(*(["slow=yes"] if shown in {"<up>", "<paste:1q>"} else []))
     for piece in pieces:
         child.send(piece)
-        time.sleep(0.1 if piece != "\x1b" or len(pieces) == 1 else 0.01)
+        time.sleep(0.1)
     child.send("x")
     assert "".join(ended(child)) == shown
 
@@ -147,7 +155,7 @@ def test_a_key_of_several_bytes_may_arrive_in_pieces(run):
 
 
 def test_keys_typed_while_the_program_is_busy_are_kept(run):
-    child = run("busy", wait="ready")
+    child = run("busy=5", wait="ready")
     child.send("12\x1b[A")
     child.expect_exact("go")
     child.send("3x")
@@ -155,7 +163,7 @@ def test_keys_typed_while_the_program_is_busy_are_kept(run):
 
 
 def test_keys_typed_before_a_prompt_are_dropped_but_those_that_stop(run):
-    child = run("busy", "drop", wait="ready")
+    child = run("busy=10", "drop=yes", wait="ready")
     child.send("12\x1b[Aq34\x1b\x03")
     child.expect_exact("go")
     child.send("5x")
@@ -163,8 +171,9 @@ def test_keys_typed_before_a_prompt_are_dropped_but_those_that_stop(run):
 
 
 def test_a_paste_is_dropped_whole_before_a_prompt(run):
-    child = run("busy", "drop", wait="ready")
+    child = run("busy=8", "drop=yes", "slow=yes", wait="ready")
     child.send("\x1b[200~1q")
+    child.expect_exact("drops")
     time.sleep(0.2)
     child.send("q2\x1b[201~")
     child.expect_exact("go")
@@ -173,7 +182,7 @@ def test_a_paste_is_dropped_whole_before_a_prompt(run):
 
 
 def test_a_paste_whose_end_is_lost_ends_with_silence(run):
-    child = run("patient")
+    child = run()
     child.send("\x1b[200~q1")
     child.expect_exact("<paste:q1>")
     child.send("5x")
@@ -181,7 +190,7 @@ def test_a_paste_whose_end_is_lost_ends_with_silence(run):
 
 
 def test_the_reader_knows_whether_more_has_come(run):
-    child = run("busy", "more", wait="ready")
+    child = run("busy=2", "more=yes", wait="ready")
     child.send("12")
     child.expect_exact("<1> and more")
     child.expect_exact("<2> \r")
@@ -190,7 +199,7 @@ def test_the_reader_knows_whether_more_has_come(run):
 
 
 def test_no_key_within_the_time_is_none(run):
-    child = run()
+    child = run("patience=0.5")
     child.expect_exact("left None")
 
 
@@ -212,7 +221,7 @@ def test_a_stop_from_outside_asks_for_a_repaint(run):
 
 
 def test_a_child_gets_the_terminal_as_it_was(run):
-    child = run("child", wait="ready")
+    child = run("child=yes", wait="ready")
     child.send("hello\r")
     child.expect_exact("child got hello")
     assert LEAVE_PASTES in (child.before or "")
@@ -226,7 +235,7 @@ def test_a_child_gets_the_terminal_as_it_was(run):
 def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(number):
     shell = _shell()
     shell.sendline(f"{sys.executable} -c '{PROGRAM_FOR_SHELL}'; echo status $?")
-    shell.expect("pid ([0-9]+)")
+    shell.expect("pid ([0-9]+)\r")
     pid = int(shell.match[1])
     assert "-icanon" in _mode(shell)
     os.kill(pid, number)
@@ -239,7 +248,7 @@ def test_a_signal_that_ends_the_program_leaves_the_terminal_as_it_was(number):
 def test_ctrl_z_stops_and_fg_asks_for_a_repaint():
     shell = _shell()
     shell.sendline(f"{sys.executable} -c '{PROGRAM_FOR_SHELL}'; echo status $?")
-    shell.expect("pid ([0-9]+)")
+    shell.expect("pid ([0-9]+)\r")
     assert "-icanon" in _mode(shell)
     shell.send("\x1a")
     shell.expect_exact("status 148")  # the shell's word for stopped by SIGTSTP
@@ -268,7 +277,7 @@ def _shell():
     if not bash:
         pytest.skip("job control needs bash")
     shell = pexpect.spawn(
-        bash, ["--norc", "--noprofile", "--noediting", "-i"], cwd=str(ROOT), encoding="utf-8", timeout=10
+        bash, ["--norc", "--noprofile", "--noediting", "-i"], cwd=str(ROOT), encoding="utf-8", timeout=60
     )
     shell.sendline("PS1='shell> '")
     shell.expect_exact("\nshell> ")
