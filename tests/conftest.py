@@ -4,7 +4,8 @@ import os
 import tempfile
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
@@ -12,12 +13,22 @@ from ddpquiz.ranks import launch
 _HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
 os.environ["DDPQUIZ_HOME"] = _HOME.name  # here, since test modules copy the environment while they are being imported
 
-for name in ("COLUMNS", "LINES"):  # pytest's workers have them, and a pseudo-terminal has a size of its own
+# What would make the same program look or do otherwise, here and in every process that a test starts. Pytest's workers
+# have the size of a terminal, and a pseudo-terminal has one of its own.
+_OTHERWISE = (
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+    *("PAGER", "LESS", "LESSOPEN", "EDITOR", "VISUAL", "PYTHONWARNINGS"),
+)
+for name in _OTHERWISE:
     os.environ.pop(name, None)
+os.environ["TERM"] = "xterm-256color"
 
 
-settings.register_profile("same", derandomize=True)  # a change is not to fail for what was there before it
+# A change is not to fail for what was there before it, nor for a machine that is slow
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
+# Hypothesis also plays the constants of the modules that are loaded: here, of those that the tests before have needed
+providers._get_local_constants = providers.Constants
 
 
 @pytest.fixture(autouse=True, scope="session")
