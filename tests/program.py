@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pexpect
@@ -15,13 +16,12 @@ import pytest
 SAMPLE = str(Path(__file__).with_name("sample_program.py"))
 ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 _BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
-_HIDES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")  # what would make the same program look otherwise
+_NOON = f"NOON{datetime.now(UTC).hour - 12:+}"  # a time zone in which it is noon, so that no study day ends in a test
 
 
 def environment(home, **more):
     """The variables of a learner whose progress lies in `home`."""
-    kept = {name: value for name, value in os.environ.items() if name not in _HIDES}
-    return {**kept, "DDPQUIZ_HOME": str(home), "TERM": "xterm-256color", "TZ": "UTC", **more}
+    return {**os.environ, "DDPQUIZ_HOME": str(home), "TZ": _NOON, **more}
 
 
 class Terminal:
@@ -114,7 +114,7 @@ def piped(home, *words, lines="", **more):
     """Run `ddpquiz` with the two concepts of the sample in a pipe."""
     return subprocess.run(
         [sys.executable, SAMPLE, *words],
-        input=lines, capture_output=True, text=True, env=environment(home, **more), timeout=30,
+        input=lines, capture_output=True, text=True, env=environment(home, **more), timeout=120,
     )  # fmt: skip
 
 

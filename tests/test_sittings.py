@@ -238,8 +238,9 @@ def test_another_retention_is_told_and_kept_until_the_next(home):
     said = " ".join(piped(home, "study", "--retention", "0.8", lines="\n3\n").stdout.split())
     assert "From now on you aim at recalling 80% of the cards that come due, until you say otherwise:" in said
     assert "intervals are 3.3 times as long as at 90%." in said
-    assert re.search("see again in ([7-9]) days", said)
-    assert re.search("see again in ([7-9]) days", piped(home, "study", lines="\n3\n").stdout)
+    stretched = r"see again in ([6-9]|10) days"  # instead of 2; the day decides by how many it varies
+    assert re.search(stretched, said)
+    assert re.search(stretched, piped(home, "study", lines="\n3\n").stdout)
     again = piped(home, "study", "--retention", "0.8").stdout
     assert "You aim at recalling 80% of the cards that come due, as before." in again
     wrong = piped(home, "study", "--retention", "1.5")
@@ -385,7 +386,7 @@ def test_something_is_looked_up_from_a_card(home):
 @pytest.mark.skipif(not shutil.which("less"), reason="there is no less here")
 @pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
 def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, less):
-    terminal = sample(home, "learn", "ring", height=10, **less)
+    terminal = sample(home, "learn", "ring", height=10, LESSCHARSET="utf-8", **less)
     assert terminal.wait("space next page, b page back, q leave" if not less else ":").startswith(
         "The ring\ncollectives · ring\n"
     )
