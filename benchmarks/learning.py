@@ -173,7 +173,8 @@ def killed(home: Path, program: list[str], dice: random.Random) -> tuple[int, in
         child.expect(r"see again|comes again|set aside|Done")
         acknowledged += 1
     child.kill(9)
-    child.close(force=True)
+    child.wait()  # it may be long in coming back from the disk
+    child.close()
     with contextlib.closing(sqlite3.connect(home / FILE)) as database:
         kept = database.execute("SELECT count(*) FROM log WHERE kind = 'review'").fetchone()[0]
         whole = database.execute("PRAGMA integrity_check").fetchone()[0]
