@@ -1,6 +1,7 @@
 """What tests share: a warm server of ranks that ends with the session, data folders that are nobody's own, and logs."""
 
 import os
+import signal
 import tempfile
 
 import pytest
@@ -23,6 +24,9 @@ for name in _OTHERWISE:
     os.environ.pop(name, None)
 os.environ["TERM"] = "xterm-256color"
 
+for number in (signal.SIGHUP, signal.SIGINT):  # ignored under nohup, or in the background of a script
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)  # ignored still, but what we start finds them as a terminal gives them
 
 # A change is not to fail for what was there before it, nor for a machine that is slow
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
