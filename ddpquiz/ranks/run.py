@@ -224,7 +224,7 @@ class Run:
         if not self._processes.pids:  # the server is still importing what the script needs
             self._watchdog.moved(now)
         elif self._failed_at is not None and not self.began.restarts:  # or torchrun's agent does it
-            if now - self._failed_at > cause.GRACE:
+            if now - self._failed_at > cause.GRACE and self._watchdog.has_heard(now):
                 self.stop(FAILED)
                 return self._gave_up()
         elif self.gates and self.gates.before:  # they wait for the learner

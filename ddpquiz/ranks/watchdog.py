@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.ranks.events import Standing
 from ddpquiz.ranks.forks import STACK_SIGNAL
+from ddpquiz.ranks.machines.cluster import AGENT
 
 if TYPE_CHECKING:
     from ddpquiz.ranks.history.seen import Seen
     from ddpquiz.ranks.processes import Processes
 
-ANSWER = 0.3  # seconds in which a rank says where it stands; one that does not, cannot
+ANSWER = 0.3  # seconds in which ranks say where they stand
+LATEST = 2.0  # seconds, on a busy machine; one that has said nothing by then, such as a stopped one, cannot
 # Files whose code waits for other ranks
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.recorder\.py$")
 RUNS = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # runs the script, and was called by nothing of the reader's
@@ -28,6 +30,7 @@ class Watchdog:
         self.processes, self.timeout, self.script = processes, timeout, script
         self.moved_at = 0.0
         self.asked_at: float | None = None
+        self._latest = 0.0  # by then all have answered who can
         self.stacks: dict[int, str] = {}
         self._cpu, self._cpu_at = 0.0, 0.0
 
@@ -38,7 +41,13 @@ class Watchdog:
     def ask(self) -> None:
         """Have every rank say where it stands."""
         self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # it cannot say it again
+        self._latest = self.processes.now() + LATEST
         self.processes.signal(STACK_SIGNAL)
+
+    def has_heard(self, now: float) -> bool:
+        """Whether every rank that lives has said where it stands, or will not any more."""
+        living = {rank for rank in self.processes.pids if rank != AGENT}
+        return living <= self.stacks.keys() or now > self._latest
 
     def hear(self, rank: int, text: str) -> None:
         """Take in a piece of what a rank says about where it stands."""
@@ -52,7 +61,7 @@ class Watchdog:
     def standing_still(self, now: float, seen: Seen) -> tuple[Standing, ...]:
         """Return where every rank stands once they hang, else nothing; call it often."""
         if self.asked_at is not None:
-            if now - self.asked_at < ANSWER:
+            if now - self.asked_at < ANSWER or not self.has_heard(now):
                 return ()
             asked, self.asked_at = self.asked_at, None
             standing = self.standing(seen)
