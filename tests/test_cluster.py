@@ -1,8 +1,10 @@
 """Several machines and restarts: torchrun's agent under our watch, on two hosts made of network namespaces."""
 
 import base64
+import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -52,6 +54,7 @@ def until_ready(script):
     path = script("dist.barrier()\nprint('ready: yes')\ntime.sleep(60)")
     running = ElasticRun(Request(path, ranks=2, device="cpu", cluster=Cluster(restarts=1)))
     while len(running.seen.rows.get("ready", {})) < 2:
+        assert not running.over, running.seen.end.why
         running.read(0.1)
     return running
 
@@ -76,7 +79,7 @@ def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def all_gone(pids, seconds=10):
+def all_gone(pids, seconds=60):
     until = time.monotonic() + seconds
     while not all(map(gone, pids)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -85,8 +88,10 @@ def all_gone(pids, seconds=10):
 
 def descendants(pid):
     """Return a process and all that stem from it."""
-    found = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = {int(child): int(parent) for child, parent in map(str.split, found.splitlines())}
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            parents[int(entry.name)] = parent_of(entry.name)
     family = {pid}
     while more := {child for child, parent in parents.items() if parent in family} - family:
         family |= more
@@ -129,14 +134,18 @@ class Node:
     def finish(self):
         """Read to the end, and return what happened."""
         self.events += map(decode, self.process.stdout)
-        self.process.wait(20)
+        self.process.wait(60)
         return self.events
 
 
 def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """Return a port that nobody has; the kernel gives those of a range of its own, also to other tests, until it is used."""
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0]) if given.exists() else 49152
+    for port in random.SystemRandom().sample(range(10000, max(first, 20000)), 1000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError
 
 
 def claimed(events):

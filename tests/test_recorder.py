@@ -316,7 +316,7 @@ def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait
 def test_a_wait_is_told_when_it_lasts(watch):
     body = """
     if rank == 1:
-        time.sleep(0.3)
+        time.sleep(1)  # or rank 0 comes late itself, on a busy machine
     work = dist.all_reduce(x, async_op=True)
     if rank == 1:
         time.sleep(0.2)
@@ -339,7 +339,7 @@ WAITS = {
 @pytest.mark.parametrize("wait", WAITS)
 def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
     head = f"import torch.distributed._functional_collectives as functional\n{WAITS[wait]}\n"
-    events = watch(f"{head}{wait}\n{wait}\nif rank == 1: time.sleep(0.3)\n{wait}\n")  # DDP makes its buckets anew once
+    events = watch(f"{head}{wait}\n{wait}\nif rank == 1: time.sleep(1)\n{wait}\n")  # DDP makes its buckets anew once
     began, waited = of(events, Waiting)[-1], of(events, Waited)[-1]
     assert (began.number, began.time) == (waited.number, waited.since)
     assert waited.time - waited.since > 0.2
@@ -349,13 +349,13 @@ def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
 def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, call):
     body = f"""
     from datetime import timedelta
-    g = dist.new_group(timeout=timedelta(seconds=0.5))
+    g = dist.new_group(timeout=timedelta(seconds=1.5))  # in which both must join it, too
     if rank == 0:
         try:
             {call}
         except RuntimeError:
             print("gave up")
-    time.sleep(1)
+    time.sleep(2)
     """
     events = watch(body)
     issued = next(event for event in of(events, Issued) if event.op == "all_reduce")

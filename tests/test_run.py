@@ -6,7 +6,6 @@ import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -149,10 +148,10 @@ def test_the_rank_that_failed_first_is_named_not_those_that_waited_for_it(script
 
 
 def test_a_hang_says_who_waits_in_what_and_where_everybody_stands(script):
-    path = script("if rank == 1:\n    time.sleep(60)\ndist.all_reduce(x)\n")
+    path = script("if rank == 1:\n    time.sleep(600)\ndist.all_reduce(x)\n")
     began = time.monotonic()
     events = run(path, ranks=3, timeout=1.0)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300  # it may have to load torch first
     hung = of(events, Hung)[0]
     assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 6), ("all_reduce", 7)]
     assert end(events).why.endswith("ranks 0, 2 wait in all_reduce for rank 1, which stands at script.py:6.")
@@ -221,13 +220,13 @@ def join(*args, **kwargs):
     joined = original(*args, **kwargs)
     if os.environ["RANK"] == "1":
         time.sleep(0.5)
-    print(f"joined: {time.time()}")
+    print(f"joined: {time.monotonic()}")
     return joined
 
 c10d._new_process_group_helper = join
 for _ in range(2):
     dist.init_process_group("gloo")
-    print(f"came back: {time.time()}")
+    print(f"came back: {time.monotonic()}")
     dist.destroy_process_group()
 """
 
@@ -361,14 +360,13 @@ def test_watching_does_not_change_a_single_bit(script):
     """
     path = script(body)
     watched = {event.rank: event.value for event in of(run(path), Output) if event.label == "weights"}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    env = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    path.write_text(path.read_text() + "\nsys.stdout.flush(); os._exit(0)\n")  # see worker.leave
+    meet = f'"gloo", init_method="file://{path}.store", rank=int(sys.argv[1]), world_size=2'  # not at a port
+    path.write_text(
+        path.read_text().replace('"gloo"', meet) + "\nsys.stdout.flush(); os._exit(0)\n"
+    )  # see worker.leave
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
     alone = [
-        subprocess.Popen([sys.executable, path], env=env | {"RANK": str(r)}, stdout=subprocess.PIPE, text=True)
-        for r in (0, 1)
+        subprocess.Popen([sys.executable, path, rank], env=env, stdout=subprocess.PIPE, text=True) for rank in "01"
     ]
     unwatched = {
         rank: process.communicate(timeout=120)[0].removeprefix("weights:").strip() for rank, process in enumerate(alone)
@@ -521,7 +519,10 @@ if __name__ == "__main__":
 
 def test_data_loaders_have_workers_of_either_kind(script):
     events = run(script(LOADER, ""), ranks=1, timeout=None)
-    assert [(event.label, event.value) for event in of(events, Output)] == [("fork", "140"), ("spawn", "140")]
+    said = [
+        event for event in of(events, Output) if event.stream == "stdout"
+    ]  # with one core torch warns of two workers
+    assert [(event.label, event.value) for event in said] == [("fork", "140"), ("spawn", "140")]
     assert end(events).ok
 
 
@@ -623,6 +624,7 @@ def processes_of(marker):
     return found.stdout.split()
 
 
+@pytest.mark.skipif(not shutil.which("pgrep"), reason="needs pgrep")
 def test_grandchildren_go_with_the_run_also_those_in_sessions_of_their_own(script):
     marker = f"{1000 + os.getpid()}.25"
     body = f"import subprocess\nsubprocess.Popen(['sleep', '{marker}'], start_new_session=True)\nsubprocess.Popen(['sleep', '{marker}'])\n"
@@ -659,9 +661,9 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
         assert line, "the run ended early"
         pids += [int(line.split()[-1])] if "pid:" in line else []
     launcher.send_signal(number)
-    status = launcher.wait(10)
+    status = launcher.wait(60)
     assert status == (130 if number == signal.SIGINT else -number)
-    end_by = time.monotonic() + 5
+    end_by = time.monotonic() + 30
     while not all(gone(pid) for pid in pids) and time.monotonic() < end_by:
         time.sleep(0.02)
     assert all(gone(pid) for pid in pids)
@@ -719,7 +721,15 @@ if r == 0:
 """
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def may_trace():
+    """Whether strace is here, and may look at other processes: in many a container it may not."""
+    return (
+        bool(shutil.which("strace"))
+        and not subprocess.run(["strace", "-qq", "-o", os.devnull, "true"], check=False).returncode
+    )
+
+
+@pytest.mark.skipif(not may_trace(), reason="needs strace")
 def test_no_process_binds_or_listens_anywhere_but_on_loopback_even_for_a_moment(script, tmp_path):
     trace, path = tmp_path / "trace", script(LISTENING, "")
     traced = ["strace", "-f", "-qq", "-e", "trace=bind,listen", "-o", trace]

@@ -129,7 +129,7 @@ def test_the_pause_does_not_count_against_the_time_out_of_a_group(script):
 
 
 def test_a_short_time_out_is_what_a_script_is_about(script):
-    body = "if rank == 0: dist.recv(x, 1)\nelse: time.sleep(2)\n"
+    body = "if rank == 0: dist.recv(x, 1)\nelse: time.sleep(60)\n"
     run = started(script(body, HEAD.replace('"gloo"', '"gloo", timeout=timedelta(seconds=1)')))
     stops(run)
     assert "Timed out waiting 1000ms" in run.seen.raised[0].message
@@ -152,13 +152,13 @@ def test_clocks_stand_still_while_all_ranks_do(script, clock):
     """
     run = started(script(body))
     while to_stop(run):
-        pause(run, 0.6)
+        pause(run, LOOK)
         run.step()
     assert run.seen.end.ok
     unit = 1e9 if clock.endswith("_ns") else 1
     for rank in (0, 1):
         took = ast.literal_eval(run.seen.rows["took"][rank][-1])
-        assert all(0 <= each / unit < 0.4 for each in took)
+        assert all(0 <= each / unit < LOOK for each in took)
 
 
 def test_a_rank_that_sleeps_does_not_stop_the_clocks(script):
@@ -170,7 +170,7 @@ def test_a_rank_that_sleeps_does_not_stop_the_clocks(script):
     """
     run = started(script(body))
     stops(run)
-    assert float(run.seen.rows["slept"][1][-1]) > 0.9
+    assert float(run.seen.rows["slept"][1][-1]) > 0.5
 
 
 def test_what_is_told_of_a_run_does_not_count_the_looks(script):
@@ -197,9 +197,9 @@ def test_a_claim_that_breaks_may_be_due_to_the_stepping(script):
 
 
 def test_a_run_that_is_looked_at_does_not_hang(script):
-    run = started(script("dist.all_reduce(x)\n"), timeout=0.4)
+    run = started(script("dist.all_reduce(x)\n"), timeout=1.0)
     assert to_stop(run)
-    pause(run, 1.2)
+    pause(run, 2.5)
     assert not run.over
     run.step()
     assert to_stop(run) == {}
