@@ -179,6 +179,20 @@ def test_a_rank_that_dies_once_is_started_again_with_all_others(script):
     assert (end(events).ok, end(events).proven, end(events).why) == (True, 1, "")
 
 
+def test_half_a_line_of_the_first_life_is_not_joined_with_the_second(script):
+    body = """
+    import sys
+    sys.stdout.write("loss: 5\\n" if life else "half a line")
+    sys.stdout.flush()
+    dist.barrier()
+    if life == 0:
+        os._exit(1)
+    """
+    said = [event for event in of(run(script(body), Cluster(restarts=1)), Output) if event.stream == "stdout"]
+    assert sorted(event.text for event in said) == ["half a line"] * 2 + ["loss: 5"] * 2
+    assert [event.value for event in said] == [None] * 2 + ["5"] * 2
+
+
 def test_a_claim_that_the_first_life_broke_does_not_count_against_the_second(script):
     events = run(script('assert life == 1, "it is the second life"\ndist.barrier()\n'), Cluster(restarts=1))
     assert (end(events).why, end(events).proven) == ("", 1)

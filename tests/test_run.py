@@ -780,3 +780,12 @@ def test_a_server_that_dies_leaves_its_last_words():
     serving.process.kill()
     with pytest.raises(UserError, match=r"has died \(last words\)"):
         serving.hear()
+
+
+def test_a_folder_that_was_deleted_under_us_is_told_in_a_sentence(tmp_path, script):
+    (tmp_path / "gone").mkdir()
+    program = "import os, sys\nos.rmdir(os.getcwd())\nfrom ddpquiz.cli.app import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", script("pass")], cwd=tmp_path / "gone", capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, "The folder that you are in was deleted; change to another one.\n")

@@ -70,6 +70,10 @@ class Server:
     def __init__(self) -> None:
         if sys.flags.optimize:
             raise UserError("Python runs with -O, which drops the asserts that demos make; start it without -O.")
+        try:
+            os.getcwd()  # noqa: PTH109  # Path.cwd() is the same
+        except FileNotFoundError:
+            raise UserError("The folder that you are in was deleted; change to another one.") from None
         ours, theirs = socket.socketpair()
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  # no pipe, which would be full one day
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

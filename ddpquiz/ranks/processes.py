@@ -170,6 +170,10 @@ class Processes:
         """Return the processor time that the living ranks have used, on Linux with what they started."""
         return sum(_cpu_seconds(each) for pid in self.pids.values() for each in _family(pid))
 
+    def is_stopped(self, rank: int) -> bool:
+        """Whether a rank was stopped by a signal (elsewhere than on Linux that is not known)."""
+        return bool(stat := _stat(self.pids[rank])) and stat[0] in "Tt"
+
     def close(self) -> None:
         """Give the pipes back."""
         for fd in self.pipes:
@@ -201,13 +205,18 @@ def _family(pid: int) -> Iterator[int]:
 
 def _cpu_seconds(pid: int) -> float:
     """Return the processor time that a process has used, with that of its children that have ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    except OSError:  # gone, or no Linux
-        pass
+    if stat := _stat(pid):
+        return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
     if sys.platform == "linux":
         return 0.0
     asked = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=False)
     minutes, _, seconds = asked.stdout.strip().rpartition(":")
     return 60 * float(minutes.rpartition(":")[2] or 0) + float(seconds or 0)
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what Linux tells of a process, from its state on; nothing when it is gone, and elsewhere."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -20,6 +20,7 @@ from ddpquiz.ranks.events import (
     Note,
     Output,
     Raised,
+    Started,
     decode,
     labelled,
     when,
@@ -173,6 +174,13 @@ class Run:
                 outputs.append(Output(time, rank, stream, text, *(label or ())))
         return outputs
 
+    def _last_lines(self, rank: int) -> list[Event]:
+        """Return the lines that are left of a rank's process, also one that it did not end."""
+        for stream in ("stdout", "stderr"):
+            if written := self._written.get((rank, stream)):
+                written.take(b"", self._processes.now())
+        return self._outputs(rank, math.inf)
+
     def _overdue(self) -> list[Event]:
         """Return the lines that no rank has told of for a while."""
         before = math.inf if self._processes.over else self._processes.now() - PATIENCE
@@ -182,6 +190,8 @@ class Run:
         """Understand a line that a rank told; one that was killed may have stopped in the middle of it."""
         if line.endswith(b"}"):
             event = decode(line)
+            if isinstance(event, Started) and event.restart:  # what the process before it left of a line is all of it
+                yield from self._last_lines(rank)
             yield from self._outputs(rank, when(event))
             if not self._said_again(event):
                 yield event

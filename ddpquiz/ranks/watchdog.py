@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.processes import Processes
 
 ANSWER = 0.3  # seconds in which ranks say where they stand
-LATEST = 2.0  # seconds, on a busy machine; one that has said nothing by then, such as a stopped one, cannot
+LATEST = 2.0  # seconds, on a busy machine; one that has said nothing by then cannot
 # Files whose code waits for other ranks
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.recorder\.py$")
 RUNS = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # runs the script, and was called by nothing of the reader's
@@ -45,9 +45,9 @@ class Watchdog:
         self.processes.signal(STACK_SIGNAL)
 
     def has_heard(self, now: float) -> bool:
-        """Whether every rank that lives has said where it stands, or will not any more."""
-        living = {rank for rank in self.processes.pids if rank != AGENT}
-        return living <= self.stacks.keys() or now > self._latest
+        """Whether every rank that lives and is not stopped has said where it stands, or will not any more."""
+        asked = (rank for rank in self.processes.pids if rank not in self.stacks and rank != AGENT)
+        return now > self._latest or all(map(self.processes.is_stopped, asked))
 
     def hear(self, rank: int, text: str) -> None:
         """Take in a piece of what a rank says about where it stands."""

@@ -22,7 +22,7 @@ class Written:
 
     def __init__(self) -> None:
         self._lines = Lines()
-        self._held: deque[tuple[int, bytes, float]] = deque()  # where in the stream a line ends, and when it was read
+        self._held: deque[tuple[int, int, bytes, float]] = deque()  # a line, where it ends, its size, when it was read
         self._writes: deque[tuple[int, float]] = deque()  # where in what was told each one ends, and when it was made
         self._read = self._told = self._untold = 0  # bytes; the last are those that nobody told of
         self._let_go: list[tuple[int, float]] = []  # of these, what was let go since the last write
@@ -38,13 +38,14 @@ class Written:
     def take(self, data: bytes, now: float) -> None:
         """Take what came through the pipe; nothing at all completes the last line."""
         for line in self._lines.feed(data):
-            self._read += len(line) + 1
-            self._held.append((self._read, line, now))
+            size = len(line) + bool(data)  # with what ends it
+            self._read += size
+            self._held.append((self._read, size, line, now))
 
     def lines(self, before: float) -> Iterator[tuple[bytes, float]]:
         """Yield each line that was told of, with its time, and any other one that was read before a time."""
         while self._held:
-            end, line, read_at = self._held[0]
+            end, size, line, read_at = self._held[0]
             end -= self._untold
             if end <= self._told:
                 while self._writes[0][0] < end:
@@ -52,8 +53,8 @@ class Written:
                 time = self._writes[0][1]
             elif read_at < before:
                 time = read_at
-                self._untold += len(line) + 1
-                self._let_go.append((len(line) + 1, read_at))
+                self._untold += size
+                self._let_go.append((size, read_at))
             else:
                 return
             self._held.popleft()

@@ -84,7 +84,7 @@ class Stepping:
                 self._step()
             case "left":
                 self.back = min(self.back + 1, max(0, len(self.stops) - 1))
-            case "c" | "end":
+            case "c":
                 self.back = 0
                 self._go_on(self.gates.let_go)
             case _:

@@ -16,7 +16,7 @@ from ddpquiz.ranks.history.recording import Recent
 from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.hotkeys import Hotkey
-from ddpquiz.terminal.looking import Looking
+from ddpquiz.terminal.looking import URGENT, Looking
 from ddpquiz.terminal.ranks import frame, on_screen, say, summary, torchrun
 from ddpquiz.terminal.replay import step_through, steps
 from ddpquiz.terminal.step import Stepping
@@ -163,7 +163,7 @@ class View:
             return
         if key == "space":
             self._still = None if self._still else (self.run.seen.copy(), self.run.now())
-        elif key in ("ctrl+c", "q", "eof"):
+        elif key in ("q", *URGENT):
             self._still = None
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
@@ -197,13 +197,12 @@ def _looked(seen: Seen, events: Sequence[Event], looking: Looking, keys: Keys, l
         key = keys.get() or ""
         if looking.take(key, seen):
             continue
-        match key:
-            case "r":
-                return True
-            case "left" | "right":
-                step_through(events, screen, keys, max(0, len(steps(events)) - 2) if key == "left" else 0)
-            case "enter" | "q" | "ctrl+c" | "eof":
-                return False
+        if key == "r":
+            return True
+        if key in ("left", "right"):
+            step_through(events, screen, keys, max(0, len(steps(events)) - 2) if key == "left" else 0)
+        elif key in ("enter", "q", *URGENT):
+            return False
 
 
 def _follow(run: Run, seconds: float, keys: Keys) -> list[str]:
