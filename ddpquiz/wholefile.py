@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,7 +21,10 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    path = path.resolve()
+    try:
+        path = path.resolve()
+    except RuntimeError:  # before Python 3.13 that is what a circle of links is
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
     fresh = path.with_name(f".{path.name}.{os.getpid()}")  # in the same folder, since a file moves at once only there
     try:
         yield fresh

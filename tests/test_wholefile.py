@@ -77,3 +77,10 @@ def test_what_is_no_file_is_written_to_and_stays(tmp_path):
     assert os.read(reader, 10) == b"new"
     os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_circle_of_links_is_a_fault_of_the_file(tmp_path):
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(OSError, match="symbolic links"), replacing(tmp_path / "one") as fresh:
+        fresh.write_text("new")
