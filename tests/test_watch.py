@@ -142,8 +142,7 @@ def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
 def test_a_frame_follows_the_size_of_the_terminal(terminal, stop):
     terminal.wait("^space pause.*\\Z")
     terminal.resize(40, 120)
-    terminal.wait("\n+time .*\n(.*\n)+space pause.*\\Z")
-    assert len(terminal.text.splitlines()) == 40
+    terminal.wait("^time ", "\\A(.*\n){39}space pause.*\\Z")  # a frame of the old size may still be on its way
     stop()
     assert terminal.end() == 0
 
