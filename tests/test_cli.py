@@ -254,6 +254,12 @@ def test_standard_input_that_is_closed_is_as_one_at_its_end(words):
     assert "Traceback" not in closed.stderr
 
 
+@pytest.mark.parametrize("words", ["list", "list --json", "export json"])
+def test_standard_output_that_is_closed_is_one_that_nobody_reads(words):
+    closed = ddp(*words.split(), preexec_fn=lambda: os.close(1))
+    assert (closed.returncode, closed.stdout, closed.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # Python's own way, and that of the language C
 def test_bytes_on_standard_input_that_are_no_letters_are_read_as_question_marks(errors):
     options = {"text": None, "env": {**os.environ, "PYTHONIOENCODING": f"utf-8:{errors}"}}

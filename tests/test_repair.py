@@ -126,7 +126,7 @@ def test_a_command_that_meets_damage_repairs_it_and_says_so_in_one_sentence(tmp_
     assert done.returncode == 1
     aside = next(home.glob(f"{FILE}.damaged-*"))
     assert re.fullmatch(
-        f"{path} was damaged: it is kept as {aside}, and \\d+ rows of your log could be read and are in place again; "
+        f"{path} was damaged: it is kept as {aside}, and \\d+ rows of your log could be read and put in place again; "
         "run the command once more.\n",
         done.stderr,
     )

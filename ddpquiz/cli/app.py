@@ -170,8 +170,9 @@ app.add_typer(
 
 def main() -> None:
     """Run a command, and end with its status: 0 done, 1 the user can mend it, 2 wrong usage, 130 interrupted."""
-    if sys.stdin is None:  # it was closed: it is as one at its end
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  for as long as we run
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed: it is as one at its end, or one that nobody reads
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # for as long as we run
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
@@ -203,8 +204,8 @@ def _told(error: UserError) -> str:
     except UserError as worse:
         return str(worse)
     return (
-        f"{error.path} was damaged: it is kept as {aside}, and {rows} rows of your log could be read and are in place "
-        "again; run the command once more."
+        f"{error.path} was damaged: it is kept as {aside}, and {rows} row{'s' * (rows != 1)} of your log could be read "
+        "and put in place again; run the command once more."
     )
 
 
