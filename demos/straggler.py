@@ -28,8 +28,8 @@ def train(pauses: list[float], gradient: torch.Tensor) -> list[tuple[float, floa
     """Take a step for each of these pauses; return the milliseconds that this rank computed and waited in each."""
     times = []
     dist.barrier()
+    start = time.perf_counter()
     for pause in pauses:
-        start = time.perf_counter()
         time.sleep(pause / 1e3)  # forward and backward
         computed = time.perf_counter()
         dist.all_reduce(gradient)
@@ -40,6 +40,7 @@ def train(pauses: list[float], gradient: torch.Tensor) -> list[tuple[float, floa
         print(f"computed (ms): {times[-1][0]:.0f}")
         print(f"waited (ms): {times[-1][1]:.0f}")
         print(f"step (ms): {sum(times[-1]):.0f}")
+        start = done  # a step begins where the last one ended, so that no time is between them
     return times
 
 
@@ -69,27 +70,27 @@ def main() -> None:
     gradient = torch.ones(1000, device=device)
     print(f"compute: a sleep of {args.compute:g} ms")
 
-    # 1. Everybody takes the same time. Of several steps the shortest is the one with the least noise of the machine.
-    even = min(map(sum, train([args.compute] * args.steps, gradient)))
+    # 1. Everybody takes the same time.
+    even = mean(map(sum, train([args.compute] * args.steps, gradient)))
 
     # 2. With a straggler.
     who = "a rank in turn" if args.rotate else f"rank {slow}"
     print(f"from step {args.steps + 1}: {who} sleeps {args.delay:g} ms more")
     late = [rank == (step % world if args.rotate else slow) for step in range(args.steps)]
     times = train([args.compute + args.delay * is_late for is_late in late], gradient)
-    uneven, waited = min(map(sum, times)), median(wait for _, wait in times)
-    busy = mean(compute for compute, _ in times) / mean(map(sum, times))
+    uneven, waited = mean(map(sum, times)), median(wait for _, wait in times)
+    busy = mean(compute for compute, _ in times) / uneven
     early, later = f"1-{args.steps}", f"{args.steps + 1}-{2 * args.steps}"
-    print(f"shortest step of {early} (ms): {even:.0f}")
-    print(f"shortest step of {later} (ms): {uneven:.0f}")
+    print(f"mean step of {early} (ms): {even:.0f}")
+    print(f"mean step of {later} (ms): {uneven:.0f}")
     print(f"busy share (steps {later}): {100 * busy:.0f} %")
 
     # 3. What every rank knows only once it has asked the others.
     everyone = torch.empty(world, args.steps, 2, device=device)
     dist.all_gather(list(everyone.unbind()), torch.tensor(times, device=device))
     computes, waits = everyone.unbind(dim=2)
-    slowest = computes.amax(dim=0).min().item()  # of each step the slowest rank, of all steps the shortest
-    print(f"shortest compute of slowest (ms): {slowest:.0f}")
+    slowest = computes.amax(dim=0).mean().item()  # the slowest rank of each step
+    print(f"mean compute of slowest (ms): {slowest:.0f}")
     assert uneven > args.compute + 0.8 * args.delay, "the delay of one rank is added to the step of every rank"
     assert abs(uneven - slowest) < 0.5 * args.delay, "a step lasts as long as the slowest rank computes"
     if args.rotate:
