@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpquiz.analysis.events import End
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.events import End
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 

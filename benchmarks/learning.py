@@ -41,13 +41,12 @@ TOOK = timedelta(seconds=3)
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from ddpquiz import shipped
-from ddpquiz.curriculum import catalog
+from ddpquiz.curriculum import loading
 from ddpquiz.cli import app
 folder = Path(sys.argv.pop(1))
 if folder.name:
     from ddpquiz.curriculum import survey
-    catalog.content_dir = survey.content_dir = lambda: folder
+    loading.content_dir = survey.content_dir = lambda: folder
 app.main()
 """
 

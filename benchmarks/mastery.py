@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum import catalog
-from ddpquiz.learning import adaptive, choice
+from ddpquiz.curriculum import loading
+from ddpquiz.learning import question_selection
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import Label, strength
 
@@ -69,7 +69,7 @@ def table(title: str, knows: Callable[..., float], pools: list[list[Question]], 
         labels, true, held = Counter[Label](), 0, 0
         for _ in range(learners):
             mine = s if s is not None else dice.uniform(0.01, 0.99)
-            asked = choice.choose(dice.choice(pools), 10, dice)
+            asked = question_selection.choose_questions(dice.choice(pools), 10, dice)
             known = strength([answer(mine, question, knows, dice) for question in asked], TODAY)
             labels[known.label] += 1
             held += known.low <= mine <= known.high
@@ -101,12 +101,12 @@ def until_clear(pools: list[list[Question]], learners: int) -> None:
 
 
 def _play(s: float, left: list[Question], order: str, dice: random.Random) -> tuple[int, bool]:
-    from ddpquiz.curriculum.pose import pose
+    from ddpquiz.curriculum.posed import pose
 
     posed = [pose(question, dice) for question in left]
     asked, answers = [], []
     while True:
-        best = adaptive.pick(posed, asked, answers)
+        best = question_selection.most_informative(posed, asked, answers)
         if best is None:
             return len(asked), len(asked) < len(posed)
         asked.append(best if order == "adaptive" else posed[len(asked)])
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate learners against the verdict.")
     parser.add_argument("--learners", type=int, default=2000)
     learners = parser.parse_args().learners
-    pools = [list(concept.questions) for concept in catalog.load().concepts]
+    pools = [list(concept.questions) for concept in loading.load().concepts]
     table("Learners of the model", own, pools, learners)
     table("Logistic learners", logistic, pools, learners)
     until_clear(pools, learners // 4)

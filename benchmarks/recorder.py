@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.ranks.inside import recorder
-from ddpquiz.ranks.inside.telling import Teller
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.processes import REST
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def be_rank(
     """Measure, in a process of its own, and end it."""
     torch.set_num_threads(1)
     if told is not None:
-        recorder.install(Teller(told, rank, time.monotonic()), __file__)
+        recorder.install(EventWriter(told, rank, time.monotonic()), __file__)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     call = prepare()
     batch = max(1, count // 400)

@@ -19,8 +19,8 @@ from fsrs.scheduler import LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS
 
 from ddpquiz.curriculum.concept import Card, CardLevel
 from ddpquiz.learning import study
-from ddpquiz.learning.advice import new_left
 from ddpquiz.learning.schedule import FSRS_6, Grade, Memory, Schedule, Weights, study_day
+from ddpquiz.learning.standing import new_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
                     lasting = [lasting[0] + knows, lasting[1] + 1]
                 grade = dice.choice(RECALLED) if knows else Grade.AGAIN
             truth[card.key] = learner.truth.review(card.key, real, grade, day)
-            sitting = study.step(study.step(sitting, study.Act.SHOW, at), grade, at)
+            sitting = study.step(study.step(sitting, study.StudyAction.SHOW, at), grade, at)
             reviews += 1
             sitting = replace(sitting, previous=None)  # nobody undoes here, and half a year of it fills the memory
         memories = dict(sitting.memories)

@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpquiz.learning.log import Row
+from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Weights, study_day
 

@@ -24,11 +24,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ddpquiz.analysis.events import End, Issued, Started
+from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.events import End, Issued, Started
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.shipped import demos_dir
 
 SHORT = """\
 import torch, torch.distributed as dist

@@ -15,16 +15,16 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpquiz.analysis import saved_run, trace
+from ddpquiz.analysis.events import Began, End, Ended, Exited, Issued, Started, decode, encode
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.cli.saving import Saving
-from ddpquiz.ranks.events import Began, End, Ended, Exited, Issued, Started, decode, encode
-from ddpquiz.ranks.history import recording, trace
-from ddpquiz.ranks.history.seen import Seen
-from ddpquiz.ranks.history.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ddpquiz.ranks.events import Event
+    from ddpquiz.analysis.events import Event
 
 
 def run(collectives: int, ranks: int) -> Iterator[Event]:
@@ -62,14 +62,14 @@ def memory(work: Callable[[], object]) -> int:
     return used
 
 
-def folded(timeline: Timeline | Seen, events: Iterator[Event]) -> Timeline | Seen:
+def folded(timeline: Timeline | RunState, events: Iterator[Event]) -> Timeline | RunState:
     for event in events:
         timeline.add(event)
     return timeline
 
 
-def kept(events: Iterator[Event]) -> recording.Recent:
-    recent = recording.Recent()
+def kept(events: Iterator[Event]) -> saved_run.Recent:
+    recent = saved_run.Recent()
     for event in events:
         recent.add(event)
     return recent
@@ -80,7 +80,7 @@ def saved(events: list[Event], path: Path) -> None:
     saving.begin()
     for event in events:
         saving.add(event)
-    saving.finish(Seen())
+    saving.finish(RunState())
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def main() -> None:
     rate("encode an event", timed(lambda: [encode(event) for event in events]))
     rate("Timeline, the last 2,000 kept", timed(lambda: folded(Timeline(), iter(events))))
     rate("Timeline, all kept", timed(lambda: folded(Timeline(kept=None), iter(events))))
-    rate("Seen, with its timeline", timed(lambda: folded(Seen(), iter(events))))
+    rate("Seen, with its timeline", timed(lambda: folded(RunState(), iter(events))))
     timeline = folded(Timeline(), iter(events))
     assert isinstance(timeline, Timeline)
     end = events[-1].time if isinstance(events[-1], End) else 0.0
@@ -112,7 +112,7 @@ def main() -> None:
     for what, work in {
         "Timeline, the last 2,000 kept": lambda number: folded(Timeline(), run(number, ranks)),
         "Timeline, all kept": lambda number: folded(Timeline(kept=None), run(number, ranks)),
-        "Seen, with its timeline": lambda number: folded(Seen(), run(number, ranks)),
+        "Seen, with its timeline": lambda number: folded(RunState(), run(number, ranks)),
         "the events, the last 20,000 kept": lambda number: kept(run(number, ranks)),
         "the events, all kept": lambda number: list(run(number, ranks)),
     }.items():
@@ -130,7 +130,7 @@ def main() -> None:
                 f"save {end_of_name:39} {seconds:8.2f} s {size / 1e6:10.1f} MB {size / count:8.0f} bytes a collective"
             )
         path = Path(folder) / "run.json"
-        print(f"{'read .json':44} {timed(lambda: recording.read(path)):8.2f} s")
+        print(f"{'read .json':44} {timed(lambda: saved_run.read(path)):8.2f} s")
         print(f"{'trace without reading':44} {timed(lambda: list(trace.trace(events))):8.2f} s")
 
 

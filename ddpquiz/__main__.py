@@ -13,9 +13,9 @@ def main() -> None:
         print(__version__)
         return
     try:
-        from ddpquiz.cli import ahead
+        from ddpquiz.cli import early_start
 
-        ahead.begin(sys.argv[1:])
+        early_start.begin(sys.argv[1:])
         from ddpquiz.cli import app
 
         app.main()

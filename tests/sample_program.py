@@ -4,8 +4,8 @@ import sys
 
 from sample import DDP, RING
 
-from ddpquiz.cli import app, sitting
-from ddpquiz.curriculum import catalog
+from ddpquiz.cli import app, desk
+from ddpquiz.curriculum import catalog, loading
 from ddpquiz.curriculum.concept import Source, Track
 
 TRACK = Track("collectives", "Collectives", ("ring", "ddp"))
@@ -25,10 +25,10 @@ class Runs:
         input("enter goes back")
 
 
-catalog.load = lambda: SAMPLE
+loading.load = lambda: SAMPLE
 if "--real" in sys.argv:
     sys.argv.remove("--real")
 else:
-    sitting.Runs = Runs
+    desk.Runs = Runs
 if __name__ == "__main__":
     app.main()

@@ -10,11 +10,11 @@ from ddpquiz.curriculum.concept import Source
 from ddpquiz.learning import explain, quiz, study
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
-from ddpquiz.terminal import style
-from ddpquiz.terminal.explain import Explainer
-from ddpquiz.terminal.quiz import Quizzing
-from ddpquiz.terminal.sitting import Desk
-from ddpquiz.terminal.study import Studying
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.quiz import QuizScreen
+from ddpquiz.terminal.sittings.sitting import Desk
+from ddpquiz.terminal.sittings.study import StudyScreen
 
 PLAIN = quiz.Rules()
 
@@ -50,18 +50,18 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     wanted = {"cram": cram, "earlier": earlier}
     dealt = study.deal(cards, memories, study_day(clock.at), limit=limit, new=new, proven=proven, **wanted)
     begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons, **wanted)
-    return Studying(desk(progress, clock), begun, **options)
+    return StudyScreen(desk(progress, clock), begun, **options)
 
 
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return Quizzing(desk(progress, clock), begun, dice, **options)
+    return QuizScreen(desk(progress, clock), begun, dice, **options)
 
 
 def explaining(progress, *prompts, **options):
     clock = Clock()
-    return Explainer(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
+    return ExplainScreen(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):

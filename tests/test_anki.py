@@ -10,7 +10,8 @@ import pytest
 from program import piped
 from sample import DDP, RING
 
-from ddpquiz.curriculum import catalog
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Source, Track
 from ddpquiz.learning import anki
 
@@ -20,7 +21,7 @@ SOURCES = {"dist": Source("dist", "PyTorch <docs>", "P. & T.", "2026", "https://
 
 def known(first="Front of one?"):
     ring = replace(RING, cards=(replace(RING.cards[0], front=first), *RING.cards[1:]))
-    return catalog.Catalog((Track("collectives", "Collectives", ("ring", "ddp")),), (ring, DDP), SOURCES)
+    return Catalog((Track("collectives", "Collectives", ("ring", "ddp")),), (ring, DDP), SOURCES)
 
 
 def notes(path):
@@ -88,7 +89,7 @@ def test_anki_itself_takes_it_in_and_brings_its_notes_up_to_date(tmp_path):
     from anki.collection import Collection, ImportAnkiPackageOptions, ImportAnkiPackageRequest
 
     collection = Collection(str(tmp_path / "collection.anki2"))
-    whole = catalog.load()
+    whole = loading.load()
     try:
         for at, later in ((AT, "Front of one?"), (AT + timedelta(hours=1), "Another text?")):
             path = tmp_path / "cards.apkg"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.curriculum import cache
-from ddpquiz.curriculum.catalog import load
-from ddpquiz.curriculum.demos import demos
+from ddpquiz.curriculum.demo_scripts import demos
+from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
-from ddpquiz.folders import cache_dir
+from ddpquiz.paths import cache_dir
 
 DATA = Path(__file__).parent / "data"
 RING = (DATA / "content" / "collectives" / "ring.yaml").read_text("utf-8")
@@ -282,7 +282,7 @@ def test_demos_are_listed_without_running_them(tmp_path):
 
 
 def test_loading_content_imports_nothing_heavy():
-    code = "import sys; from ddpquiz.curriculum import catalog, pose; print(*sys.modules)"
+    code = "import sys; from ddpquiz.curriculum import loading, posed; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "pydantic", "markdown_it", "rich", "typer", "numpy"} & set(loaded)
 
@@ -297,33 +297,33 @@ def test_what_was_read_is_kept_until_a_file_changes(tmp_path, monkeypatch):
         reads.append(1)
         return load(content)
 
-    first = cache.kept(content, read)
-    assert cache.kept(content, read) == first
+    first = cache.cached(content, read)
+    assert cache.cached(content, read) == first
     assert len(reads) == 1
     (content / "tracks.yaml").touch()
-    assert cache.kept(content, read) == first
+    assert cache.cached(content, read) == first
     assert len(reads) == 2
 
 
 @pytest.mark.parametrize("harm", [lambda data: data[:-9], lambda _: b"", lambda data: data[:40] + b"x" + data[41:]])
 def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, harm):
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
-    first = cache.kept(DATA, lambda: load(DATA / "content"))
+    first = cache.cached(DATA, lambda: load(DATA / "content"))
     copy = cache_dir() / cache.FILE
     copy.write_bytes(harm(copy.read_bytes()))
-    assert cache.kept(DATA, lambda: load(DATA / "content")) == first
+    assert cache.cached(DATA, lambda: load(DATA / "content")) == first
 
 
 def test_a_folder_that_cannot_keep_a_copy_is_no_fault(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "file"))
-    assert cache.kept(DATA, lambda: load(DATA / "content")).concepts
+    assert cache.cached(DATA, lambda: load(DATA / "content")).concepts
 
 
 def test_most_of_a_kept_concept_is_read_when_it_is_first_asked_for():
     read = lambda: load(DATA / "content")  # noqa: E731
-    cache.kept(DATA, read)
-    concept = cache.kept(DATA, read).concepts[0]
+    cache.cached(DATA, read)
+    concept = cache.cached(DATA, read).concepts[0]
     assert concept.cards == read().concepts[0].cards
     with pytest.raises(AttributeError):
         object.__getattribute__(concept, "lesson")

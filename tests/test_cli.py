@@ -15,16 +15,17 @@ from rich.cells import cell_len
 
 import ddpquiz
 from ddpquiz import __main__
-from ddpquiz.cli import app, names
-from ddpquiz.curriculum import catalog
+from ddpquiz.cli import app, completion
+from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
-from ddpquiz.terminal import layout, listing, style
-from ddpquiz.terminal.item import item_page
-from ddpquiz.terminal.lesson import lesson
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.pages.item import item_page
+from ddpquiz.terminal.pages.lesson import lesson
 
 COMMAND = [sys.executable, "-m", "ddpquiz"]
 CONCEPT = "all-reduce-ring"
-ITEM = next(iter(names.items(f"{CONCEPT}/")), "")
+ITEM = next(iter(completion.items(f"{CONCEPT}/")), "")
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +206,7 @@ def test_a_pipe_gets_plain_text(words):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_every_page_of_the_shipped_content_fits(width):
-    known = catalog.load()
+    known = loading.load()
     for concept in known.concepts:
         pages = [lesson(concept, before=known.concepts, after=known.concepts), listing.contents(concept)]
         pages += [item_page(item, known.sources.get(getattr(item, "source", ""))) for item in concept.items()]
@@ -322,14 +323,14 @@ def test_the_shell_completes_names(line, offered):
 
 
 def test_completion_reads_names_without_parsing():
-    program = "import sys; from ddpquiz.cli import names; names.items(''); sys.exit('yaml' in sys.modules)"
+    program = "import sys; from ddpquiz.cli import completion; completion.items(''); sys.exit('yaml' in sys.modules)"
     assert subprocess.call([sys.executable, "-c", program]) == 0
 
 
 def test_completion_knows_every_item():
-    keys = {item.key for concept in catalog.load().concepts for item in concept.items()}
-    assert set(names.items("")) == keys
-    assert names.concepts("no such") == names.demos("no such") == names.items("no/such") == []
+    keys = {item.key for concept in loading.load().concepts for item in concept.items()}
+    assert set(completion.items("")) == keys
+    assert completion.concepts("no such") == completion.demos("no such") == completion.items("no/such") == []
 
 
 def test_every_command_says_what_it_does():

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.ranks.events import Claimed, End, Exited, Nodes, Output, Started, decode
+from ddpquiz.analysis.events import Claimed, End, Exited, Nodes, Output, Started, decode
 from ddpquiz.ranks.launch import Request, server
 from ddpquiz.ranks.machines import jobs
 from ddpquiz.ranks.machines.cluster import Cluster, complaint
 from ddpquiz.ranks.machines.elastic import ElasticRun
-from ddpquiz.ranks.machines.jobs import Job
+from ddpquiz.ranks.machines.jobs import JobFile
 
 pytestmark = pytest.mark.xdist_group("hosts")  # their names and addresses are fixed
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -509,7 +509,7 @@ def job(tmp_path):
     def make(**fields):
         path = tmp_path / "my train.py"
         path.write_text("import os, sys\nsys.stdout.write(f'rank {os.environ[\"RANK\"]} {sys.argv[1:]}\\n')\n")
-        return Job(path, ("--text", "it's $HOME", "$(id)"), **fields)
+        return JobFile(path, ("--text", "it's $HOME", "$(id)"), **fields)
 
     return make
 
@@ -606,7 +606,7 @@ def test_a_manifest_names_things_as_kubernetes_does(tmp_path, name):
     import yaml
 
     (tmp_path / name).touch()
-    files, manifest = yaml.safe_load_all(jobs.kubernetes(Job(tmp_path / name)))
+    files, manifest = yaml.safe_load_all(jobs.kubernetes(JobFile(tmp_path / name)))
     assert re.fullmatch(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?", manifest["metadata"]["name"])  # that of a service, too
     (key,) = files["data"]
     assert re.fullmatch(r"[-._a-zA-Z0-9]+", key)
@@ -616,14 +616,14 @@ def test_a_script_in_another_encoding_comes_to_kubernetes_as_it_is(tmp_path):
     import yaml
 
     (tmp_path / "latin.py").write_bytes("# coding: latin-1\nprint('é')\n".encode("latin-1"))
-    files, _ = yaml.safe_load_all(jobs.kubernetes(Job(tmp_path / "latin.py")))
+    files, _ = yaml.safe_load_all(jobs.kubernetes(JobFile(tmp_path / "latin.py")))
     assert base64.b64decode(files["binaryData"]["latin.py"]) == (tmp_path / "latin.py").read_bytes()
 
 
 def test_a_module_is_run_as_one_and_brings_no_file():
     import yaml
 
-    wanted = Job(Path("pkg/train.py"), (), module="pkg.train")
+    wanted = JobFile(Path("pkg/train.py"), (), module="pkg.train")
     assert jobs.torchrun(wanted) == "torchrun --nproc-per-node 4 -m pkg.train\n"
     (manifest,) = yaml.safe_load_all(jobs.kubernetes(wanted))
     (container,) = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]

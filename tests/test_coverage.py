@@ -6,8 +6,8 @@ A row names a list, a subject on it, and where it is taught, asked and shown: `c
 
 import pytest
 
-from ddpquiz.curriculum.catalog import load
 from ddpquiz.curriculum.concept import Card, Question
+from ddpquiz.curriculum.loading import load
 
 PLAYBOOK, DOCS, ENGINEERING, ANCHORS, INTERVIEWS = (
     "ultra-scale playbook",

@@ -10,9 +10,9 @@ import sys
 import program
 import pytest
 
-from ddpquiz.curriculum.demos import demos
-from ddpquiz.learning.timings import timings
-from ddpquiz.shipped import demos_dir
+from ddpquiz.curriculum.demo_scripts import demos
+from ddpquiz.learning.side_files import load_timings
+from ddpquiz.paths import demos_dir
 
 PYTHON = sys.executable
 ENV = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")} | {
@@ -159,7 +159,7 @@ def test_the_list_says_how_long_a_demo_took_once_it_ended_well(tmp_path, monkeyp
     assert ddpquiz("demo", "launch", "--nproc", "2", "--", "--missing", "9").returncode == 1
     assert times() == []
     assert ddpquiz("demo", "launch", "--nproc", "2").returncode == 0
-    seconds = timings(tmp_path)["launch"].seconds
+    seconds = load_timings(tmp_path)["launch"].seconds
     assert times() == [f"{seconds:.1f} s on 2 ranks"]
 
 
@@ -202,7 +202,7 @@ def test_a_proof_is_shown_with_what_was_observed():
 
 
 def first_proof():
-    from ddpquiz.curriculum.catalog import load
+    from ddpquiz.curriculum.loading import load
 
     return next(q.id for q in load().concept("data-parallelism").questions if q.proof and not q.proof.ranks.isalpha())
 

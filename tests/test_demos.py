@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import claims
-from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.machines.elastic import begin, of_demo
-from ddpquiz.shipped import demos_dir
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
@@ -42,7 +42,7 @@ BREAKS = [
 
 
 def watched(path, ranks, args=()):
-    seen = Seen()
+    seen = RunState()
     for event in begin(Request(path, tuple(args), ranks, "cpu", timeout=10.0, cluster=of_demo(path))).events():
         seen.add(event)
     return seen

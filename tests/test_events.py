@@ -7,8 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.ranks import events
-from ddpquiz.ranks.events import Began, ClaimText, End, Hung, Issued, Lines, Output, Standing, decode, encode, labelled
+from ddpquiz.analysis import events
+from ddpquiz.analysis.events import (
+    Began,
+    ClaimText,
+    End,
+    Hung,
+    Issued,
+    LineBuffer,
+    Output,
+    RankPosition,
+    decode,
+    encode,
+    labelled,
+)
 
 EVENTS = [
     Began(
@@ -22,7 +34,7 @@ EVENTS = [
     ),
     Output(0.25, 1, "stdout", "sum: 3.0 é", "sum", "3.0 é"),
     Issued(0.5, 0, 3, "all_reduce", (0, 1), None, ((2, 3), ()), "float32", 28, "demo.py", 9, ("[1.0]",)),
-    Hung(9.0, 3.5, (Standing(0, "all_reduce", "demo.py", 9, "stack"),)),
+    Hung(9.0, 3.5, (RankPosition(0, "all_reduce", "demo.py", 9, "stack"),)),
     End(9.1, False, 1, 2, 0, "Nothing moved for 3.5 s"),
 ]
 
@@ -61,7 +73,7 @@ def test_lines_with_a_label_are_told_from_log_lines(line):
 def test_bytes_become_whole_lines_however_they_are_cut():
     data = "eins\nzwei é\n\ndrei".encode()
     for size in range(1, len(data) + 1):
-        lines = Lines()
+        lines = LineBuffer()
         found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
         assert [line.decode() for line in [*found, *lines.feed(b"")]] == ["eins", "zwei é", "", "drei"]
 

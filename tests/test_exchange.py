@@ -19,7 +19,7 @@ from program import environment, piped
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
-from ddpquiz.learning.log import Point
+from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
@@ -101,7 +101,7 @@ def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
         one.answer(
             "ring/q", 0.5, AT, confidence=0.75, calls="ring/one", retry=True, **{**WRONG, "given": 'é "\n\u2028 {}'}
         )
-        one.explain("ring/why", (Point("all send", True, True),), AT, took=TOOK, given="words\nand more")
+        one.explain("ring/why", (PointRow("all send", True, True),), AT, took=TOOK, given="words\nand more")
         one.flag("ring/q", "", AT)
         one.suspend("ring/two", AT)
         one.bury("ring/three", AT)
@@ -146,7 +146,7 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
 def whole(tmp_path):
     with Progress(tmp_path / "whole") as one:
         one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
-        one.explain("ring/why", (Point("all send", True),), AT, took=TOOK, given="x")
+        one.explain("ring/why", (PointRow("all send", True),), AT, took=TOOK, given="x")
         return json.loads(exported(one))
 
 
@@ -206,7 +206,7 @@ def test_a_file_that_is_not_whole_is_refused_in_one_sentence_and_nothing_changes
 def test_a_file_with_other_bytes_is_taken_in_or_refused_and_never_a_bug(tmp_path_factory, place, bytes_):
     home = tmp_path_factory.mktemp("other")
     with Progress(home) as one:
-        one.explain("ring/why", (Point("all send", True),), AT, took=TOOK, given="x")
+        one.explain("ring/why", (PointRow("all send", True),), AT, took=TOOK, given="x")
         one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
         data = exported(one).encode()
     place %= len(data)
@@ -249,7 +249,7 @@ def test_in_the_table_a_text_that_ends_like_drawn_values_stays_whole(tmp_path, t
     with Progress(tmp_path) as one:
         if text[0] != "4":
             one.answer("ring/q", 0.0, AT, **(WRONG | {"given": text}))
-        one.explain("ring/why", [Point("it is so", matched=True)], AT, took=TOOK, given=text)
+        one.explain("ring/why", [PointRow("it is so", matched=True)], AT, took=TOOK, given=text)
         exchange.write_csv(one.kept("answer", "explanation"), file)
     for read in csv.DictReader(io.StringIO(file.getvalue(), newline="")):
         assert (read["given"], read["values"]) == (text, "")

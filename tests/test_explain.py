@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from sample import START, WHY_RING, Clock
 
-from ddpquiz.curriculum import catalog
+from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Point, Prompt
-from ddpquiz.learning.explain import Act, Overrule, Written, begin, judge, news, order, step
+from ddpquiz.learning.explain import ExplainAction, Overrule, WriteLine, begin, judge, news, order, step
 from ddpquiz.learning.stems import meaning, stem
 from ddpquiz.learning.words import Said
 
@@ -150,7 +150,7 @@ def test_a_point_is_made_with_the_sign_that_it_has_itself(say, text, is_made):
 
 
 def test_every_shipped_point_is_made_by_its_own_words():
-    for concept in catalog.load().concepts:
+    for concept in loading.load().concepts:
         for prompt in concept.explain:
             for point in prompt.points:
                 for word in point.words:
@@ -158,7 +158,7 @@ def test_every_shipped_point_is_made_by_its_own_words():
 
 
 def test_every_shipped_point_is_made_by_its_own_text():
-    for concept in catalog.load().concepts:
+    for concept in loading.load().concepts:
         for prompt in concept.explain:
             for place, point in enumerate(prompt.points):
                 assert judge(prompt, f"{point.say}.")[place].made, (prompt.key, point.say)
@@ -192,7 +192,7 @@ DENYING = "Hooks do not wait for the end of backward, and no rank is the master.
     ],
 )
 def test_what_is_wrong_in_every_sentence_makes_no_point_and_what_is_right_does(key, text, verdicts):
-    prompt = catalog.load().item(key)
+    prompt = loading.load().item(key)
     assert [point.made for point in judge(prompt, text)] == verdicts
 
 
@@ -231,7 +231,7 @@ def play(state, *events, clock=None):
     return state
 
 
-TEXT = Written("A root's link is the bottleneck, and the other links idle.")
+TEXT = WriteLine("A root's link is the bottleneck, and the other links idle.")
 
 
 def test_points_are_matched_and_say_which_words_did_it():
@@ -255,23 +255,23 @@ def test_the_learner_overrules_each_point_and_takes_that_back():
 
 def test_nothing_written_is_no_explanation():
     state = begin([WHY_RING], START)
-    assert play(state, Written(" \n ")) == state
+    assert play(state, WriteLine(" \n ")) == state
 
 
 def test_a_prompt_can_be_skipped_hinted_and_undone():
-    state = play(begin([WHY_RING, WHY_RING], START), Act.HINT)
+    state = play(begin([WHY_RING, WHY_RING], START), ExplainAction.HINT)
     assert state.hinted
-    state = play(state, TEXT, Act.HINT, Act.SKIP)
+    state = play(state, TEXT, ExplainAction.HINT, ExplainAction.SKIP)
     assert state.explanation.hinted
-    state = play(state, Act.NEXT)
+    state = play(state, ExplainAction.NEXT)
     assert (state.place, state.judged, state.hinted) == (1, False, False)
-    state = play(state, Act.SKIP)
+    state = play(state, ExplainAction.SKIP)
     assert state.prompt is None
-    state = play(state, Act.UNDO)
+    state = play(state, ExplainAction.UNDO)
     assert state.place == 1
-    state = play(state, Act.UNDO)
+    state = play(state, ExplainAction.UNDO)
     assert (state.place, state.judged, state.done) == (0, False, ())
-    assert play(state, Act.STOP).prompt is None
+    assert play(state, ExplainAction.STOP).prompt is None
 
 
 def test_the_log_learns_what_was_added_changed_and_taken_back():
@@ -280,8 +280,8 @@ def test_the_log_learns_what_was_added_changed_and_taken_back():
     overruled = play(written, Overrule(0))
     assert news(start, written) == (written.done[0], None)
     assert news(written, overruled) == (overruled.done[0], written.done[0])
-    assert news(overruled, play(overruled, Act.UNDO)) == (None, overruled.done[0])
-    assert news(written, play(written, Act.NEXT)) == (None, None)
+    assert news(overruled, play(overruled, ExplainAction.UNDO)) == (None, overruled.done[0])
+    assert news(written, play(written, ExplainAction.NEXT)) == (None, None)
 
 
 def test_what_was_explained_least_comes_first():

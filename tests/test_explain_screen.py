@@ -17,9 +17,9 @@ from sample import WHY_RING
 from seats import explaining, press, screen, spoken
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.drafts import drafts, keep
 from ddpquiz.learning.progress import Progress
-from ddpquiz.terminal import style
+from ddpquiz.learning.side_files import load_drafts, save_drafts
+from ddpquiz.terminal.kit import style
 
 OTHER = replace(WHY_RING, id="other", ask="And once more?")
 
@@ -347,7 +347,7 @@ def test_what_was_begun_is_there_again_the_next_time_until_it_is_graded(home, le
     terminal.press(" idle\x04", "You got 2 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
-    assert drafts(home) == {}
+    assert load_drafts(home) == {}
     terminal = sample(home, "explain", "ring")
     assert "last time" not in terminal.wait("> _")
     terminal.press("\x03")
@@ -398,16 +398,16 @@ def test_what_was_written_in_an_editor_is_kept_when_it_cannot_be_graded(home, ed
         fault = "BEGIN SELECT raise(ABORT, 'no'); END"
         database.execute(f"CREATE TRIGGER broken BEFORE INSERT ON log {fault}")
     sample(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="").end()
-    assert drafts(home) == {"ring/why-ring": "A bottleneck."}
+    assert load_drafts(home) == {"ring/why-ring": "A bottleneck."}
 
 
 def test_a_draft_that_cannot_be_forgotten_is_no_fault(tmp_path):
-    keep(tmp_path, {"ring/why-ring": "A bottleneck"})
+    save_drafts(tmp_path, {"ring/why-ring": "A bottleneck"})
     (tmp_path / f".drafts.json.{os.getpid()}").mkdir()
-    keep(tmp_path, {"ring/why-ring": ""})
+    save_drafts(tmp_path, {"ring/why-ring": ""})
     with pytest.raises(UserError, match="was not kept"):
-        keep(tmp_path, {"ring/why-ring": "Others"})
-    assert drafts(tmp_path) == {"ring/why-ring": "A bottleneck"}
+        save_drafts(tmp_path, {"ring/why-ring": "Others"})
+    assert load_drafts(tmp_path) == {"ring/why-ring": "A bottleneck"}
 
 
 def test_a_key_after_escape_that_is_no_command_is_text(progress):

@@ -8,18 +8,17 @@ import textwrap
 
 import pytest
 
+from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.events import FAULT, Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, RankPosition
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import script
 from ddpquiz.ranks.device import Machine, choose
-from ddpquiz.ranks.events import Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, Standing
-from ddpquiz.ranks.forks import FAULT
-from ddpquiz.ranks.history import cause
-from ddpquiz.ranks.history.seen import Seen
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
-from ddpquiz.terminal import style
-from ddpquiz.terminal.failure import ending, failure
-from ddpquiz.terminal.ranks import say
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.runs.failure import ending, failure
+from ddpquiz.terminal.runs.frame import say
 
 HEAD = """\
 import os, sys, time, torch, torch.distributed as dist
@@ -50,7 +49,11 @@ def of(events, kind):
 
 def shown(events):
     """Return what the last frame and what plain lines say of a failure."""
-    picture, framed, lines = Seen(), style.console(io.StringIO(), width=200), style.console(io.StringIO(), width=200)
+    picture, framed, lines = (
+        RunState(),
+        style.console(io.StringIO(), width=200),
+        style.console(io.StringIO(), width=200),
+    )
     for event in events:
         picture.add(event)
         say(event, picture, lines, lines)
@@ -272,7 +275,7 @@ def test_gloo_takes_the_place_of_nccl_and_says_so_unless_strict(run):
 
 
 def seen(*events):
-    picture = Seen()
+    picture = RunState()
     for event in (Began("train.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found"), *events):
         picture.add(event)
     return picture
@@ -280,7 +283,7 @@ def seen(*events):
 
 def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
     issued = Issued(0.1, 1, 1, "all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7)
-    found = cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
+    found = root_cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
     assert found.why == "Rank 1 was killed by the kernel because memory ran out, after all_reduce at train.py:7."
     assert found.mend == "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc."
 
@@ -288,14 +291,14 @@ def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_
 def test_the_first_failure_is_the_cause_and_a_complaint_about_it_never_is():
     trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
     noticed = Raised(0.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", trace)
-    found = cause.find(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
+    found = root_cause.find(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
     assert (found.rank, found.why) == (1, "Rank 1 exited with status 3.")
 
 
 def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
     trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
     refused = Raised(0.1, 1, "RuntimeError", "Gloo connectFullMesh failed: Connection refused", trace)
-    found = cause.find(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
+    found = root_cause.find(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
     assert (found.rank, found.why) == (1, "Rank 1 raised RuntimeError: Gloo connectFullMesh failed: Connection refused")
 
 
@@ -303,30 +306,30 @@ def test_too_little_room_for_what_was_sent_is_explained():
     text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
     trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
     issued = Issued(0.1, 1, 1, "all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9)
-    found = cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
+    found = root_cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
     assert found.why == "Rank 1 was sent 12 bytes in all_gather at train.py:9, where it has room for 8."
 
 
 def test_a_hang_in_which_a_rank_has_ended_says_so():
-    standing = (Standing(0, "init_process_group", "/x/train.py", 3, "File"), Standing(1, "", "", 0, ""))
-    found = cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
+    standing = (RankPosition(0, "init_process_group", "/x/train.py", 3, "File"), RankPosition(1, "", "", 0, ""))
+    found = root_cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
     assert found.why == (
         "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has ended with status 0."
     )
 
 
 def test_what_a_rank_raises_when_we_end_the_others_was_no_time_out():
-    standing = (Standing(0, "barrier", "/x/train.py", 3, "File"), Standing(1, "", "/x/train.py", 5, "File"))
+    standing = (RankPosition(0, "barrier", "/x/train.py", 3, "File"), RankPosition(1, "", "/x/train.py", 5, "File"))
     ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
-    found = cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
+    found = root_cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
     assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which stands at train.py:5."
 
 
 def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
-    found = cause.find(seen(said, Exited(0.2, 1, FAULT)))
+    found = root_cause.find(seen(said, Exited(0.2, 1, FAULT)))
     assert found.why == "ddpquiz itself failed in rank 1; its traceback stands above."
-    assert cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
+    assert root_cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
 
 
 SIZES = {
@@ -337,7 +340,7 @@ SIZES = {
 
 @pytest.mark.parametrize("count", SIZES)
 def test_bytes_are_said_as_people_say_them(count):
-    assert cause.sized(count) == SIZES[count]
+    assert root_cause.sized(count) == SIZES[count]
 
 
 def test_gpus_that_are_asked_for_and_are_too_few_are_refused():

@@ -11,7 +11,7 @@ import pytest
 from ddpquiz.cli.optimize import optimize
 from ddpquiz.errors import UserError
 from ddpquiz.learning import fit
-from ddpquiz.learning.log import Row
+from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import FSRS_6, Grade, Schedule, Weights
 

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from ddpquiz.curriculum import catalog
-from ddpquiz.shipped import demos_dir
-from ddpquiz.terminal import style
-from ddpquiz.terminal.highlight import python
-from ddpquiz.terminal.layout import Barred, columns, show
+from ddpquiz.curriculum import loading
+from ddpquiz.paths import demos_dir
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.highlight import python
+from ddpquiz.terminal.kit.layout import Barred, columns, show
 
 COMMAND = "torchrun --nproc-per-node 4 --local-ranks-filter 0 demos/allreduce.py --size 300"
 
@@ -61,7 +61,7 @@ def test_a_long_line_of_code_goes_on_further_in_behind_a_backslash(text, lines):
 
 @pytest.mark.parametrize("width", [60, 76])
 def test_folded_python_is_the_same_program(width):
-    programs = [text for item in catalog.load().questions() for text in (item.code, getattr(item.proof, "code", ""))]
+    programs = [text for item in loading.load().questions() for text in (item.code, getattr(item.proof, "code", ""))]
     programs += [path.read_text("utf-8") for path in demos_dir().glob("*.py")]
     compared = 0
     for text in filter(None, programs):

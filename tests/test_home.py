@@ -8,10 +8,10 @@ from program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START
 from seats import desk, press, screen
 
-from ddpquiz.learning import advice, mastery
+from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.terminal import layout, style
-from ddpquiz.terminal.home import Home, page
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings.home import Home, page
 
 DAY = study_day(START)
 CONCEPTS = (RING, DDP)
@@ -39,7 +39,7 @@ class Rooms:
 def look(progress):
     strengths = mastery.strengths(progress.last_answers(), DAY)
     marked = {"hidden": progress.hidden(DAY), "graded": progress.grades(DAY)}
-    return advice.standing(CONCEPTS, progress.memories(), strengths, DAY, streak=3, **marked)
+    return standing.standing(CONCEPTS, progress.memories(), strengths, DAY, streak=3, **marked)
 
 
 def at_home(progress):

@@ -9,25 +9,33 @@ from pathlib import Path
 import pytest
 
 import ddpquiz
-from ddpquiz.cli import names
-from ddpquiz.shipped import demos_dir
+from ddpquiz.cli import completion
+from ddpquiz.paths import demos_dir
 
 PACKAGE = Path(ddpquiz.__file__).parent
 MODULES = sorted(
     path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in {"content", "demos"}
 )
 
-# What the modules of a room may import from ddpquiz besides each other. A module that is no room stands by its name.
+# What the modules of a package may import from ddpquiz besides each other. A module at the top stands by its name.
+KIT = "terminal.kit"
 MAY_IMPORT = {
     "errors": set(),
-    "shipped": {"errors"},
-    "folders": {"errors"},
-    "wholefile": set(),
-    "curriculum": {"errors", "folders", "shipped", "wholefile"},
-    "learning": {"curriculum", "errors", "shipped", "wholefile"},
-    "ranks": {"curriculum", "errors", "shipped", "wholefile"},
-    "terminal": {"learning", "ranks", "curriculum", "errors", "shipped"},
-    "cli": {"terminal", "learning", "ranks", "curriculum", "errors", "folders", "shipped", "wholefile", "__init__"},
+    "paths": {"errors"},
+    "atomic_file": set(),
+    "curriculum": {"errors", "paths", "atomic_file"},
+    "learning": {"curriculum", "errors", "paths", "atomic_file"},
+    "analysis": {"errors", "atomic_file"},
+    "ranks": {"analysis", "curriculum", "errors", "paths", "atomic_file"},
+    KIT: {"errors"},
+    "terminal.runs": {KIT, "analysis", "ranks", "errors", "paths"},
+    "terminal.pages": {KIT, "learning", "curriculum", "errors", "paths"},
+    "terminal.sittings": {KIT, "terminal.pages", "learning", "ranks", "curriculum", "errors", "paths"},
+    "terminal": set(),
+    "cli": {
+        *("terminal", KIT, "terminal.runs", "terminal.pages", "terminal.sittings"),
+        *("learning", "analysis", "ranks", "curriculum", "errors", "paths", "atomic_file", "__init__"),
+    },
     "__main__": {"cli", "__init__"},
     "__init__": set(),
 }
@@ -41,8 +49,8 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/operators.py",
     "ranks/inside/buckets.py",
     "ranks/inside/gpu.py",
-    "ranks/inside/marks.py",
-    "ranks/inside/meeting.py",
+    "ranks/inside/training_marks.py",
+    "ranks/inside/store_patch.py",
 }
 
 
@@ -56,22 +64,35 @@ def imports(path):
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
+NAMES = {".".join(("ddpquiz", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in MODULES}
+
+
 def room(words):
-    """Name what the dotted name of one of our modules belongs to."""
-    if len(words) == 1:
-        return "__init__"
-    return words[1] if words[1] in MAY_IMPORT else "__init__"
+    """Name the package, or the module at the top, that the dotted name of one of our modules belongs to."""
+    return next((name for name in (".".join(words[1:3]), words[1:2] and words[1]) if name in MAY_IMPORT), "__init__")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_down_only(path):
-    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+@pytest.mark.parametrize("name", NAMES)
+def test_imports_point_down_only(name):
+    here = room(name.split("."))
     wrong = []
-    for line, module in imports(path):
+    for line, module in imports(NAMES[name]):
         words = module.split(".")
-        if words[0] == "ddpquiz" and room(words) not in MAY_IMPORT[name] | {name}:
-            wrong.append(f"{path}:{line}: {name} must not import {module}")
+        if words[0] == "ddpquiz" and room(words) not in MAY_IMPORT[here] | {here}:
+            wrong.append(f"{NAMES[name]}:{line}: {here} must not import {module}")
     assert not wrong
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    def module_of(name):
+        return name if name in NAMES else name.rpartition(".")[0]
+
+    needs = {name: {module_of(module) for _, module in imports(path)} & {*NAMES} for name, path in NAMES.items()}
+    while free := [name for name, needed in needs.items() if not needed & {*needs}]:
+        for name in free:
+            del needs[name]
+    above = {"ddpquiz.ranks.server", "ddpquiz.ranks.machines.agent", "ddpquiz.ranks.inside.worker"}
+    assert {*needs} - above <= {"ddpquiz.ranks.inside.recorder", "ddpquiz.ranks.inside.buckets"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -89,7 +110,7 @@ def test_a_demo_imports_torch_and_the_standard_library_only(path):
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.joinpath("cli").glob("*.py")), ids=lambda path: path.stem)
 def test_a_command_imports_only_what_is_light_at_the_top(path):
-    light = {"typer", "ddpquiz.errors", "ddpquiz.shipped", "ddpquiz.cli", "ddpquiz.__version__"}
+    light = {"typer", "ddpquiz.errors", "ddpquiz.paths", "ddpquiz.cli", "ddpquiz.__version__"}
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
@@ -148,7 +169,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_loads_only_what_it_needs(command, tmp_path):
-    words = [names.items("all-reduce-ring/")[-1] if word == "ITEM" else word for word in command.split()]
+    words = [completion.items("all-reduce-ring/")[-1] if word == "ITEM" else word for word in command.split()]
     environment = {**os.environ, "DDPQUIZ_HOME": str(tmp_path), "COLUMNS": "80"}
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *words],

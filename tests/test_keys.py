@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpquiz.terminal.keys import pasted, split
+from ddpquiz.terminal.kit.keys import pasted, split
 
 ROOT = Path(__file__).parent.parent
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
@@ -25,7 +25,7 @@ MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 PROGRAM = """
 import fcntl, struct, sys, termios, time
 from ddpquiz.terminal import keys as module
-from ddpquiz.terminal.keys import Keys
+from ddpquiz.terminal.kit.keys import Keys
 options = dict(word.split("=") for word in sys.argv[1:])
 def come():
     return struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]
@@ -48,7 +48,7 @@ print("left", key, flush=True)
 """
 PROGRAM_FOR_SHELL = textwrap.dedent("""
     import os
-    from ddpquiz.terminal.keys import Keys
+    from ddpquiz.terminal.kit.keys import Keys
     with Keys() as keys:
         print("pid", os.getpid(), flush=True)
         while (key := keys.get(60)) not in {"x", None}:

@@ -12,11 +12,11 @@ from seats import Actions
 
 from ddpquiz.curriculum.concept import Source
 from ddpquiz.learning import study
-from ddpquiz.learning.keeping import keep
+from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.terminal.sitting import Desk
-from ddpquiz.terminal.study import Studying
+from ddpquiz.terminal.sittings.sitting import Desk
+from ddpquiz.terminal.sittings.study import StudyScreen
 
 TOOK = timedelta(seconds=3)
 WEIGHTS = [Weights(), Weights(retention=0.8)]
@@ -63,7 +63,7 @@ class Learner(RuleBasedStateMachine):
         memories, hidden, earlier = self.progress.memories(), self.progress.hidden(day), self.progress.grades(day)
         dealt = study.deal(CARDS, memories, day, limit=4, new=2, hidden=hidden, earlier=earlier)
         begun = study.begin(dealt, memories, Schedule(self.weights), self.at, earlier=earlier)
-        self.seat = Studying(Desk(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun)
+        self.seat = StudyScreen(Desk(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun)
         self.since = len(self.model)
 
     @precondition(lambda self: self.seat.sitting.card)
@@ -109,7 +109,7 @@ class Learner(RuleBasedStateMachine):
     def answer(self, right):
         day = study_day(self.clock())
         has_called = any(row.calls and row.day == str(day) for row in self.progress.kept("answer"))
-        kept = keep(self.progress, BYTES, RING_CARDS, self.at, right=right, credit=right, took=TOOK, given="1")
+        kept = save_answer(self.progress, BYTES, RING_CARDS, self.at, right=right, credit=right, took=TOOK, given="1")
         offered = {card.key for card in RING_CARDS} - self.hidden(day)
         assert (kept.called in offered) if offered and not right and not has_called else kept.called is None
         self.note("answer", BYTES.key, kept.called)

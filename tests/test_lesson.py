@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from ddpquiz.curriculum.catalog import Catalog, load
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import (
     Card,
     CardLevel,
@@ -28,13 +28,15 @@ from ddpquiz.curriculum.concept import (
     Trap,
     Variable,
 )
-from ddpquiz.curriculum.demos import Demo
-from ddpquiz.curriculum.demos import demos as all_demos
-from ddpquiz.learning.timings import Timing
-from ddpquiz.terminal import layout, listing, style
-from ddpquiz.terminal.demos import demos
-from ddpquiz.terminal.item import item_page
-from ddpquiz.terminal.lesson import demo_command, lesson
+from ddpquiz.curriculum.demo_scripts import Demo
+from ddpquiz.curriculum.demo_scripts import demos as all_demos
+from ddpquiz.curriculum.loading import load
+from ddpquiz.learning.side_files import Timing
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.pages.demos import demos
+from ddpquiz.terminal.pages.item import item_page
+from ddpquiz.terminal.pages.lesson import demo_command, lesson
 
 HELD = Card(
     "ring",

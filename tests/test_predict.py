@@ -9,12 +9,12 @@ from program import ddpquiz
 from sample import BYTES, HOOKS, PHASES, PRINTS
 
 from ddpquiz.cli.prediction import _question
-from ddpquiz.curriculum.catalog import load
-from ddpquiz.curriculum.pose import pose
+from ddpquiz.curriculum.loading import load
+from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.progress import Progress
-from ddpquiz.terminal import style
-from ddpquiz.terminal.predict import Asking, Left
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings.prediction import Left, PredictionScreen
 
 
 def demo(home, *words):
@@ -76,7 +76,7 @@ def test_who_leaves_at_the_prediction_gets_no_demo(tmp_path, key):
 
 
 def keyed(question, *keys):
-    asking = Asking(pose(question, random.Random(1)), "sampler")
+    asking = PredictionScreen(pose(question, random.Random(1)), "sampler")
     for key in keys:
         asking.take(key)
     return asking

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from sample import BYTES, RING_CARDS
 
 from ddpquiz.errors import UserError
-from ddpquiz.folders import data_dir
 from ddpquiz.learning import database
-from ddpquiz.learning.keeping import keep
-from ddpquiz.learning.log import Point
+from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
+from ddpquiz.paths import data_dir
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TOOK = timedelta(seconds=3)
@@ -326,7 +326,11 @@ def test_days_are_days(progress):
     assert memory.first == memory.last == date(2026, 3, 2)
 
 
-POINTS = (Point("every rank sends", True), Point("to its neighbour", False, True), Point("twice round", True, True))
+POINTS = (
+    PointRow("every rank sends", True),
+    PointRow("to its neighbour", False, True),
+    PointRow("twice round", True, True),
+)
 
 
 def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_learner_has_the_last_word(progress):
@@ -334,7 +338,7 @@ def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_lear
     (row,) = progress.kept("explanation")
     assert (row.item, row.given, row.took) == ("ring/why", "Each rank sends to the next.", 3000)
     assert row.credit == pytest.approx(2 / 3)
-    assert tuple(Point(**point) for point in json.loads(row.points)) == POINTS
+    assert tuple(PointRow(**point) for point in json.loads(row.points)) == POINTS
     assert progress.memories() == {}
 
 
@@ -448,20 +452,20 @@ def test_the_cards_of_one_concept_are_read_alone(progress):
 def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
     progress.suspend("ring/two", AT)  # of the question's level, so the first choice
     wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
-    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/one"
+    assert save_answer(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/one"
     progress.restore("ring/two", AT)
     tomorrow = AT + timedelta(days=1)
-    assert keep(progress, BYTES, RING_CARDS, tomorrow, retry=True, **wrong).called is None
-    assert keep(progress, BYTES, RING_CARDS, tomorrow, **wrong).called == "ring/two"
+    assert save_answer(progress, BYTES, RING_CARDS, tomorrow, retry=True, **wrong).called is None
+    assert save_answer(progress, BYTES, RING_CARDS, tomorrow, **wrong).called == "ring/two"
 
 
 def test_missing_a_question_again_on_the_same_day_calls_no_second_card(progress):
     wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
-    first = keep(progress, BYTES, RING_CARDS, AT, **wrong)
+    first = save_answer(progress, BYTES, RING_CARDS, AT, **wrong)
     assert first.called
-    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called is None
+    assert save_answer(progress, BYTES, RING_CARDS, AT, **wrong).called is None
     progress.undo(first.receipt, AT)
-    assert keep(progress, BYTES, RING_CARDS, AT, **wrong).called
+    assert save_answer(progress, BYTES, RING_CARDS, AT, **wrong).called
 
 
 def test_of_several_answers_on_a_day_the_first_counts_and_of_days_the_last(progress):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
-from ddpquiz.ranks.proof import STILL, run_code
-from ddpquiz.ranks.proving import prove_all
+from ddpquiz.ranks.proof_check import prove_all
+from ddpquiz.ranks.proof_runner import STILL, run_code
 
 
 def question(kind=Kind.CHOICE, **more):

@@ -9,8 +9,9 @@ from program import LEAVE_SCREEN, sample
 from sample import BYTES, HOOKS, PRINTS, STEPS
 
 from ddpquiz.curriculum.concept import CodeProof, Line, Option, Shows
-from ddpquiz.curriculum.pose import pose
-from ddpquiz.terminal import proof, style
+from ddpquiz.curriculum.posed import pose
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings import proof
 
 INSERTED = replace(
     BYTES,

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.check import check
 from ddpquiz.curriculum import quality as module
-from ddpquiz.curriculum.catalog import load
 from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Option, Question
+from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.quality import PICKERS, expectation, quality, reading_grade
 
 RIGHT = 0

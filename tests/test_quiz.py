@@ -10,10 +10,10 @@ from sample import BYTES, CARDS, HOOKS, PHASES, PRINTS, QUESTIONS, START, STEPS
 from seats import play, right
 
 from ddpquiz.curriculum.concept import Kind, Level, Option
-from ddpquiz.curriculum.pose import Posed, pose
-from ddpquiz.learning.choice import choose
+from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.learning.judge import answered, chance, expected, judge
-from ddpquiz.learning.quiz import Act, Given, Rules, begin, card_to_call, news, scores, step, wanting
+from ddpquiz.learning.question_selection import choose_questions
+from ddpquiz.learning.quiz import Given, QuizAction, Rules, begin, card_to_call, news, scores, step, wanting
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)
@@ -320,7 +320,7 @@ def many():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_are_spread_over_concepts_levels_and_kinds(seed):
-    chosen = choose(many(), 9, random.Random(seed))
+    chosen = choose_questions(many(), 9, random.Random(seed))
     assert set(Counter(q.concept for q in chosen).values()) == {3}
     assert [q.level for q in chosen] == [Level.EASY] * 3 + [Level.MEDIUM] * 3 + [Level.HARD] * 3
     assert max(Counter(q.kind for q in chosen).values()) <= 3
@@ -329,15 +329,15 @@ def test_questions_are_spread_over_concepts_levels_and_kinds(seed):
 
 def test_a_seed_decides_the_questions_and_their_shape():
     one, two = ([random.Random(4711), random.Random(4711)], [random.Random(1), random.Random(2)])
-    first, second = (begin(choose(many(), 9, dice), dice, START).asked for dice in one)
+    first, second = (begin(choose_questions(many(), 9, dice), dice, START).asked for dice in one)
     assert first == second
-    first, second = (begin(choose(many(), 9, dice), dice, START).asked for dice in two)
+    first, second = (begin(choose_questions(many(), 9, dice), dice, START).asked for dice in two)
     assert first != second
 
 
 def test_what_was_answered_right_before_waits_for_the_rest():
     known = {q.key: 1 for q in many() if q.kind is not Kind.ORDER}
-    chosen = choose(many(), 9, random.Random(3), known)
+    chosen = choose_questions(many(), 9, random.Random(3), known)
     assert Counter(q.kind for q in chosen)[Kind.ORDER] >= 6
 
 
@@ -351,7 +351,7 @@ def test_the_verdict_stays_until_the_learner_goes_on():
     assert state.answer.verdict.right
     assert state.place == 0
     assert play(state, Given("1")) == state
-    state = play(state, Act.NEXT)
+    state = play(state, QuizAction.NEXT)
     assert (state.place, state.answer) == (1, None)
 
 
@@ -361,30 +361,30 @@ def test_an_answer_that_cannot_be_read_is_asked_again():
 
 
 def test_hints_come_in_stages_and_halve_the_credit():
-    state = play(quiz(), Act.HINT)
+    state = play(quiz(), QuizAction.HINT)
     assert state.hints == 1
-    state = play(state, Act.HINT, Act.HINT)
+    state = play(state, QuizAction.HINT, QuizAction.HINT)
     assert state.hints == 2
     state = play(state, right(state))
     assert state.answer.credit == 0.5
-    assert play(state, Act.NEXT).hints == 0
+    assert play(state, QuizAction.NEXT).hints == 0
 
 
 def test_a_shown_solution_earns_nothing():
-    state = play(quiz(), Act.SOLVE)
+    state = play(quiz(), QuizAction.SOLVE)
     assert (state.answer.solved, state.answer.credit, state.missed) == (True, 0.0, (BYTES,))
 
 
 def test_undo_never_costs_what_was_earned():
     state = quiz()
     state = play(state, right(state))
-    assert play(state, Act.UNDO) == state  # nothing lies behind the first verdict
-    state = play(state, Act.NEXT)
-    looked = play(state, Act.UNDO)
+    assert play(state, QuizAction.UNDO) == state  # nothing lies behind the first verdict
+    state = play(state, QuizAction.NEXT)
+    looked = play(state, QuizAction.UNDO)
     assert (looked.judged, looked.number, looked.shown, looked.posed) == (True, 1, state.answers[0], state.asked[0])
     assert (looked.answers, news(state, looked)) == (state.answers, (None, None))
-    assert play(looked, Given("1"), Act.SKIP, Act.SOLVE, Act.HINT, Act.UNDO) == looked
-    back = play(looked, Act.NEXT)
+    assert play(looked, Given("1"), QuizAction.SKIP, QuizAction.SOLVE, QuizAction.HINT, QuizAction.UNDO) == looked
+    back = play(looked, QuizAction.NEXT)
     assert (back.place, back.judged, back.looked, back.hints) == (1, False, 0, 0)
     assert play(back, right(back)).answer.credit == 1.0
 
@@ -392,56 +392,62 @@ def test_undo_never_costs_what_was_earned():
 def test_who_looks_back_comes_back_to_the_hints_and_to_the_end():
     state = quiz(BYTES, PHASES, PRINTS)
     for _ in range(2):
-        state = play(state, right(state), Act.NEXT)
-    state = play(state, Act.HINT)
-    looked = play(state, Act.UNDO, Act.UNDO, Act.UNDO)
+        state = play(state, right(state), QuizAction.NEXT)
+    state = play(state, QuizAction.HINT)
+    looked = play(state, QuizAction.UNDO, QuizAction.UNDO, QuizAction.UNDO)
     assert (looked.number, looked.looked) == (1, 2)
-    assert play(looked, Act.NEXT, Act.NEXT) == replace(state, since=play(looked, Act.NEXT, Act.NEXT).since)
+    assert play(looked, QuizAction.NEXT, QuizAction.NEXT) == replace(
+        state, since=play(looked, QuizAction.NEXT, QuizAction.NEXT).since
+    )
     state = play(state, right(state))
-    assert play(state, Act.UNDO).number == 2
-    state = play(state, Act.NEXT)
-    assert (state.posed, play(state, Act.UNDO).number, play(state, Act.UNDO, Act.NEXT).posed) == (None, 3, None)
+    assert play(state, QuizAction.UNDO).number == 2
+    state = play(state, QuizAction.NEXT)
+    assert (state.posed, play(state, QuizAction.UNDO).number, play(state, QuizAction.UNDO, QuizAction.NEXT).posed) == (
+        None,
+        3,
+        None,
+    )
 
 
 def test_a_skipped_question_is_no_answer():
-    state = play(quiz(), Act.SKIP)
+    state = play(quiz(), QuizAction.SKIP)
     assert (state.place, state.answers) == (1, ())
-    assert play(state, Act.UNDO).place == 0
+    assert play(state, QuizAction.UNDO).place == 0
 
 
 def test_a_skip_at_the_end_can_be_undone_but_not_past_a_verdict():
     state = quiz()
-    state = play(state, Act.SKIP, Act.SKIP)
+    state = play(state, QuizAction.SKIP, QuizAction.SKIP)
     assert state.posed is None
-    assert (play(state, Act.UNDO).place, play(state, Act.UNDO, Act.UNDO).place) == (1, 0)
-    state = play(state, Act.UNDO)
+    assert (play(state, QuizAction.UNDO).place, play(state, QuizAction.UNDO, QuizAction.UNDO).place) == (1, 0)
+    state = play(state, QuizAction.UNDO)
     assert play(state, right(state)).previous is None
 
 
 def test_stopping_can_be_undone():
-    state = play(quiz(), Act.HINT, Act.STOP)
+    state = play(quiz(), QuizAction.HINT, QuizAction.STOP)
     assert state.posed is None
-    assert (play(state, Act.UNDO).place, play(state, Act.UNDO).hints) == (0, 1)
+    assert (play(state, QuizAction.UNDO).place, play(state, QuizAction.UNDO).hints) == (0, 1)
 
 
 def test_the_log_learns_what_was_added_and_what_was_taken_back():
     start = begin([BYTES, PRINTS], random.Random(0), START, rules=Rules(exam=True))
     answered = play(start, Given("1"))
     assert news(start, answered) == (answered.answers[0], None)
-    assert news(answered, play(answered, Act.UNDO)) == (None, answered.answers[0])
-    assert news(answered, play(answered, Act.SKIP)) == (None, None)
+    assert news(answered, play(answered, QuizAction.UNDO)) == (None, answered.answers[0])
+    assert news(answered, play(answered, QuizAction.SKIP)) == (None, None)
 
 
 def test_time_away_is_no_time_spent_on_the_question():
-    state = step(quiz(), Act.BACK, START + timedelta(minutes=9))
+    state = step(quiz(), QuizAction.BACK, START + timedelta(minutes=9))
     state = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
     assert state.answers[0].took == timedelta(seconds=3)
 
 
 def test_the_score_is_told_by_concept_and_level():
     state = quiz(BYTES, PHASES, PRINTS)
-    state = play(state, right(state), Act.NEXT, Act.HINT, Act.SKIP)
-    state = play(state, Given("[1.0, 1.5]"), Act.NEXT)
+    state = play(state, right(state), QuizAction.NEXT, QuizAction.HINT, QuizAction.SKIP)
+    state = play(state, Given("[1.0, 1.5]"), QuizAction.NEXT)
     by_concept = scores(state, "concept")
     assert [(name, s.credit, s.right, s.answered, s.asked) for name, s in by_concept.items()] == [
         ("ring", 1.0, 1, 1, 2),

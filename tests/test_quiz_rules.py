@@ -14,11 +14,11 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.curriculum.concept import Level
-from ddpquiz.curriculum.pose import pose
-from ddpquiz.learning import adaptive, mastery
+from ddpquiz.curriculum.posed import pose
+from ddpquiz.learning import mastery, question_selection
 from ddpquiz.learning.judge import chance, expected
-from ddpquiz.learning.quiz import Act, Given, Late, Rules, Sure, begin, news, scores
-from ddpquiz.terminal import clock
+from ddpquiz.learning.quiz import Given, Late, QuizAction, Rules, SetSureness, begin, news, scores
+from ddpquiz.terminal.sittings import countdown
 
 TIMED = Rules(timed=timedelta(seconds=30))
 EXAM = Rules(exam=True)
@@ -42,7 +42,7 @@ def test_the_clock_runs_until_an_answer():
     assert state.left(START + timedelta(seconds=40)) == timedelta(0)
     state = play(state, right(state))
     assert state.left(START) is None
-    state = play(state, Act.NEXT)
+    state = play(state, QuizAction.NEXT)
     assert state.left(state.since) == timedelta(seconds=30)
     assert quiz(Rules()).left(START) is None
 
@@ -53,7 +53,7 @@ def test_no_answer_in_time_is_no_answer_and_its_solution_is_shown():
     assert (state.judged, state.answer.late, state.answers, state.missed, state.late) == (True, True, (), (), {0})
     assert news(start, state) == (None, None)
     assert (scores(state, "")[""].answered, scores(state, "")[""].asked) == (0, 2)
-    assert play(state, Act.NEXT).place == 1
+    assert play(state, QuizAction.NEXT).place == 1
 
 
 def test_what_stands_there_when_the_time_is_over_is_the_answer():
@@ -66,35 +66,35 @@ def test_what_stands_there_when_the_time_is_over_is_the_answer():
 
 def test_a_question_whose_time_was_over_is_not_asked_again():
     state = play(quiz(TIMED), Late())
-    assert play(state, Act.UNDO) == state
-    state = play(state, Act.NEXT)
-    assert play(state, Act.UNDO) == state
+    assert play(state, QuizAction.UNDO) == state
+    state = play(state, QuizAction.NEXT)
+    assert play(state, QuizAction.UNDO) == state
 
 
 def test_no_clock_is_stopped_by_looking_back():
     state = quiz(TIMED)
-    state = play(state, right(state), Act.NEXT)
-    assert play(state, Act.UNDO) == state
+    state = play(state, right(state), QuizAction.NEXT)
+    assert play(state, QuizAction.UNDO) == state
     state = play(state, right(state))
-    assert play(state, Act.UNDO).number == 1
+    assert play(state, QuizAction.UNDO).number == 1
 
 
 def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
-    assert play(quiz(TIMED), Act.SKIP, Act.UNDO).place == 1
+    assert play(quiz(TIMED), QuizAction.SKIP, QuizAction.UNDO).place == 1
     state = quiz(replace(TIMED, exam=True))
-    assert play(state, right(state), Act.UNDO).place == 1
-    state = play(quiz(replace(TIMED, exam=True)), Late(), Act.UNDO)
+    assert play(state, right(state), QuizAction.UNDO).place == 1
+    state = play(quiz(replace(TIMED, exam=True)), Late(), QuizAction.UNDO)
     assert (state.place, state.judged) == (1, False)
     state = quiz(replace(TIMED, confidence=True))
-    assert play(state, right(state), Act.UNDO).pending  # asked how sure one is: the clock would begin anew
+    assert play(state, right(state), QuizAction.UNDO).pending  # asked how sure one is: the clock would begin anew
 
 
 @pytest.mark.parametrize(
     ("seconds", "shown", "change"), [(90, "1:30 left", 1.0), (12.4, "13 s left", 0.4), (0.3, "1 s left", 0.3)]
 )
 def test_the_clock_is_painted_when_it_shows_something_else(seconds, shown, change):
-    assert clock.remaining(timedelta(seconds=seconds)).plain == shown
-    assert clock.until_change(timedelta(seconds=seconds)) == pytest.approx(change)
+    assert countdown.remaining(timedelta(seconds=seconds)).plain == shown
+    assert countdown.until_change(timedelta(seconds=seconds)) == pytest.approx(change)
 
 
 def test_the_clock_is_on_screen_and_the_end_of_time_is_told_kindly(progress):
@@ -176,7 +176,7 @@ def test_a_pipe_has_no_clock(home):
 
 
 def test_an_exam_shows_no_verdict_and_gives_no_hint_and_no_solution():
-    state = play(quiz(EXAM), Act.HINT, Act.SOLVE)
+    state = play(quiz(EXAM), QuizAction.HINT, QuizAction.SOLVE)
     assert (state.hints, state.place, state.answers) == (0, 0, ())
     state = play(state, wrong(state))
     assert (state.place, state.judged, len(state.answers)) == (1, False, 1)
@@ -184,15 +184,15 @@ def test_an_exam_shows_no_verdict_and_gives_no_hint_and_no_solution():
 
 def test_in_an_exam_an_answer_can_be_changed_until_the_end():
     state = quiz(EXAM)
-    state = play(state, wrong(state), Act.UNDO)
+    state = play(state, wrong(state), QuizAction.UNDO)
     state = play(state, right(state), Given("1"))
     assert (state.posed, [answer.right for answer in state.answers]) == (None, [True, False])
-    assert play(state, Act.UNDO).posed is None  # every verdict was shown
+    assert play(state, QuizAction.UNDO).posed is None  # every verdict was shown
 
 
 def test_leaving_an_exam_shows_every_verdict_and_is_final():
-    state = play(quiz(EXAM), Given("1"), Act.STOP)
-    assert play(state, Act.UNDO) == state
+    state = play(quiz(EXAM), Given("1"), QuizAction.STOP)
+    assert play(state, QuizAction.UNDO) == state
 
 
 def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
@@ -234,11 +234,11 @@ def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
     start = quiz(CONFIDENT)
     state = play(start, right(start))
     assert (state.judged, state.answers) == (False, ())
-    assert play(state, Act.SKIP, Act.HINT, Given("1")) == state
-    judged = play(state, Sure(0.75))
+    assert play(state, QuizAction.SKIP, QuizAction.HINT, Given("1")) == state
+    judged = play(state, SetSureness(0.75))
     assert (judged.judged, judged.answer.confidence, judged.answer.right) == (True, 0.75, True)
-    assert play(judged, Act.UNDO).pending is None
-    assert play(state, Act.UNDO) == replace(start, since=play(state, Act.UNDO).since)
+    assert play(judged, QuizAction.UNDO).pending is None
+    assert play(state, QuizAction.UNDO) == replace(start, since=play(state, QuizAction.UNDO).since)
 
 
 def test_a_key_says_how_sure_and_the_end_tells_how_that_went(progress):
@@ -331,12 +331,12 @@ def asked_until_clear(ability, dice, order):
     left, asked, answers = pool(dice), [], []
     dice.shuffle(left)
     while True:
-        posed = adaptive.pick(left, asked, answers) if order == "adaptive" else left[len(asked)]
+        posed = question_selection.most_informative(left, asked, answers) if order == "adaptive" else left[len(asked)]
         asked.append(posed)
         question = posed.question
         knows = dice.random() < ability ** {"easy": 0.5, "medium": 1, "hard": 2}[question.level]
         answers.append((question, float(knows or dice.random() < chance(question))))
-        if len(asked) == len(left) or adaptive.pick(left, asked, answers) is None:
+        if len(asked) == len(left) or question_selection.most_informative(left, asked, answers) is None:
             return len(asked)
 
 
@@ -355,7 +355,7 @@ def test_it_asks_each_question_once_and_stops_at_the_count():
     state = begin([one.question for one in pool(random.Random(1))], random.Random(1), START, rules=Rules(adaptive=4))
     for number in range(4):
         assert len(state.asked) == number + 1
-        state = play(state, (right if number % 2 else wrong)(state), Act.NEXT)
+        state = play(state, (right if number % 2 else wrong)(state), QuizAction.NEXT)
     assert state.posed is None
     assert len({posed.question.key for posed in state.asked}) == 4
 
@@ -363,7 +363,7 @@ def test_it_asks_each_question_once_and_stops_at_the_count():
 def test_it_stops_when_the_verdict_is_clear():
     state = begin([one.question for one in pool(random.Random(1))], random.Random(1), START, rules=Rules(adaptive=15))
     while state.posed:
-        state = play(state, right(state), Act.NEXT)
+        state = play(state, right(state), QuizAction.NEXT)
     belief = mastery.Belief()
     for answer in state.answers:
         belief = belief.after(answer.posed.question.level, chance(answer.posed.question), answer.credit)
@@ -373,15 +373,15 @@ def test_it_stops_when_the_verdict_is_clear():
 
 def test_undo_takes_the_pick_back_too():
     first = begin([BYTES, PHASES, STEPS], random.Random(1), START, rules=Rules(adaptive=3))
-    second = play(first, Act.SKIP)
+    second = play(first, QuizAction.SKIP)
     assert len(second.asked) == 2
-    assert play(second, Act.UNDO).asked == first.asked
+    assert play(second, QuizAction.UNDO).asked == first.asked
 
 
 def test_concepts_are_asked_about_in_turn():
     state = begin([BYTES, PHASES, HOOKS, PRINTS], random.Random(1), START, rules=Rules(adaptive=4))
     for _ in range(2):
-        state = play(state, right(state), Act.NEXT)
+        state = play(state, right(state), QuizAction.NEXT)
     assert {posed.question.concept for posed in state.asked[:2]} == {"ring", "ddp"}
 
 

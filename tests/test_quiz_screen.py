@@ -10,12 +10,13 @@ import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
 from seats import press, quizzing, screen, spoken
 
-from ddpquiz.curriculum import catalog
+from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.terminal import layout, questions, style
-from ddpquiz.terminal.answering import Entry
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings import question_view
+from ddpquiz.terminal.sittings.answer_entry import Entry
 
 
 def test_a_question_shows_its_options_and_the_keys_that_work_now(progress):
@@ -414,7 +415,7 @@ def test_every_kind_can_be_answered_right_with_keys(progress, seed):
 def test_questions_without_code_load_no_highlighter():
     import subprocess
 
-    script = "import ddpquiz.terminal.quiz, ddpquiz.terminal.study, sys; sys.exit(any('pygments' in m or 'markdown' in m or m == 'torch' for m in sys.modules))"
+    script = "import ddpquiz.terminal.sittings.quiz, ddpquiz.terminal.sittings.study, sys; sys.exit(any('pygments' in m or 'markdown' in m or m == 'torch' for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
@@ -443,7 +444,7 @@ def test_dice_of_a_retry_are_those_of_the_quiz(progress):
 
 
 def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps(progress):
-    for question in catalog.load().questions():
+    for question in loading.load().questions():
         for seed in range(2):
             seat = quizzing(progress, question, seed=seed)
             posed = seat.quiz.posed
@@ -456,5 +457,5 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
                 assert "Question 1/1" in screen(seat, width)
                 judged = quiz.step(seat.quiz, quiz.Given(expected(posed)), seat.desk.clock()).answer
                 console = style.console(io.StringIO(), width=width)
-                console.print(*questions.judged(judged))
+                console.print(*question_view.judged(judged))
                 assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key

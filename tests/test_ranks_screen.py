@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group
 
-from ddpquiz.ranks.events import (
+from ddpquiz.analysis.events import (
     Began,
     Claimed,
     ClaimText,
@@ -20,19 +20,19 @@ from ddpquiz.ranks.events import (
     Note,
     Output,
     Raised,
+    RankPosition,
     Result,
-    Standing,
     Started,
     Waiting,
 )
-from ddpquiz.ranks.history.seen import Seen
-from ddpquiz.terminal import style
-from ddpquiz.terminal.curves import scale, sparkline
-from ddpquiz.terminal.gantt import gantt
-from ddpquiz.terminal.log import log
-from ddpquiz.terminal.ranks import frame, on_screen, say
-from ddpquiz.terminal.running import few
-from ddpquiz.terminal.source import source
+from ddpquiz.analysis.formatting import few
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.runs.curves import scale, sparkline
+from ddpquiz.terminal.runs.frame import frame, on_screen, say
+from ddpquiz.terminal.runs.gantt import gantt
+from ddpquiz.terminal.runs.run_pages import log
+from ddpquiz.terminal.runs.source import source
 
 BEGAN = Began(
     "demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found",
@@ -48,7 +48,7 @@ def said(rank, label, value):
 
 
 def seen(*events, began=BEGAN):
-    picture = Seen()
+    picture = RunState()
     for event in (began, *events):
         picture.add(event)
     return picture
@@ -71,7 +71,7 @@ def text(shown, width):
 
 def plain(*events):
     console = style.console(io.StringIO(), width=60)
-    picture = Seen()
+    picture = RunState()
     for event in (BEGAN, *events):
         picture.add(event)
         say(event, picture, console, console)
@@ -354,7 +354,7 @@ def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that
 def test_a_hang_shows_who_waits_in_what_and_where_each_rank_stands():
     picture = seen(
         Exited(0.2, 1, 0),
-        Hung(3.0, 2.5, (Standing(0, "all_reduce", "/x/demo.py", 9, "File"), Standing(1, "", "", 0, ""))),
+        Hung(3.0, 2.5, (RankPosition(0, "all_reduce", "/x/demo.py", 9, "File"), RankPosition(1, "", "", 0, ""))),
         End(3.4, False, 0, 2, None, "Nothing moved for 2.5 s: rank 0 waits in a communication that cannot end."),
     )
     assert drawn(picture, 80).splitlines()[2:5] == [

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ddpquiz.curriculum.concept import CardLevel, CodeProof, DemoProof, Kind, Level, Shows
-from ddpquiz.curriculum.page import LARGEST, Page
 from ddpquiz.curriculum.reader import concept_of, read_concept, read_sources, read_tracks
 from ddpquiz.curriculum.survey import survey
+from ddpquiz.curriculum.yaml_file import LARGEST, YamlFile
 
 DATA = Path(__file__).parent / "data"
 RING = DATA / "content" / "collectives" / "ring.yaml"
@@ -574,7 +574,7 @@ def complaints(folder=Path("content")):
 
 
 def read(text):
-    return concept_of(Page("ring.yaml", text.encode(), thorough=True), "ring", "collectives")
+    return concept_of(YamlFile("ring.yaml", text.encode(), thorough=True), "ring", "collectives")
 
 
 def test_what_fits_is_accepted_without_a_complaint(place):
@@ -774,7 +774,7 @@ def test_escapes_in_a_key_do_not_reach_the_terminal(place):
 
 
 def test_tracks_and_sources_are_read_with_their_complaints():
-    page = Page("tracks.yaml", b"Data: {title: a, concepts: [x]}\nb: {concept: [y]}\nb: {}\n")
+    page = YamlFile("tracks.yaml", b"Data: {title: a, concepts: [x]}\nb: {concept: [y]}\nb: {}\n")
     assert [track.id for track in read_tracks(page)] == ["Data", "b"]
     assert [str(complaint) for complaint in page.complaints] == [
         "tracks.yaml:3:1: repeated key `b`; it stands in line 2 already",
@@ -782,7 +782,7 @@ def test_tracks_and_sources_are_read_with_their_complaints():
         "tracks.yaml:2:5: unknown key `concept`; did you mean `concepts`?",
         "tracks.yaml:2:4: missing key `title`",
     ]
-    page = Page("sources.yaml", b"dist: {title: a, year: 2024}\nli 2: {title: b}\nx: {authors: b, yaer: c}\n")
+    page = YamlFile("sources.yaml", b"dist: {title: a, year: 2024}\nli 2: {title: b}\nx: {authors: b, yaer: c}\n")
     assert read_sources(page)["dist"].year == "2024"
     assert [str(complaint) for complaint in page.complaints] == [
         "sources.yaml:2:7: the key `li 2` may hold only letters, digits and . _ -",
@@ -792,7 +792,7 @@ def test_tracks_and_sources_are_read_with_their_complaints():
 
 
 def reads_without_a_traceback(data):
-    reading = concept_of(Page("x.yaml", data, thorough=True), "x", "t")
+    reading = concept_of(YamlFile("x.yaml", data, thorough=True), "x", "t")
     assert (reading.concept is None) == bool(reading.page.complaints)
     for complaint in reading.page.complaints:
         assert complaint.line >= 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ddpquiz.cli import names
+from ddpquiz.cli import completion
 from ddpquiz.cli.app import app
 
 ROOT = Path(__file__).parent.parent
@@ -54,11 +54,11 @@ def test_the_names_in_it_exist(words):
     match words[0]:
         case "study" | "test" | "learn" | "explain":
             named = GROUP.commands[words[0]].make_context(words[0], list(words[1:])).params["concept"] or []
-            assert {*([named] if isinstance(named, str) else named)} <= {*names.concepts("")}
+            assert {*([named] if isinstance(named, str) else named)} <= {*completion.concepts("")}
         case "demo":
-            assert not plain or plain[0] in names.demos("")
+            assert not plain or plain[0] in completion.demos("")
         case "prove" | "show":
-            assert plain[0] in names.items("")
+            assert plain[0] in completion.items("")
 
 
 def test_there_are_commands_to_look_at():

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.ranks.events import Ended, Issued, Note, Output, Result, Waited, Waiting, decode, encode
-from ddpquiz.ranks.inside.gpu import Lookout, Queued
-from ddpquiz.ranks.inside.telling import Teller
+from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting, decode, encode
+from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.gpu import GpuPoller, Queued
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 
@@ -501,7 +501,7 @@ CALLED = [
 
 
 def test_what_is_put_together_by_hand_is_what_encode_writes():
-    teller = Teller(-1, 3, 0.0)
+    teller = EventWriter(-1, 3, 0.0)
     for call in [*CALLED, *CALLED]:  # the second time from the pieces that were kept
         values = dataclasses.asdict(call)
         first = [values.pop(name) for name in ("time", "number", "before", "bucket")]
@@ -521,7 +521,7 @@ def test_what_is_put_together_by_hand_is_what_encode_writes():
 
 def test_work_on_a_gpu_is_told_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
     clock = iter((1.0, 2.0, 3.0, 4.0))
-    lookout, told, gpu = Lookout(lambda: next(clock)), [], {"begun": False, "ended": False}
+    lookout, told, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
     lookout._thread = threading.current_thread()  # we look ourselves
     lookout.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: told.append(("long", began))))
     lookout.look()
@@ -537,7 +537,7 @@ def test_work_on_a_gpu_is_told_once_when_the_gpu_is_done_with_it_and_when_it_cam
 
 
 def test_the_lookout_looks_by_itself_until_nothing_is_left():
-    lookout, done = Lookout(time.monotonic), threading.Event()
+    lookout, done = GpuPoller(time.monotonic), threading.Event()
     later = time.monotonic() + 0.05
     lookout.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
     assert done.wait(10)

@@ -19,7 +19,7 @@ from test_exchange import everything, exported, take_in
 from ddpquiz.errors import UserError
 from ddpquiz.learning import repair
 from ddpquiz.learning.database import FILE, MIGRATIONS, DamagedError
-from ddpquiz.learning.log import Point
+from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
@@ -37,7 +37,7 @@ def fill(home, reviews=300):
         progress.use(Weights(retention=0.85), AT)
         progress.undo(progress.flag("c/1", "x" * 20_000, AT), AT)
         progress.answer("c/q", 1.0, AT, took=TOOK, given="é", level="easy", chance=0.25, confidence=0.5, calls="c/1")
-        progress.explain("c/why", (Point("all send", True),), AT, took=TOOK, given="words " * 2000)
+        progress.explain("c/why", (PointRow("all send", True),), AT, took=TOOK, given="words " * 2000)
         return progress.log()
 
 
@@ -211,13 +211,13 @@ import sample_program
 from dataclasses import replace
 from datetime import datetime, UTC
 from sample import RING, card
-from ddpquiz.cli import app, sitting
-from ddpquiz.curriculum import catalog
+from ddpquiz.cli import app, clock
+from ddpquiz.curriculum import catalog, loading
 ring = replace(RING, cards=tuple(card(str(number)) for number in range(200)))
-catalog.load = lambda: catalog.Catalog((sample_program.TRACK,), (ring, sample_program.DDP), {})
+loading.load = lambda: catalog.Catalog((sample_program.TRACK,), (ring, sample_program.DDP), {})
 if sys.argv[3] != "now":
     at = datetime.fromisoformat(sys.argv[3])
-    sitting.now = lambda: at
+    clock.now = lambda: at
 sys.argv[1:] = sys.argv[4:]
 app.main()
 """

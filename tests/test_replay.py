@@ -9,12 +9,13 @@ import sys
 import pytest
 from program import ddpquiz
 
+from ddpquiz.analysis import saved_run
+from ddpquiz.analysis.events import Began, End, Issued, Output, Result, encode
 from ddpquiz.errors import UserError
+from ddpquiz.paths import demos_dir, recordings_dir
 from ddpquiz.ranks import claims
-from ddpquiz.ranks.events import Began, End, Issued, Output, Result, encode
-from ddpquiz.ranks.history import recording
-from ddpquiz.shipped import demos_dir, recordings_dir
-from ddpquiz.terminal import replay, style
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.runs import replay
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 BEGAN = Began("demo.py", (), 1, "cpu", "gloo", "1 rank on CPU over Gloo")
@@ -30,22 +31,22 @@ EVENTS = (
 
 def test_a_run_is_read_as_it_was_saved(tmp_path):
     path = tmp_path / "run.json"
-    recording.save(EVENTS, path)
-    assert recording.read(path) == EVENTS
+    saved_run.save(EVENTS, path)
+    assert saved_run.read(path) == EVENTS
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_events_are_played_in_the_order_in_which_they_happened(tmp_path):
     path = tmp_path / "run.json"
-    recording.save([*EVENTS[:1], *EVENTS[4:0:-1], EVENTS[5]], path)
-    assert recording.read(path) == EVENTS
+    saved_run.save([*EVENTS[:1], *EVENTS[4:0:-1], EVENTS[5]], path)
+    assert saved_run.read(path) == EVENTS
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\r"])
 def test_output_may_hold_whatever_ends_a_line_elsewhere(tmp_path, mark):
     said = Output(0.5, 0, "stdout", f"one{mark}two")
-    recording.save([EVENTS[0], said, EVENTS[-1]], tmp_path / "run.json")
-    assert said in recording.read(tmp_path / "run.json")
+    saved_run.save([EVENTS[0], said, EVENTS[-1]], tmp_path / "run.json")
+    assert said in saved_run.read(tmp_path / "run.json")
 
 
 FAULTS = {
@@ -66,15 +67,15 @@ def test_a_file_that_is_no_run_is_refused(tmp_path, text):
     path = tmp_path / "run.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError) as refused:
-        recording.read(path)
+        saved_run.read(path)
     assert str(refused.value) == FAULTS[text].format(path)
 
 
 def test_a_file_that_is_not_there_or_cannot_be_written_is_said(tmp_path):
     with pytest.raises(UserError, match="There is no saved run"):
-        recording.read(tmp_path / "none.json")
+        saved_run.read(tmp_path / "none.json")
     with pytest.raises(UserError, match="the run was not saved"):
-        recording.save(EVENTS, tmp_path / "none" / "run.json")
+        saved_run.save(EVENTS, tmp_path / "none" / "run.json")
 
 
 def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
@@ -96,7 +97,7 @@ def test_an_operation_begins_before_its_first_call():
 
 
 def test_what_comes_next_is_said_in_one_line_and_whole():
-    events = recording.read(recordings_dir() / "collectives.json")
+    events = saved_run.read(recordings_dir() / "collectives.json")
     stops = replay.steps(events)
     lines = [replay.next_step(events, stops, at, 80) for at in range(len(stops))]
     assert max(line.cell_len for line in lines) <= 80
@@ -118,7 +119,7 @@ def test_a_saved_run_prints_as_plain_lines():
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_every_demo_has_a_saved_run_of_its_present_text(name):
-    events = recording.read(recordings_dir() / f"{name}.json")
+    events = saved_run.read(recordings_dir() / f"{name}.json")
     began, end = events[0], events[-1]
     assert (began.ranks, began.script) == (4, f"demos/{name}.py")
     assert end.ok
@@ -144,7 +145,7 @@ def test_a_replay_needs_no_torch(tmp_path):
 def test_a_run_is_stepped_forward_and_back_in_a_terminal():
     terminal = ddpquiz("demo", "--replay", "allreduce")
     terminal.wait("step 0 of")
-    last = len(replay.steps(recording.read(recordings_dir() / "allreduce.json"))) - 1
+    last = len(replay.steps(saved_run.read(recordings_dir() / "allreduce.json"))) - 1
     terminal.press("\x1b[F", f"step {last} of {last}")  # end
     assert "calls send" in terminal.press("\x1b[H", "step 0 of")  # home
     terminal.press("\x1b[C", "step 1 of")
@@ -160,4 +161,4 @@ def test_a_demo_can_be_saved_and_played(tmp_path):
     command = [sys.executable, "-m", "ddpquiz", "demo", "collectives", "--nproc", "2", "--plain", "--save", str(path)]
     saved = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert saved.returncode == 0, saved.stderr
-    assert recording.read(path)[-1].ok
+    assert saved_run.read(path)[-1].ok

@@ -14,13 +14,26 @@ from pathlib import Path
 
 import pytest
 
+from ddpquiz.analysis.events import (
+    Began,
+    Claimed,
+    End,
+    Ended,
+    Exited,
+    Hung,
+    Issued,
+    Joining,
+    Note,
+    Output,
+    Raised,
+    Result,
+)
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.events import Began, Claimed, End, Ended, Exited, Hung, Issued, Joining, Note, Output, Raised, Result
 from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.output_order import OutputOrder
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module, read
-from ddpquiz.ranks.written import Written
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 HEAD = """\
@@ -198,7 +211,7 @@ def test_lines_and_operations_come_in_their_order_however_fast_they_come(script)
 
 
 def test_what_nobody_tells_of_comes_after_what_was_told_and_does_not_hold_it_up_for_ever():
-    written = Written()
+    written = OutputOrder()
     written.take(b"untold\nhello\n", 1.0)
     assert list(written.lines(0.0)) == []
     written.tell(0.9, 6)

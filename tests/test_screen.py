@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from ddpquiz.terminal import style
-from ddpquiz.terminal.screen import Screen, is_interactive
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.screen import Screen, is_interactive
 
 
 class Terminal:

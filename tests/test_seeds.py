@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from ddpquiz.curriculum.catalog import load
+from ddpquiz.curriculum.loading import load
 
 CHEAT_SHEET, COMMANDS, DDP_CARDS, INTERVIEW, LARGE_MODELS = (
     "cheat sheet",

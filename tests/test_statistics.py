@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from program import piped
 from sample import BYTES, DDP, HOOKS, PHASES, PRINTS, RING, STEPS
 
-from ddpquiz.curriculum.pose import pose
+from ddpquiz.curriculum.posed import pose
+from ddpquiz.learning.answers import beliefs, worded
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.statistics import Share, statistics, streak
-from ddpquiz.learning.wording import beliefs, worded
-from ddpquiz.terminal import layout, style
-from ddpquiz.terminal.stats import Stats, duration
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.pages.stats import Stats, duration
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 DAY = study_day(AT)

@@ -12,13 +12,13 @@ import time
 import pytest
 from program import ddpquiz
 
-from ddpquiz.curriculum.demos import demos
-from ddpquiz.ranks.events import Hung, Issued, Waited
+from ddpquiz.analysis.events import Hung, Issued, Waited
+from ddpquiz.curriculum.demo_scripts import demos
+from ddpquiz.paths import demos_dir
 from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import STEPPED, Run
-from ddpquiz.shipped import demos_dir
-from ddpquiz.terminal.step import Stepping, next_calls
+from ddpquiz.terminal.runs.step import Stepping, next_calls
 
 DEMOS = [
     demo.name for demo in demos(demos_dir()) if not demo.restarts

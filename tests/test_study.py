@@ -10,9 +10,9 @@ from sample import CARDS, DDP_CARDS, RING_CARDS, START, Clock, card
 
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.learning.study import (
-    Act,
     Hiding,
     Return,
+    StudyAction,
     begin,
     deal,
     due_now,
@@ -47,7 +47,7 @@ def play(state, *events, clock=None):
 def grade(state, *grades, clock=None):
     clock = clock or Clock()
     for one in grades:
-        state = play(state, Act.SHOW, one, clock=clock)
+        state = play(state, StudyAction.SHOW, one, clock=clock)
     return state
 
 
@@ -83,7 +83,7 @@ def test_no_limit_is_exceeded_by_what_is_asked_again():
 def test_a_grade_counts_only_when_the_back_was_seen():
     state = sitting()
     assert step(state, Grade.GOOD, START) is state
-    state = play(state, Act.SHOW, Grade.GOOD)
+    state = play(state, StudyAction.SHOW, Grade.GOOD)
     assert state.card.key == "ring/two"
     assert not state.shown
     assert state.reviews[0].after == SCHEDULE.review("ring/one", None, Grade.GOOD, TODAY)
@@ -91,7 +91,7 @@ def test_a_grade_counts_only_when_the_back_was_seen():
 
 
 def test_what_the_buttons_promise_is_what_happens():
-    state = play(sitting(memories={"ring/one": ago(40)}), Act.SHOW)
+    state = play(sitting(memories={"ring/one": ago(40)}), StudyAction.SHOW)
     for one, days in state.preview(TODAY).items():
         assert step(state, one, START).reviews[-1].days == days
 
@@ -152,15 +152,15 @@ def test_hidden_items_and_new_cards_of_what_was_proven_strong_are_left_out():
 
 
 def test_a_suspended_or_buried_card_is_gone_and_undo_brings_it_back():
-    for act in (Act.SUSPEND, Act.BURY):
+    for act in (StudyAction.SUSPEND, StudyAction.BURY):
         start = grade(sitting(), Grade.GOOD)
         state = play(start, act)
         assert state.card.key == "ring/three"
         assert news(start, state) == (Hiding(RING_CARDS[1], act), None)
-        back = play(state, Act.UNDO)
+        back = play(state, StudyAction.UNDO)
         assert news(state, back) == (None, Hiding(RING_CARDS[1], act))
         assert back.card.key == "ring/two"
-        assert play(back, Act.UNDO).card.key == "ring/one"
+        assert play(back, StudyAction.UNDO).card.key == "ring/one"
 
 
 def test_cramming_changes_no_memory_and_still_brings_back_what_was_forgotten():
@@ -220,37 +220,37 @@ def test_undo_goes_back_more_than_once_and_after_the_end_too():
     start = sitting(RING_CARDS[:2])
     over = grade(start, Grade.GOOD, Grade.AGAIN, Grade.EASY)
     assert over.card is None
-    back = play(over, Act.UNDO)
+    back = play(over, StudyAction.UNDO)
     assert (back.card.key, back.shown, len(back.reviews)) == ("ring/two", True, 2)
-    back = play(back, Act.UNDO, Act.UNDO)
+    back = play(back, StudyAction.UNDO, StudyAction.UNDO)
     assert (back.card.key, back.reviews, back.memories) == ("ring/one", (), {})
-    assert step(back, Act.UNDO, START) is back
+    assert step(back, StudyAction.UNDO, START) is back
 
 
 def test_undo_works_when_the_sitting_was_stopped():
-    state = play(grade(sitting(), Grade.GOOD), Act.STOP)
+    state = play(grade(sitting(), Grade.GOOD), StudyAction.STOP)
     assert state.card is None
-    assert play(state, Act.UNDO).card.key == "ring/one"
+    assert play(state, StudyAction.UNDO).card.key == "ring/one"
 
 
 def test_the_log_learns_what_was_added_and_what_was_taken_back():
-    start = play(sitting(), Act.SHOW)
+    start = play(sitting(), StudyAction.SHOW)
     graded = play(start, Grade.GOOD)
-    skipped = play(graded, Act.SKIP)
+    skipped = play(graded, StudyAction.SKIP)
     assert news(start, graded) == (graded.reviews[0], None)
     assert news(graded, skipped) == (None, None)
-    assert news(skipped, play(skipped, Act.UNDO)) == (None, None)
-    assert news(graded, play(graded, Act.UNDO)) == (None, graded.reviews[0])
+    assert news(skipped, play(skipped, StudyAction.UNDO)) == (None, None)
+    assert news(graded, play(graded, StudyAction.UNDO)) == (None, graded.reviews[0])
 
 
 def test_a_skipped_card_is_not_asked_again_in_this_sitting():
-    state = play(sitting(RING_CARDS[:2]), Act.SKIP)
+    state = play(sitting(RING_CARDS[:2]), StudyAction.SKIP)
     assert state.card.key == "ring/two"
     assert grade(state, Grade.GOOD).card is None
 
 
 def test_with_two_buttons_only_two_grades_count():
-    state = play(sitting(two_buttons=True), Act.SHOW)
+    state = play(sitting(two_buttons=True), StudyAction.SHOW)
     assert list(state.preview(TODAY)) == [Grade.AGAIN, Grade.GOOD]
     assert step(state, Grade.EASY, START) is state
     assert step(state, Grade.GOOD, START).reviews
@@ -259,7 +259,7 @@ def test_with_two_buttons_only_two_grades_count():
 def test_time_in_a_demo_is_no_time_spent_on_the_card():
     state = sitting()
     later = START + timedelta(minutes=5)
-    state = play(step(state, Act.BACK, later), Act.SHOW, clock=lambda: later)
+    state = play(step(state, StudyAction.BACK, later), StudyAction.SHOW, clock=lambda: later)
     state = step(state, Grade.GOOD, later + timedelta(seconds=2))
     assert state.reviews[0].took == timedelta(seconds=2)
 
@@ -301,20 +301,20 @@ def test_new_cards_that_were_held_back_are_asked_when_one_wants_more_and_undo_gi
     cards = tuple(card(f"n{n}") for n in range(25))
     dealt = deal(cards, {}, TODAY, limit=3, new=5)
     state = begin(dealt, {}, SCHEDULE, START)
-    assert play(state, Act.MORE) is state
+    assert play(state, StudyAction.MORE) is state
     over = grade(state, *[Grade.GOOD] * 3)
-    more = play(over, Act.MORE)
+    more = play(over, StudyAction.MORE)
     assert (more.card.id, len(more.queue), more.place, len(more.deal.cards)) == ("n3", 10, 4, 13)
     assert (more.deal.later, more.deal.of_other_days, news(over, more)) == (0, 12, (None, None))
-    assert play(more, Act.UNDO).card is None
+    assert play(more, StudyAction.UNDO).card is None
     assert sum_up(grade(more, *[Grade.GOOD] * 10)).new == 13
-    last = grade(play(grade(more, *[Grade.GOOD] * 10), Act.MORE), *[Grade.GOOD] * 10)
-    assert [one.id for one in play(last, Act.MORE).queue] == ["n23", "n24"]
+    last = grade(play(grade(more, *[Grade.GOOD] * 10), StudyAction.MORE), *[Grade.GOOD] * 10)
+    assert [one.id for one in play(last, StudyAction.MORE).queue] == ["n23", "n24"]
 
 
 def test_what_was_done_last_is_nothing_after_a_skip():
     state = grade(sitting(memories={"ring/one": ago(9, lapses=4)}), Grade.AGAIN)
     assert (state.last.card.id, state.stuck.id) == ("one", "one")
-    skipped = play(state, Act.SKIP)
+    skipped = play(state, StudyAction.SKIP)
     assert (skipped.last, skipped.stuck) == (None, None)
-    assert play(skipped, Act.UNDO).last == state.last
+    assert play(skipped, StudyAction.UNDO).last == state.last

@@ -9,10 +9,11 @@ from sample import CARDS, DDP, RING, RING_CARDS, START
 from seats import press, screen, spoken, studying
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning import advice
+from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
-from ddpquiz.terminal import cards, replay, step, watch
-from ddpquiz.terminal.hotkeys import HELP, QUIT, Hotkey, key_line
+from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey, key_line
+from ddpquiz.terminal.runs import replay, step, watch
+from ddpquiz.terminal.sittings import card_view
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
@@ -241,16 +242,16 @@ def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress)
 
 
 def test_the_forecast_names_the_days():
-    assert cards.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
-    assert cards.forecast([0] * 7, date(2026, 3, 2)) == "none"
+    assert card_view.forecast([13, 5, 0, 0, 0, 0, 1], date(2026, 3, 2)) == "19 (13 tomorrow, 5 Wed, 1 Mon)"
+    assert card_view.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
 def test_study_and_home_count_alike_what_is_due(progress):
     memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
     seat = press(studying(progress, CARDS, memories=memories), "q")
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
-    now = advice.standing([RING, DDP], memories, {}, study_day(START))
-    assert (now.due, cards.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
+    now = standing.standing([RING, DDP], memories, {}, study_day(START))
+    assert (now.due, card_view.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
 def test_content_is_never_taken_for_markup_or_control_codes(progress):
@@ -294,7 +295,7 @@ def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
     [(0, "now"), (1, "1 day"), (30, "30 days"), (31, "1 month"), (200, "7 months"), (365, "1.0 years")],
 )
 def test_intervals_are_short(days, words):
-    assert cards.interval(days) == words
+    assert card_view.interval(days) == words
 
 
 def test_a_hard_card_says_that_it_comes_once_more(progress):

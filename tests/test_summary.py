@@ -8,11 +8,12 @@ import sys
 import pytest
 from test_timeline import Rank, folded
 
-from ddpquiz.ranks.events import Marked
-from ddpquiz.ranks.history import findings
-from ddpquiz.ranks.history.amounts import count, size, time
-from ddpquiz.ranks.history.summary import summarize
-from ddpquiz.terminal import layout, style, summary
+from ddpquiz.analysis import run_advice
+from ddpquiz.analysis.events import Marked
+from ddpquiz.analysis.formatting import count, size, time
+from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.runs import summary
 
 
 class Program:
@@ -171,7 +172,7 @@ def test_barriers_in_a_loop_are_named():
 
 def test_a_run_without_communication_has_no_advice():
     assert Program().advice() == ()
-    assert findings.findings(folded(), 0.0) == []
+    assert run_advice.findings(folded(), 0.0) == []
 
 
 def test_lines_are_told_by_what_they_cost_and_only_ten_of_them():

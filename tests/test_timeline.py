@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddpquiz.ranks.events import (
+from ddpquiz.analysis import saved_run
+from ddpquiz.analysis.collective import What, bus_factor, sent
+from ddpquiz.analysis.events import (
     Began,
     End,
     Ended,
@@ -16,15 +18,13 @@ from ddpquiz.ranks.events import (
     Issued,
     Joining,
     Output,
-    Standing,
+    RankPosition,
     Started,
     Waited,
     Waiting,
 )
-from ddpquiz.ranks.history import recording
-from ddpquiz.ranks.history.collective import What, bus_factor, sent
-from ddpquiz.ranks.history.timeline import Timeline
-from ddpquiz.shipped import recordings_dir
+from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.paths import recordings_dir
 
 
 class Rank:
@@ -299,7 +299,7 @@ def test_a_rank_sends_what_the_algorithm_says(case):
 
 def test_the_formula_of_a_ring_gives_what_the_demo_that_sends_round_a_ring_counts():
     timeline, printed = Timeline(kept=None), {}
-    for event in recording.read(recordings_dir() / "allreduce.json"):
+    for event in saved_run.read(recordings_dir() / "allreduce.json"):
         timeline.add(event)
         if isinstance(event, Output) and event.label == "bytes sent by the ring":
             printed[event.rank] = int(event.value)
@@ -471,7 +471,7 @@ def test_a_hang_is_a_mismatch_with_where_each_rank_stands():
     one, other = Rank(0), Rank(1)
     one.issue("all_reduce", 1, line=5, group="a")
     other.issue("all_reduce", 1, line=7, group="b")
-    standing = (Standing(0, "all_reduce", "train.py", 5, ""), Standing(1, "all_reduce", "train.py", 7, ""))
+    standing = (RankPosition(0, "all_reduce", "train.py", 5, ""), RankPosition(1, "all_reduce", "train.py", 7, ""))
     timeline = folded(one, other, hung=Hung(9, 5, standing), end=9)
     assert [str(each).partition(": ")[2] for each in timeline.mismatches] == [
         "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",

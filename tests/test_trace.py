@@ -12,11 +12,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from test_timeline import Rank
 
+from ddpquiz.analysis import saved_run, trace
+from ddpquiz.analysis.events import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Note, Output, Result, Started
+from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Note, Output, Result, Started
-from ddpquiz.ranks.history import recording, trace
-from ddpquiz.ranks.history.timeline import Timeline
-from ddpquiz.shipped import recordings_dir
+from ddpquiz.paths import recordings_dir
 
 RECORDED = sorted(recordings_dir().glob("*.json"))
 
@@ -172,7 +172,7 @@ def test_a_trace_is_what_the_format_asks_for():
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_the_traces_of_the_shipped_runs_are_what_the_format_asks_for(path):
-    seen = json.loads(json.dumps(told(recording.read(path))))
+    seen = json.loads(json.dumps(told(saved_run.read(path))))
     assert complaints(seen) == []
     where = places(seen["traceEvents"])
     for source, target in read(seen["traceEvents"])[0]:
@@ -330,7 +330,7 @@ def test_a_saved_run_becomes_another_file_without_torch(tmp_path, end):
     text = path.read_text(encoding="utf-8")
     match end:
         case ".json":
-            assert recording.read(path) == recording.read(recordings_dir() / "allreduce.json")
+            assert saved_run.read(path) == saved_run.read(recordings_dir() / "allreduce.json")
         case ".trace.json":
             assert complaints(json.loads(text)) == []
         case ".svg":
@@ -356,7 +356,7 @@ def test_a_live_run_is_saved_by_the_end_of_its_name(tmp_path, end):
     text = path.read_text(encoding="utf-8")
     assert "[2.0, 2.0]" in text.replace("&#160;", " ")
     if end == ".json":
-        assert recording.read(path)[-1].ok
+        assert saved_run.read(path)[-1].ok
     elif end == ".trace.json":
         assert complaints(json.loads(text)) == []
 
@@ -392,12 +392,12 @@ def test_what_could_not_be_written_leaves_nothing_behind(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(UserError, match="No space left on device"):
-        recording.write(tmp_path / "run.json", breaks)
+        saved_run.write(tmp_path / "run.json", breaks)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_only_the_last_events_of_a_long_run_are_kept():
-    recent = recording.Recent(most=10)
+    recent = saved_run.Recent(most=10)
     events = run()
     for event in [*events, *events[1:] * 5]:
         recent.add(event)
@@ -417,7 +417,7 @@ def test_what_is_kept_of_a_long_run_holds_no_call_without_its_partners():
         ]
         whole += [*calls, *(Ended(number + 0.5, rank, number) for rank in (0, 1))]
     for most in range(10, 30):
-        recent, timeline = recording.Recent(most), Timeline()
+        recent, timeline = saved_run.Recent(most), Timeline()
         for event in whole:
             recent.add(event)
         for event in recent.events:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ddpquiz.curriculum.demos import read_demo
-from ddpquiz.ranks.events import Began
-from ddpquiz.shipped import demos_dir
-from ddpquiz.terminal.trying import Try, of_script, to_try
+from ddpquiz.analysis.events import Began
+from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.paths import demos_dir
+from ddpquiz.terminal.runs.suggestions import Try, of_script, to_try
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 ABOUT = '''"""A title.

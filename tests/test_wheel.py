@@ -67,7 +67,7 @@ def test_it_holds_what_belongs_to_it_and_nothing_else(wheel):
 
 
 def test_it_is_the_wheel_that_runs(ddp, installed):
-    program = "import ddpquiz.shipped as s; print(s.__file__, s.content_dir(), s.demos_dir(), sep='\\n')"
+    program = "import ddpquiz.paths as s; print(s.__file__, s.content_dir(), s.demos_dir(), sep='\\n')"
     done = ddp("-c", program)
     assert done.returncode == 0, done.stderr
     assert all(line.startswith(str(installed)) for line in done.stdout.splitlines())

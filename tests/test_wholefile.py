@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from ddpquiz.wholefile import replacing
+from ddpquiz.atomic_file import replacing
 
 
 def full(fresh):

@@ -22,7 +22,7 @@ from ddpquiz.cli import (
     home,
     import_,
     learn,
-    listing,
+    list_,
     optimize,
     progress,
     prove,
@@ -150,7 +150,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     demo.demo: "Run a demo on real ranks, live, or list the demos.",
     run.run: "Watch a script of your own on ranks of this machine.",
     prove.prove: "Run the proof behind an answer on real ranks.",
-    listing.list_: "List the curriculum, or what one concept holds.",
+    list_.list_: "List the curriculum, or what one concept holds.",
     search.search: "Find concepts, cards and questions by their words.",
     show.show: "Show an item with its answer, steps, source and proof.",
     stats.stats: "Show what you recall, what comes due, and how strong you are.",
@@ -179,7 +179,7 @@ def main() -> None:
     try:
         app(prog_name="ddpquiz")
     except UserError as error:
-        from ddpquiz.terminal.style import plain
+        from ddpquiz.terminal.kit.style import plain
 
         _flush()
         print(plain(_told(error)), file=sys.stderr)
@@ -196,7 +196,7 @@ def _told(error: UserError) -> str:
 
     if not isinstance(error, DamagedError):
         return str(error)
-    from ddpquiz.cli.sitting import now
+    from ddpquiz.cli.clock import now
     from ddpquiz.learning.repair import repair
 
     try:

@@ -53,7 +53,7 @@ def check(
 
 def _refuse_strangers(path: Path | None, *, trust: bool) -> None:
     from ddpquiz.errors import UserError
-    from ddpquiz.shipped import content_dir
+    from ddpquiz.paths import content_dir
 
     if path and not trust and not path.resolve().is_relative_to(content_dir().resolve()):
         raise UserError(
@@ -64,7 +64,7 @@ def _refuse_strangers(path: Path | None, *, trust: bool) -> None:
 
 def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     """Run every proof and return a line about each that does not hold."""
-    from ddpquiz.ranks.proving import prove_all
+    from ddpquiz.ranks.proof_check import prove_all
 
     questions = [question for question in catalog.questions() if question.proof]
     problems: list[str] = []
@@ -92,8 +92,8 @@ def _place(concept: str, item: str, path: Path | None) -> str:
     """Return file, line and column of an item."""
     import re
 
-    from ddpquiz.curriculum.page import shown
-    from ddpquiz.shipped import content_dir
+    from ddpquiz.curriculum.yaml_file import shown
+    from ddpquiz.paths import content_dir
 
     root = path or content_dir()
     file = root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
@@ -131,7 +131,7 @@ def _print_quality(measured: Quality) -> None:
     from rich.table import Table
 
     from ddpquiz.curriculum.quality import MOST
-    from ddpquiz.terminal.style import console
+    from ddpquiz.terminal.kit.style import console
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("who picks", "gets", "where one stands out"):

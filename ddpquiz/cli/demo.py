@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpquiz.cli import names
-from ddpquiz.cli.machines import Emit, Machines, MaxRestarts, Nnodes, NodeRank, RdzvEndpoint
-from ddpquiz.cli.watching import (
+from ddpquiz.cli import completion
+from ddpquiz.cli.cluster_options import Emit, Machines, MaxRestarts, Nnodes, NodeRank, RdzvEndpoint
+from ddpquiz.cli.run_session import (
     Args,
     Device,
     Json,
@@ -32,16 +32,18 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ddpquiz.cli.prediction import Prediction
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.cli.prediction import PredictedRun
     from ddpquiz.curriculum.concept import DemoLink
-    from ddpquiz.ranks.history.seen import Seen
 
 PATIENCE = 10.0  # seconds without any movement that count as a hang
 
 
 def demo(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="The demo; none lists them.", autocompletion=names.demos)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The demo; none lists them.", autocompletion=completion.demos)
+    ] = None,
     args: Args = None,
     nproc: Nproc = None,
     device: Device = "auto",
@@ -82,7 +84,7 @@ def demo(
     elif about or {"-h", "--help"} & set(args or ()):
         explain(script_of(name))
     else:
-        from ddpquiz.curriculum.demos import read_demo
+        from ddpquiz.curriculum.demo_scripts import read_demo
 
         script, given = script_of(name), tuple(args or ())
         asked = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
@@ -110,24 +112,23 @@ def run_demo(script: Path, args: tuple[str, ...], options: Options, *, predict: 
 
 def list_demos() -> None:
     """Print the demos, by track, and how long each took here."""
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.curriculum.demos import demos
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning.timings import timings
-    from ddpquiz.shipped import demos_dir
-    from ddpquiz.terminal import demos as drawing
-    from ddpquiz.terminal import layout, style
+    from ddpquiz.curriculum import loading
+    from ddpquiz.curriculum.demo_scripts import demos
+    from ddpquiz.learning.side_files import load_timings
+    from ddpquiz.paths import data_dir, demos_dir
+    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.pages import demos as drawing
 
-    layout.show(style.console(), drawing.demos(catalog.load(), demos(demos_dir()), timings(data_dir())))
+    layout.show(style.console(), drawing.demos(loading.load(), demos(demos_dir()), load_timings(data_dir())))
 
 
-def keep_time(script: Path, args: tuple[str, ...], seen: Seen) -> None:
+def keep_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
     """Note how long a demo took, if it ended well."""
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning.timings import Timing, keep
+    from ddpquiz.learning.side_files import Timing, save_timing
+    from ddpquiz.paths import data_dir
 
     if seen.end and seen.end.ok:
-        keep(data_dir(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
+        save_timing(data_dir(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
 
 
 def explain(script: Path) -> None:
@@ -138,9 +139,9 @@ def explain(script: Path) -> None:
     from rich.console import Group
     from rich.text import Text
 
-    from ddpquiz.curriculum.demos import read_demo
-    from ddpquiz.terminal import pager, style
-    from ddpquiz.terminal.trying import of_script, tries
+    from ddpquiz.curriculum.demo_scripts import read_demo
+    from ddpquiz.terminal.kit import pager, style
+    from ddpquiz.terminal.runs.suggestions import of_script, tries
 
     about, _, _ = read_demo(script).about.partition("\n\nTry ")
     page = [style.prose(about), Text(), *tries(of_script(str(script)))]
@@ -157,7 +158,7 @@ def explain(script: Path) -> None:
 
 def take_ours(context: typer.Context, script: Path, words: list[str]) -> bool:
     """Take options of ours from among the words for a script that does not know them; return whether there were any."""
-    from ddpquiz.curriculum.demos import read_demo
+    from ddpquiz.curriculum.demo_scripts import read_demo
 
     known = read_demo(script).flags
     options = {name: each for each in context.command.params for name in (*each.opts, *each.secondary_opts)}
@@ -177,11 +178,11 @@ def take_ours(context: typer.Context, script: Path, words: list[str]) -> bool:
     return bool(ours)
 
 
-def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Prediction | None:
+def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> PredictedRun | None:
     """Ask for a prediction, in a terminal, while torch is being imported elsewhere."""
     from ddpquiz.cli import prediction
     from ddpquiz.errors import ContentError
-    from ddpquiz.terminal import screen, style
+    from ddpquiz.terminal.kit import screen, style
 
     if not screen.is_interactive():
         return None
@@ -193,7 +194,7 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
 
 def script_of(name: str) -> Path:
     """Return the script of a demo; UserError when there is none of that name."""
-    from ddpquiz.shipped import demos_dir
+    from ddpquiz.paths import demos_dir
 
     path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
     if not path.is_file():
@@ -207,14 +208,14 @@ def demo_meant(name: str) -> str:
     """Return the demo that is called nearly so, or that of the concept that is called so, if there is one."""
     import difflib
 
-    from ddpquiz.curriculum import catalog
+    from ddpquiz.curriculum import loading
     from ddpquiz.errors import ContentError
 
-    near = difflib.get_close_matches(name, names.demos(""), 1)
+    near = difflib.get_close_matches(name, completion.demos(""), 1)
     if near:
         return near[0]
     try:
-        concepts = catalog.load().concepts
+        concepts = loading.load().concepts
     except ContentError:  # a demo is looked for also while somebody writes content
         return ""
     about = (one for one in concepts if name.lower() in f"{one.id} {one.title}".lower())
@@ -238,17 +239,18 @@ def copy_script(script: Path, folder: Path) -> None:
 
 def play_again(what: str, options: Options) -> None:
     """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
+    from ddpquiz.analysis import saved_run
+    from ddpquiz.analysis.events import encode
+    from ddpquiz.analysis.run_state import RunState
     from ddpquiz.cli.saving import save
-    from ddpquiz.ranks.events import encode
-    from ddpquiz.ranks.history import recording
-    from ddpquiz.ranks.history.seen import Seen
-    from ddpquiz.shipped import recordings_dir
-    from ddpquiz.terminal import replay, screen, style
+    from ddpquiz.paths import recordings_dir
+    from ddpquiz.terminal.kit import screen, style
+    from ddpquiz.terminal.runs import replay
 
     shipped = recordings_dir() / f"{what.replace('-', '_')}.json"
-    events = recording.read(shipped if shipped.is_file() else Path(what))
+    events = saved_run.read(shipped if shipped.is_file() else Path(what))
     if options.save or options.summary:
-        seen = Seen()
+        seen = RunState()
         for event in events:
             seen.add(event)
         if options.save:
@@ -264,11 +266,11 @@ def play_again(what: str, options: Options) -> None:
         replay.replay(events, style.console())
 
 
-def play(link: DemoLink, console: Console) -> Seen:
+def play(link: DemoLink, console: Console) -> RunState:
     """Run a concept's demo for a learner who is in the middle of a sitting, and wait until they have looked at it."""
     from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.machines.elastic import begin, of_demo
-    from ddpquiz.terminal import watch
+    from ddpquiz.terminal.runs import watch
 
     script = script_of(link.run)
     request = Request(script, link.args, link.ranks, timeout=PATIENCE, cluster=of_demo(script))

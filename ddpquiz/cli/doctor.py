@@ -64,14 +64,14 @@ def _packages() -> Iterator[str]:
 
 
 def _content() -> Iterator[str]:
-    from ddpquiz.curriculum.catalog import load
+    from ddpquiz.curriculum.loading import load
 
     concepts = load().concepts
     yield f"{len(concepts)} concepts, {sum(len(each.cards) + len(each.questions) for each in concepts)} items"
 
 
 def _data() -> Iterator[str]:
-    from ddpquiz.folders import data_dir
+    from ddpquiz.paths import data_dir
 
     folder = data_dir()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
@@ -103,7 +103,7 @@ def _torch() -> Iterator[str]:
 def _ranks() -> Iterator[str]:
     import tempfile
 
-    from ddpquiz.ranks.events import End
+    from ddpquiz.analysis.events import End
     from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.run import Run
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpquiz.cli import names, sitting
+from ddpquiz.cli import clock, completion, desk
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Prompt
     from ddpquiz.learning.explain import Explanation
-    from ddpquiz.terminal.explain import Explainer
+    from ddpquiz.terminal.sittings.explain import ExplainScreen
 
 
 def explain(
     concept: Annotated[
-        str, typer.Argument(help="What to explain: a concept, or one prompt of it.", autocompletion=names.items)
+        str, typer.Argument(help="What to explain: a concept, or one prompt of it.", autocompletion=completion.items)
     ],
     editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, as EDITOR names it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
@@ -34,14 +34,14 @@ def explain(
     """
     from collections import Counter
 
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning import drafts, explain
+    from ddpquiz.curriculum import loading
+    from ddpquiz.learning import explain, side_files
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.terminal import layout, style
-    from ddpquiz.terminal.explain import Explainer
+    from ddpquiz.paths import data_dir
+    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.sittings.explain import ExplainScreen
 
-    known = catalog.load()
+    known = loading.load()
     prompts = _prompts(known, concept)
     with Progress(data_dir()) as progress:
         explained = Counter(row.item for row in progress.kept("explanation"))
@@ -49,9 +49,9 @@ def explain(
         piped = not sys.stdin.isatty()
         if piped and editor:
             raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
-        begun = explain.begin(prompts[:1] if piped else prompts, sitting.now())
-        begun_before = {} if piped else drafts.drafts(data_dir())
-        seat = Explainer(sitting.desk(known, progress), begun, editor=editor, drafts=begun_before)
+        begun = explain.begin(prompts[:1] if piped else prompts, clock.now())
+        begun_before = {} if piped else side_files.load_drafts(data_dir())
+        seat = ExplainScreen(desk.desk(known, progress), begun, editor=editor, drafts=begun_before)
         console = style.complaints() if as_json else style.console()
         if piped:
             _read(seat, prompts[0].key)
@@ -61,7 +61,7 @@ def explain(
             try:
                 if editor:
                     seat.edit()
-                sitting.sit_down(seat, console, lines=as_json)
+                desk.sit_down(seat, console, lines=as_json)
             finally:
                 _keep(seat, console)
         if as_json:
@@ -80,18 +80,18 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
     return (item,)
 
 
-def _keep(seat: Explainer, console: Console) -> None:
+def _keep(seat: ExplainScreen, console: Console) -> None:
     """Keep what was begun for the next time, and say so; where that cannot be done it is printed, to be copied."""
     from rich.text import Text
 
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning import drafts
-    from ddpquiz.terminal.style import plain
+    from ddpquiz.learning import side_files
+    from ddpquiz.paths import data_dir
+    from ddpquiz.terminal.kit.style import plain
 
     texts = [text for text in seat.begun.values() if text]
     told = ["What you began to write is here again the next time."] if texts else []
     try:
-        drafts.keep(data_dir(), seat.begun)
+        side_files.save_drafts(data_dir(), seat.begun)
     except UserError:
         told = ["What you began to write:", *texts]
         raise
@@ -101,7 +101,7 @@ def _keep(seat: Explainer, console: Console) -> None:
                 console.print(Text(plain(line)), soft_wrap=True)
 
 
-def _read(seat: Explainer, key: str) -> None:
+def _read(seat: ExplainScreen, key: str) -> None:
     """Take all of standard input as one explanation."""
     seat.text = sys.stdin.read()
     seat.finish()

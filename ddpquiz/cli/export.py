@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ddpquiz.cli import sitting
+from ddpquiz.cli import clock
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def export(
 ) -> None:
     """Write your progress, as json for `ddpquiz import` or as a csv table, or the cards as a package for anki."""
     if form == "anki":
-        from ddpquiz.curriculum import catalog
+        from ddpquiz.curriculum import loading
         from ddpquiz.learning import anki
 
         with _written(to or DECK) as path:
-            anki.write(catalog.load(), path, sitting.now())
+            anki.write(loading.load(), path, clock.now())
         typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -46,9 +46,9 @@ def export(
 
 
 def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
-    from ddpquiz.folders import data_dir
     from ddpquiz.learning import exchange
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as progress:
         if form == "json":
@@ -60,7 +60,7 @@ def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
 @contextlib.contextmanager
 def _written(path: Path) -> Iterator[Path]:
     """Give a path to write to, for what is to take the place of `path`; UserError when that cannot be done."""
-    from ddpquiz.wholefile import replacing
+    from ddpquiz.atomic_file import replacing
 
     try:
         with replacing(path) as fresh:

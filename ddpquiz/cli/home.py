@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ddpquiz.cli import learn, sitting, stats, study, test
+from ddpquiz.cli import clock, desk, learn, stats, study, test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,43 +15,43 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.advice import Standing
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.standing import Standing
 
 
 def home() -> None:
     """Show what is due, where you are strong and weak, and what to do next."""
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.folders import data_dir
+    from ddpquiz.curriculum import loading
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.terminal import layout, style
-    from ddpquiz.terminal.home import Home, page
-    from ddpquiz.terminal.screen import is_interactive
+    from ddpquiz.paths import data_dir
+    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.kit.screen import is_interactive
+    from ddpquiz.terminal.sittings.home import Home, page
 
-    known = catalog.load()
+    known = loading.load()
     with Progress(data_dir()) as progress:
         if is_interactive():
-            seat = Home(sitting.desk(known, progress), lambda: look(known, progress), Rooms(known, progress))
-            sitting.sit_down(seat, style.console())
+            seat = Home(desk.desk(known, progress), lambda: look(known, progress), HomeRooms(known, progress))
+            desk.sit_down(seat, style.console())
         else:
             layout.show(style.console(), page(look(known, progress)))
 
 
 def look(known: Catalog, progress: Progress) -> Standing:
     """Return where the learner stands now."""
-    from ddpquiz.learning import advice, mastery, statistics
+    from ddpquiz.learning import mastery, standing, statistics
     from ddpquiz.learning.schedule import study_day
 
-    day = study_day(sitting.now())
+    day = study_day(clock.now())
     strengths = mastery.strengths(progress.last_answers(), day)
     days = statistics.streak(statistics.active_days(progress), day)
     hidden = progress.hidden(day)
-    return advice.standing(
+    return standing.standing(
         known.concepts, progress.memories(), strengths, day, hidden=hidden, streak=days, graded=progress.grades(day)
     )
 
 
-class Rooms:
+class HomeRooms:
     """What the keys of the home screen lead to: the commands."""
 
     def __init__(self, known: Catalog, progress: Progress) -> None:

@@ -12,9 +12,9 @@ from ddpquiz.errors import UserError
 
 def import_(file: Annotated[Path, typer.Argument(help="What `ddpquiz export json` wrote.")]) -> None:
     """Take in progress that `ddpquiz export json` wrote, here or on another machine; what is here already stays."""
-    from ddpquiz.folders import data_dir
     from ddpquiz.learning import exchange
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.paths import data_dir
 
     try:
         text = file.read_text("utf-8")

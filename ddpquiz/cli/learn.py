@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpquiz.cli import names
+from ddpquiz.cli import completion
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def learn(
-    concept: Annotated[str, typer.Argument(help="What to read about.", autocompletion=names.concepts)],
+    concept: Annotated[str, typer.Argument(help="What to read about.", autocompletion=completion.concepts)],
 ) -> None:
     """Read the lesson of a concept: why, how, real commands, mistakes, and its demos."""
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.terminal import pager, style
+    from ddpquiz.curriculum import loading
+    from ddpquiz.terminal.kit import pager, style
 
-    known = catalog.load()
+    known = loading.load()
     pager.show(style.console(), page(known, known.concept(concept)))
 
 
 def page(known: Catalog, concept: Concept) -> RenderableType:
     """Draw the lesson of a concept, with what comes before and after it."""
-    from ddpquiz.terminal.lesson import lesson
+    from ddpquiz.terminal.pages.lesson import lesson
 
     return lesson(
         concept,

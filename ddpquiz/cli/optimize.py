@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpquiz.cli import sitting
+from ddpquiz.cli import clock
 from ddpquiz.errors import UserError
 
 
@@ -13,10 +13,10 @@ def optimize() -> None:
     """
     from dataclasses import replace
 
-    from ddpquiz.folders import data_dir
     from ddpquiz.learning import fit
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import FSRS_6
+    from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as progress:
         known = fit.histories(progress.kept("review"))
@@ -35,7 +35,7 @@ def optimize() -> None:
         print(f"  in use until now     {old.says}")
         print(f"  fitted to you        {new.says}")
         if new.loss < old.loss:
-            progress.use(fitted, sitting.now())
+            progress.use(fitted, clock.now())
             print(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
         else:
             print("They foresee no better, so nothing was changed.")

@@ -13,15 +13,15 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ddpquiz.analysis.run_state import RunState
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import DemoLink, Question
-    from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.ranks.history.seen import Seen
-    from ddpquiz.terminal.predict import Made
+    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.terminal.sittings.prediction import Made
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedRun:
     """A question that was asked before a run: what it was about, and how the answer would be judged."""
 
     catalog: Catalog
@@ -38,21 +38,21 @@ class Prediction:
     @property
     def found(self) -> str:
         """What stands there once it has run: whether the prediction held."""
-        from ddpquiz.terminal.predict import compared
+        from ddpquiz.terminal.sittings.prediction import compared
 
         return f"{self.link.look}; {compared(self.made, self.posed)}" if self.made else ""
 
 
-def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -> Prediction | None:
+def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -> PredictedRun | None:
     """Ask for a prediction of the run that is wanted, if a concept has a question about just that run.
 
     A learner who wants no run after all ends the command here, with status 0.
     """
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.curriculum.pose import pose
-    from ddpquiz.terminal import predict
+    from ddpquiz.curriculum import loading
+    from ddpquiz.curriculum.posed import pose
+    from ddpquiz.terminal.sittings import prediction
 
-    known = catalog.load()
+    known = loading.load()
     found = _question(known, name, args, ranks)
     if found is None:
         return None
@@ -60,22 +60,22 @@ def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -
     posed = pose(question, random.Random())  # noqa: S311
     began = time.monotonic()
     try:
-        made = predict.ask(posed, name, console)
-    except predict.Left:
+        made = prediction.ask(posed, name, console)
+    except prediction.Left:
         raise typer.Exit from None
-    return Prediction(known, link, posed, made, timedelta(seconds=time.monotonic() - began))
+    return PredictedRun(known, link, posed, made, timedelta(seconds=time.monotonic() - began))
 
 
-def settle(prediction: Prediction, seen: Seen, console: Console) -> None:
+def settle(predicted: PredictedRun, seen: RunState, console: Console) -> None:
     """Say whether a prediction held, and keep it; a wrong one makes a card due."""
-    from ddpquiz.terminal import predict
+    from ddpquiz.terminal.sittings import prediction
 
-    if prediction.made is None:
+    if predicted.made is None:
         return
     shown = seen.end is not None and seen.end.ok
-    called = _keep(prediction, prediction.made) if shown else None
+    called = _keep(predicted, predicted.made) if shown else None
     console.print()
-    console.print(predict.outcome(prediction.made, prediction.posed, called, shown=shown))
+    console.print(prediction.outcome(predicted.made, predicted.posed, called, shown=shown))
 
 
 def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | None) -> tuple[DemoLink, Question] | None:
@@ -93,21 +93,20 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
     return min(found, key=lambda pair: not isinstance(pair[1].proof, DemoProof), default=None)
 
 
-def _keep(prediction: Prediction, made: Made) -> str | None:
+def _keep(predicted: PredictedRun, made: Made) -> str | None:
     """Keep a prediction as the answer that it is; return the card that it made due."""
-    from ddpquiz.cli.sitting import now
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning.keeping import keep
+    from ddpquiz.cli.clock import now
+    from ddpquiz.learning.answers import save_answer, worded
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.wording import worded
+    from ddpquiz.paths import data_dir
 
-    question = prediction.posed.question
-    cards = prediction.catalog.concept(question.concept).cards
+    question = predicted.posed.question
+    cards = predicted.catalog.concept(question.concept).cards
     right = made.verdict.right
-    given = worded(prediction.posed, made.words, made.verdict.chosen)
+    given = worded(predicted.posed, made.words, made.verdict.chosen)
     with Progress(data_dir()) as progress:
-        kept = keep(
+        kept = save_answer(
             progress, question, cards, now(),
-            right=right, credit=float(right), took=prediction.took, given=given,
+            right=right, credit=float(right), took=predicted.took, given=given,
         )  # fmt: skip
     return kept.called

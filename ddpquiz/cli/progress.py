@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import names, sitting
+from ddpquiz.cli import clock, completion
 from ddpquiz.errors import UserError
 
 progress = typer.Typer(
@@ -19,8 +19,8 @@ progress = typer.Typer(
 @progress.command()
 def rebuild() -> None:
     """Derive the state of every card from the log again, and say whether that changed anything."""
-    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as kept:
         before = kept.memories()
@@ -34,14 +34,14 @@ def rebuild() -> None:
 
 @progress.command()
 def restore(
-    item: Annotated[list[str], typer.Argument(help="Items, as concept/id.", autocompletion=names.items)],
+    item: Annotated[list[str], typer.Argument(help="Items, as concept/id.", autocompletion=completion.items)],
 ) -> None:
     """Bring back items that were suspended or buried."""
-    from ddpquiz.folders import data_dir
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as kept:
         for one in item:
-            if not kept.restore(one, sitting.now()):
+            if not kept.restore(one, clock.now()):
                 raise UserError(f"`{one}` is neither suspended nor buried; `ddpquiz list --hidden` names what is.")
             print(f"{one} is asked again.")

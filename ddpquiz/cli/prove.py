@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpquiz.cli import names
+from ddpquiz.cli import completion
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ddpquiz.curriculum.pose import Posed
+    from ddpquiz.curriculum.posed import Posed
 
 
 def prove(
-    item: Annotated[str, typer.Argument(help="The question, as concept/id.", autocompletion=names.items)],
+    item: Annotated[str, typer.Argument(help="The question, as concept/id.", autocompletion=completion.items)],
     seed: Annotated[int | None, typer.Option(help="Draw the same values each time.")] = None,
 ) -> None:
     """Run the proof behind an answer on real ranks, and show what was observed."""
-    from ddpquiz.curriculum.catalog import load
     from ddpquiz.curriculum.concept import Question
-    from ddpquiz.curriculum.pose import pose
-    from ddpquiz.terminal import style
+    from ddpquiz.curriculum.loading import load
+    from ddpquiz.curriculum.posed import pose
+    from ddpquiz.terminal.kit import style
 
     question = load().item(item)
     if not isinstance(question, Question):
@@ -35,7 +35,7 @@ def prove(
 
 def play(posed: Posed, console: Console) -> bool:
     """Run the proof of a question that was posed and print what was observed; return whether it agrees with the key."""
-    from ddpquiz.terminal.proof import show
+    from ddpquiz.terminal.sittings.proof import show
 
     _ready(posed)
     return show(posed, console)
@@ -43,7 +43,8 @@ def play(posed: Posed, console: Console) -> bool:
 
 def visit(posed: Posed, console: Console) -> bool:
     """Do the same in the middle of a sitting, on a screen of its own where there can be one."""
-    from ddpquiz.terminal import proof, screen
+    from ddpquiz.terminal.kit import screen
+    from ddpquiz.terminal.sittings import proof
 
     _ready(posed)
     return proof.visit(posed, console) if screen.is_interactive() else proof.show(posed, console)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli.machines import Emit, Machines, MaxRestarts, Nnodes, NodeRank, RdzvEndpoint
-from ddpquiz.cli.watching import (
+from ddpquiz.cli.cluster_options import Emit, Machines, MaxRestarts, Nnodes, NodeRank, RdzvEndpoint
+from ddpquiz.cli.run_session import (
     Args,
     Device,
     Json,

@@ -14,8 +14,8 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.history.seen import Seen
+    from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.run_state import RunState
 
 FORMATS = (".trace.json", ".json", ".svg", ".html")
 PICTURES = (".svg", ".html")
@@ -49,15 +49,15 @@ class Saving:
 
     def add(self, event: Event) -> None:
         """Write one event down."""
-        from ddpquiz.ranks.events import encode
+        from ddpquiz.analysis.events import encode
 
         if self._events is not None:
             self._events.write(encode(event) + "\n")
 
-    def finish(self, seen: Seen) -> None:
+    def finish(self, seen: RunState) -> None:
         """Make the file of a run that is over."""
-        from ddpquiz.ranks.events import decode
-        from ddpquiz.ranks.history import recording
+        from ddpquiz.analysis import saved_run
+        from ddpquiz.analysis.events import decode
 
         events = self._events
         if events is None:
@@ -65,7 +65,7 @@ class Saving:
             return
         events.seek(0)
         if self._format == ".json":
-            recording.write(self._path, lambda file: shutil.copyfileobj(events, file))
+            saved_run.write(self._path, lambda file: shutil.copyfileobj(events, file))
         else:
             save(map(decode, events), seen, self._path)
         self._close()
@@ -76,17 +76,17 @@ class Saving:
             self._events = None
 
 
-def save(events: Iterable[Event], seen: Seen, path: Path) -> None:
+def save(events: Iterable[Event], seen: RunState, path: Path) -> None:
     """Write a run that is over to a file; a picture needs only what was `seen` of it."""
-    from ddpquiz.ranks.history import recording, trace
-    from ddpquiz.terminal import picture
+    from ddpquiz.analysis import saved_run, trace
+    from ddpquiz.terminal.runs import picture
 
     match format_of(path):
         case ".trace.json":
-            recording.write(path, lambda file: trace.write(events, file))
+            saved_run.write(path, lambda file: trace.write(events, file))
         case ".svg":
-            recording.write(path, lambda file: file.write(picture.svg(seen)))
+            saved_run.write(path, lambda file: file.write(picture.svg(seen)))
         case ".html":
-            recording.write(path, lambda file: file.write(picture.html(seen)))
+            saved_run.write(path, lambda file: file.write(picture.html(seen)))
         case _:
-            recording.save(events, path)
+            saved_run.save(events, path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpquiz.cli import marked
+from ddpquiz.cli import item_marks
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,16 +22,17 @@ def search(
     from rich.console import Group
     from rich.text import Text
 
-    from ddpquiz.curriculum import catalog
+    from ddpquiz.curriculum import loading
     from ddpquiz.errors import UserError
-    from ddpquiz.terminal import listing, pager, style
+    from ddpquiz.terminal.kit import pager, style
+    from ddpquiz.terminal.pages import listing
 
     wanted = " ".join(words)
-    hits = catalog.load().search(wanted)
+    hits = loading.load().search(wanted)
     if not hits:
         raise UserError(f"Nothing holds `{wanted}`; try fewer words, or see `ddpquiz list`.")
     shown = listing.to_read(hits)[:limit]
-    page = listing.found(shown, wanted, marked.marks())
+    page = listing.found(shown, wanted, item_marks.marks())
     parts: list[RenderableType] = [page, Text(), Text("ddpquiz show ITEM", style="code")]
     if len(hits) > limit:
         given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))

@@ -6,24 +6,24 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import marked, names
+from ddpquiz.cli import completion, item_marks
 
 
 def show(
-    item: Annotated[str, typer.Argument(help="The item, as concept/id.", autocompletion=names.items)],
+    item: Annotated[str, typer.Argument(help="The item, as concept/id.", autocompletion=completion.items)],
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Show an item with its answer, the steps to it, its source and its proof."""
     import dataclasses
     import json
 
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.terminal import pager, style
-    from ddpquiz.terminal.item import item_page
+    from ddpquiz.curriculum import loading
+    from ddpquiz.terminal.kit import pager, style
+    from ddpquiz.terminal.pages.item import item_page
 
-    known = catalog.load()
+    known = loading.load()
     chosen = known.item(item)
-    marks = marked.marks().get(chosen.key, [])
+    marks = item_marks.marks().get(chosen.key, [])
     if as_json:
         told = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
         print(json.dumps(told, indent=2, ensure_ascii=False))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpquiz.cli import sitting
+from ddpquiz.cli import clock
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,25 +20,25 @@ def stats(
     as_json: Annotated[bool, typer.Option("--json", help="Write everything as JSON, and nothing else.")] = False,
 ) -> None:
     """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.folders import data_dir
+    from ddpquiz.curriculum import loading
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.paths import data_dir
 
-    known = catalog.load()
+    known = loading.load()
     with Progress(data_dir()) as progress:
         if as_json:
             import json
 
             print(json.dumps(_told(_statistics(known, progress)), indent=2, ensure_ascii=False))
         else:
-            from ddpquiz.terminal import pager, style
+            from ddpquiz.terminal.kit import pager, style
 
             pager.show(style.console(), page(known, progress))
 
 
 def page(known: Catalog, progress: Progress) -> RenderableType:
     """Draw everything, as it is now."""
-    from ddpquiz.terminal.stats import Stats
+    from ddpquiz.terminal.pages.stats import Stats
 
     return Stats(_statistics(known, progress))
 
@@ -47,7 +47,7 @@ def _statistics(known: Catalog, progress: Progress) -> Statistics:
     from ddpquiz.learning import statistics
     from ddpquiz.learning.schedule import study_day
 
-    return statistics.statistics(progress, known.concepts, study_day(sitting.now()))
+    return statistics.statistics(progress, known.concepts, study_day(clock.now()))
 
 
 def _told(now: Statistics) -> dict[str, Any]:

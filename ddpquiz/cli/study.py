@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ddpquiz.cli import names, sitting
+from ddpquiz.cli import clock, completion, desk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ _LIMIT = 20  # cards of a sitting, unless another limit is asked for
 
 def study(
     concept: Annotated[
-        list[str] | None, typer.Argument(help="Only cards of these concepts.", autocompletion=names.concepts)
+        list[str] | None, typer.Argument(help="Only cards of these concepts.", autocompletion=completion.concepts)
     ] = None,
     level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None,
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
+    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
     limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = _LIMIT,
     new: Annotated[int, typer.Option(min=0, help="New cards a day, with those begun today already.")] = 10,
     retention: Annotated[
@@ -46,17 +46,17 @@ def study(
     A card that you forgot comes again after a few others, a hard one once at the end. Quit when you like: the next
     sitting goes on where this one ended.
     """
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning import advice, study
+    from ddpquiz.curriculum import loading
+    from ddpquiz.learning import standing, study
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import Schedule, study_day
-    from ddpquiz.terminal import layout, style
-    from ddpquiz.terminal.cards import forecast, nothing_due
-    from ddpquiz.terminal.study import Studying
+    from ddpquiz.paths import data_dir
+    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.sittings.card_view import forecast, nothing_due
+    from ddpquiz.terminal.sittings.study import StudyScreen
 
-    known = catalog.load()
-    concepts = sitting.chosen(known, concept, track)
+    known = loading.load()
+    concepts = desk.chosen(known, concept, track)
     cards = [card for one in concepts for card in one.cards if level is None or card.level == level]
     filters = {"--level": level, "--track": track}
     manner = {
@@ -66,7 +66,7 @@ def study(
         "--two-button": two_button,
     }
     with Progress(data_dir()) as progress:
-        at = sitting.now()
+        at = clock.now()
         day = study_day(at)
         opening = _aim(progress, retention, at) if retention is not None else ""
         here = {card.key for card in known.cards()}
@@ -77,7 +77,7 @@ def study(
             memories,
             day,
             limit=limit,
-            new=advice.new_left(memories, day, new),
+            new=standing.new_left(memories, day, new),
             cram=cram,
             hidden=hidden,
             proven=() if every else _proven(progress, day),
@@ -87,23 +87,23 @@ def study(
         if not dealt.cards:
             mine = {card.key for card in cards}
             soon = study.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
-            more = _more(concept or (), filters, dealt, advice.begun(memories, day), concepts)
+            more = _more(concept or (), filters, dealt, standing.begun(memories, day), concepts)
             gone = sum(card.key in hidden for card in cards)
             layout.show(style.console(), nothing_due(forecast(soon, day), more, dealt, gone, opening))
             return
         begun = study.begin(
             dealt, asked, Schedule(progress.weights()), at, two_buttons=two_button, cram=cram, earlier=earlier
         )
-        seat = Studying(
-            sitting.desk(known, progress),
+        seat = StudyScreen(
+            desk.desk(known, progress),
             begun,
             weakest=lambda: _weakest(known, progress),
             a_day=new,
-            go_on=sitting.words("ddpquiz", "study", *(concept or ()), **filters, **manner),
+            go_on=desk.words("ddpquiz", "study", *(concept or ()), **filters, **manner),
             welcome=not memories,
             opening=opening,
         )
-        sitting.sit_down(seat, style.console())
+        desk.sit_down(seat, style.console())
 
 
 def _aim(progress: Progress, retention: float, at: datetime) -> str:
@@ -135,8 +135,8 @@ def _more(
     """Return commands for when nothing is to be dealt, and what they do; `begun` counts the new cards of today."""
     from ddpquiz.learning.study import MORE
 
-    study = sitting.words("ddpquiz", "study", *named, **filters)
-    test = sitting.words("ddpquiz", "test", *named, **{"--track": filters["--track"]})
+    study = desk.words("ddpquiz", "study", *named, **filters)
+    test = desk.words("ddpquiz", "test", *named, **{"--track": filters["--track"]})
     demo = next((one.demos[0].run for one in concepts if one.demos), None)
     return [
         (f"{study} --cram", "go over cards that are not due"),
@@ -157,4 +157,4 @@ def _weakest(catalog: Catalog, progress: Progress) -> str | None:
 
     here = {concept.id for concept in catalog.concepts}
     answers = (row for row in progress.last_answers() if row.item.split("/")[0] in here)
-    return mastery.weakest(mastery.strengths(answers, study_day(sitting.now())))
+    return mastery.weakest(mastery.strengths(answers, study_day(clock.now())))

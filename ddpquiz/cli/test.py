@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ddpquiz.cli import names, sitting
+from ddpquiz.cli import clock, completion, desk
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Question
-    from ddpquiz.curriculum.pose import Posed
-    from ddpquiz.learning.log import Row
-    from ddpquiz.learning.quiz import Answer, Score
-    from ddpquiz.terminal.quiz import Quizzing
+    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.learning.log_rows import Row
+    from ddpquiz.learning.quiz import Answer, LevelScore
+    from ddpquiz.terminal.sittings.quiz import QuizScreen
 
 _SECONDS = 5  # that a question takes at least
 _DAY = 86_400  # seconds; nobody waits for more, and no clock counts to the end of time
@@ -47,11 +47,11 @@ Kind = Literal["choice", "choices", "number", "order", "output"]
 
 def test(
     concept: Annotated[
-        list[str] | None, typer.Argument(help="Only questions about these.", autocompletion=names.concepts)
+        list[str] | None, typer.Argument(help="Only questions about these.", autocompletion=completion.concepts)
     ] = None,
     level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None,
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=names.tracks)] = None,
+    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
     count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = _QUESTIONS,
     seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None,
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
@@ -77,16 +77,16 @@ def test(
     from collections import Counter
     from datetime import timedelta
 
-    from ddpquiz.curriculum import catalog
-    from ddpquiz.folders import data_dir
-    from ddpquiz.learning import choice, quiz
+    from ddpquiz.curriculum import loading
+    from ddpquiz.learning import question_selection, quiz
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.terminal import style
-    from ddpquiz.terminal.quiz import Quizzing
+    from ddpquiz.paths import data_dir
+    from ddpquiz.terminal.kit import style
+    from ddpquiz.terminal.sittings.quiz import QuizScreen
 
     if adaptive and wrong:
         raise typer.BadParameter("--adaptive asks what tells most and --wrong what you missed; leave one of them out.")
-    known = catalog.load()
+    known = loading.load()
     found = _fitting(known, concept or (), track, level, kind)
     rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
     with Progress(data_dir()) as progress:
@@ -99,8 +99,8 @@ def test(
         found = [question for question in found if question.key not in earlier]
         right = Counter(row.item for row in rows if row.credit) if seed is None else None
         dice = random.Random(seed)  # noqa: S311
-        asked = choice.choose(found, len(found) if adaptive else count, dice, right)
-        state = quiz.begin(asked, dice, sitting.now(), rules=rules)
+        asked = question_selection.choose_questions(found, len(found) if adaptive else count, dice, right)
+        state = quiz.begin(asked, dice, clock.now(), rules=rules)
         opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
         matter = {"--track": track, "--kind": kind}
         manner = {
@@ -114,18 +114,18 @@ def test(
             "--adaptive": adaptive,
         }
         piped = not sys.stdin.isatty()
-        seat = Quizzing(
-            sitting.desk(known, progress),
+        seat = QuizScreen(
+            desk.desk(known, progress),
             state,
             dice,
             final=piped,
             opening=opening,
-            about=sitting.words(*(concept or ()), **matter),
-            go_on=sitting.words("ddpquiz", "test", *(concept or ()), **matter, **manner),
+            about=desk.words(*(concept or ()), **matter),
+            go_on=desk.words("ddpquiz", "test", *(concept or ()), **matter, **manner),
         )
         console = style.complaints() if as_json else style.console()
         console.quiet = as_json and piped  # then nobody looks
-        sitting.sit_down(seat, console, lines=as_json)
+        desk.sit_down(seat, console, lines=as_json)
         if as_json:
             _print(seat, seed, _verdicts(seat, progress.kept("answer")))
     if seat.unread:
@@ -133,14 +133,14 @@ def test(
 
 
 def _fitting(
-    known: Catalog, names: Sequence[str], track: str | None, level: Level | None, kind: Kind | None
+    known: Catalog, concepts: Sequence[str], track: str | None, level: Level | None, kind: Kind | None
 ) -> list[Question]:
     """Return the questions that the command line asks for; UserError for a track named as a concept."""
-    for name in {one.id for one in known.tracks} & {*names} - {one.id for one in known.concepts}:
+    for name in {one.id for one in known.tracks} & {*concepts} - {one.id for one in known.concepts}:
         raise UserError(f"{name} is a track: ddpquiz test --track {name}")
     return [
         question
-        for concept in sitting.chosen(known, names, track)
+        for concept in desk.chosen(known, concepts, track)
         for question in concept.questions
         if level in (None, question.level) and kind in (None, question.kind)
     ]
@@ -155,7 +155,7 @@ def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[s
     """Return which of these questions were answered on this study day; none once all were, so that it begins anew."""
     from ddpquiz.learning.schedule import study_day
 
-    today = str(study_day(sitting.now()))
+    today = str(study_day(clock.now()))
     answered = {row.item for row in rows if row.day == today and not row.retry}
     keys = {question.key for question in questions}
     return set() if keys <= answered else keys & answered
@@ -168,13 +168,13 @@ def _nothing(options: Mapping[str, str | None], *, wrong: bool) -> str:
     return f"No question fits; leave out {given}, or name another concept."
 
 
-def _verdicts(seat: Quizzing, rows: Sequence[Row]) -> dict[str, Any]:
+def _verdicts(seat: QuizScreen, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the verdict on each concept that was asked about."""
     from ddpquiz.learning.mastery import strengths
     from ddpquiz.learning.schedule import study_day
 
     asked = {posed.question.concept for posed in seat.quiz.asked}
-    known = strengths((row for row in rows if not row.retry), study_day(sitting.now()))
+    known = strengths((row for row in rows if not row.retry), study_day(clock.now()))
     return {
         name: {"label": one.label, "low": one.low, "high": one.high, "mean": one.mean, "answers": one.answers}
         for name, one in known.items()
@@ -182,13 +182,13 @@ def _verdicts(seat: Quizzing, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _print(seat: Quizzing, seed: int | None, verdicts: dict[str, Any]) -> None:
+def _print(seat: QuizScreen, seed: int | None, verdicts: dict[str, Any]) -> None:
     """Write the result of a quiz as JSON; without a seed, what was asked depends on what was known."""
     import json
     from dataclasses import asdict
 
     from ddpquiz.learning.quiz import scores, wanting
-    from ddpquiz.terminal.result import sureness
+    from ddpquiz.terminal.sittings.quiz_result import sureness
 
     quiz = seat.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
@@ -208,7 +208,7 @@ def _print(seat: Quizzing, seed: int | None, verdicts: dict[str, Any]) -> None:
     print(json.dumps(result, indent=2, ensure_ascii=False))
 
 
-def _score(score: Score) -> dict[str, float]:
+def _score(score: LevelScore) -> dict[str, float]:
     return {"asked": score.asked, "answered": score.answered, "right": score.right, "credit": score.credit}
 
 

@@ -16,9 +16,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.folders import cache_dir
-from ddpquiz.wholefile import replacing
+from ddpquiz.paths import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Later(Concept):
     __hash__ = Concept.__hash__
 
 
-def kept(content: Path, read: Callable[[], Catalog]) -> Catalog:
+def cached(content: Path, read: Callable[[], Catalog]) -> Catalog:
     """Return the catalog of a content folder, from the copy if it is fresh, else from `read`, which may raise."""
     fingerprint = _fingerprint(content)
     path = cache_dir() / FILE

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum import cache
-from ddpquiz.errors import ContentError, UserError
-from ddpquiz.shipped import content_dir, demos_dir
+from ddpquiz.errors import UserError
+from ddpquiz.paths import demos_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ class Catalog:
         """Return a concept; raises UserError, with the nearest name, when there is none."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
-        from ddpquiz.curriculum.record import nearest
+        from ddpquiz.curriculum.fields import nearest
 
         told = (hit.concept.id for hit in self.search(concept_id))
         meant = nearest(concept_id, self._concepts) or next(told, "")
@@ -64,14 +63,14 @@ class Catalog:
         if not slash:
             raise UserError(f"`{key}` is no item; an item is called `concept/id`{self._item_meant(key)}")
         concept = self.concept(concept_id)
-        from ddpquiz.curriculum.record import nearest
+        from ddpquiz.curriculum.fields import nearest
 
         meant = nearest(item_id, [item.id for item in concept.items()])
         advice = f"did you mean `{concept_id}/{meant}`?" if meant else f"see `ddpquiz list {concept_id}`"
         raise UserError(f"There is no item `{key}`; {advice}")
 
     def _item_meant(self, word: str) -> str:
-        from ddpquiz.curriculum.record import nearest
+        from ddpquiz.curriculum.fields import nearest
 
         meant = nearest(word, [*self._concepts, *(item.id for item in self._items.values())])
         if meant in self._concepts:
@@ -106,25 +105,6 @@ class Catalog:
         texts = (text for concept in self.concepts for text in _searchable(concept))
         hits = ((_score(wanted, text), text) for text in texts)
         return tuple(text for score, text in sorted(hits, key=lambda hit: -hit[0]) if score)
-
-
-def load(folder: Path | None = None) -> Catalog:
-    """Load the content of a folder, by default what is shipped; raises ContentError with all complaints.
-
-    What is shipped is read once and kept ready for the next start, which it would take half the time of.
-    """
-    if folder is not None:
-        return _read(folder)
-    return cache.kept(content_dir(), lambda: _read(None))
-
-
-def _read(folder: Path | None) -> Catalog:
-    from ddpquiz.curriculum.survey import survey
-
-    found = survey(folder)
-    if found.complaints:
-        raise ContentError(found.complaints)
-    return found.catalog
 
 
 def _searchable(concept: Concept) -> Iterator[Hit]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.demos import Demo, demo_names, read_demo
-from ddpquiz.curriculum.record import did_you_mean
+from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
+from ddpquiz.curriculum.fields import did_you_mean
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddpquiz.curriculum.concept import Source, Track
-    from ddpquiz.curriculum.page import Mention, Page
     from ddpquiz.curriculum.reader import Reading
+    from ddpquiz.curriculum.yaml_file import Mention, YamlFile
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
                     _check_against_demo(page, mention, around.demo(mention.of))
 
 
-def check_tracks(readings: Sequence[Reading], tracks: Page, around: Surroundings, *, whole: bool) -> None:
+def check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: Surroundings, *, whole: bool) -> None:
     """Complain about files that tracks.yaml does not name, and, of a whole folder, about names without a file."""
     track_of = around.track_of()
     files: dict[str, Reading] = {}
@@ -114,7 +114,7 @@ def _way(start: str, goal: str, needs: Mapping[str, Sequence[str]]) -> list[str]
     return []
 
 
-def _check_against_demo(page: Page, mention: Mention, demo: Demo | str) -> None:
+def _check_against_demo(page: YamlFile, mention: Mention, demo: Demo | str) -> None:
     if isinstance(demo, str):
         return  # complained of where the demo is named
     if mention.kind == "label":
@@ -129,6 +129,6 @@ def _check_against_demo(page: Page, mention: Mention, demo: Demo | str) -> None:
 
 
 def _complain_unknown(
-    page: Page, mention: Mention, what: str, where: str, known: Sequence[str] | Mapping[str, Source]
+    page: YamlFile, mention: Mention, what: str, where: str, known: Sequence[str] | Mapping[str, Source]
 ) -> None:
     page.complain(mention.node, f"there is no {what} `{mention.value}` in {where}{did_you_mean(mention.value, known)}")

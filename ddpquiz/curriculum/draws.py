@@ -12,9 +12,9 @@ from yaml import MappingNode
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import DemoProof, Question, Variable
-from ddpquiz.curriculum.pose import fill, placeholders, worth
-from ddpquiz.curriculum.proofs import MOST_RANKS
-from ddpquiz.curriculum.record import Record, peek
+from ddpquiz.curriculum.fields import Fields, peek
+from ddpquiz.curriculum.posed import fill, placeholders, worth
+from ddpquiz.curriculum.proof_reader import MOST_RANKS
 from ddpquiz.curriculum.snippet import check_snippet
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _TAKEN = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # what the prelude of a proof defines
 
 
-def read_variables(record: Record) -> tuple[Variable, ...]:
+def read_variables(record: Fields) -> tuple[Variable, ...]:
     """Read `vars`: a mapping of names to the numbers that they are drawn from."""
     node = record.take("vars")
     if node is None:
         return ()
-    given = Record(record.page, node, "`vars`")
+    given = Fields(record.page, node, "`vars`")
     if isinstance(node, MappingNode) and not node.value:
         record.complain("vars", "the mapping is empty")
     variables = []
@@ -50,7 +50,7 @@ def read_variables(record: Record) -> tuple[Variable, ...]:
     return tuple(variables)
 
 
-def check_numbers(record: Record, question: Question) -> None:
+def check_numbers(record: Fields, question: Question) -> None:
     """Complain about expressions and placeholders of a question that have no value, or not a good one."""
     known = {variable.name for variable in question.variables}
     if not known:
@@ -72,13 +72,13 @@ def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
 
 
-def _expressions(record: Record, question: Question) -> Iterator[tuple[Node, str]]:
+def _expressions(record: Fields, question: Question) -> Iterator[tuple[Node, str]]:
     yield record.at("answer"), question.answer
     for trap, node in zip(question.traps, record.children("traps"), strict=False):
         yield node, trap.answer
 
 
-def _texts(record: Record, question: Question) -> Iterator[tuple[str, Node, str]]:
+def _texts(record: Fields, question: Question) -> Iterator[tuple[str, Node, str]]:
     for name, text in (("ask", question.ask), ("code", question.code), ("check", question.check)):
         yield name, record.at(name), text
     for name, texts in (("hints", question.hints), ("steps", question.steps)):
@@ -91,7 +91,7 @@ def _texts(record: Record, question: Question) -> Iterator[tuple[str, Node, str]
             yield "args", record.at("proof"), text
 
 
-def _check_names(record: Record, node: Node, expression: str, known: set[str]) -> None:
+def _check_names(record: Fields, node: Node, expression: str, known: set[str]) -> None:
     if not expression:
         return
     try:
@@ -103,7 +103,7 @@ def _check_names(record: Record, node: Node, expression: str, known: set[str]) -
         record.page.complain(node, f"`{min(unknown)}` is not one of `vars`: {', '.join(sorted(known)) or 'none'}")
 
 
-def _check_placeholders(record: Record, name: str, node: Node, text: str, known: set[str]) -> set[str]:
+def _check_placeholders(record: Fields, name: str, node: Node, text: str, known: set[str]) -> set[str]:
     """Return the variables that a learner sees in this text."""
     seen: set[str] = set()
     for inside, is_expression in placeholders(text):
@@ -120,7 +120,7 @@ def _check_placeholders(record: Record, name: str, node: Node, text: str, known:
     return seen if name in ("ask", "code") else set()
 
 
-def _try_all(record: Record, question: Question) -> None:
+def _try_all(record: Fields, question: Question) -> None:
     draws = math.prod(len(variable.values) for variable in question.variables)
     if draws > _MOST_DRAWS:
         record.complain("vars", f"{draws:,} draws; {_MOST_DRAWS:,} at most, so that all can be tried")
@@ -142,7 +142,7 @@ def _draws(question: Question) -> Iterator[dict[str, str]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _try(record: Record, question: Question, values: dict[str, str]) -> Iterator[tuple[Node, str]]:
+def _try(record: Fields, question: Question, values: dict[str, str]) -> Iterator[tuple[Node, str]]:
     answer = _attempt(worth, question.answer, values)
     if isinstance(answer, ValueError):
         yield record.at("answer"), str(answer)

@@ -44,7 +44,7 @@ _COMMON = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class GuesserScore:
     """What a picker gets right: of all `choice` questions, and of those where its rule singles out one option."""
 
     rule: str
@@ -57,7 +57,7 @@ class Score:
 class Quality:
     """What was found; `fails` are sentences that must not be there, `remarks` ask for a second look."""
 
-    scores: tuple[Score, ...]
+    scores: tuple[GuesserScore, ...]
     fails: tuple[str, ...]
     remarks: tuple[str, ...]
 
@@ -122,14 +122,14 @@ def expectation(question: Question, picked: Sequence[int]) -> float:
     return sum(question.options[at].right for at in among) / len(among)
 
 
-def _score(rule: str, picker: Callable[[Question], list[int]], questions: Sequence[Question]) -> Score:
+def _score(rule: str, picker: Callable[[Question], list[int]], questions: Sequence[Question]) -> GuesserScore:
     picks = [(question, picker(question)) for question in questions]
     bank = [expectation(question, picked) for question, picked in picks]
     single = [expectation(question, picked) for question, picked in picks if len(picked) == 1]
-    return Score(rule, _mean(bank), _mean(single), len(single))
+    return GuesserScore(rule, _mean(bank), _mean(single), len(single))
 
 
-def _told(score: Score, questions: int) -> str:
+def _told(score: GuesserScore, questions: int) -> str:
     return f"who picks {score.rule} gets {score.bank:.0%} of {questions} choice questions right"
 
 

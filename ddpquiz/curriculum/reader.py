@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum import complete
+from ddpquiz.curriculum import completeness
 from ddpquiz.curriculum.concept import (
     Card,
     CardLevel,
@@ -20,10 +20,10 @@ from ddpquiz.curriculum.concept import (
     Source,
     Track,
 )
-from ddpquiz.curriculum.page import Page
-from ddpquiz.curriculum.proofs import MOST_RANKS
-from ddpquiz.curriculum.questions import read_question
-from ddpquiz.curriculum.record import Record, did_you_mean, peek
+from ddpquiz.curriculum.fields import Fields, did_you_mean, peek
+from ddpquiz.curriculum.proof_reader import MOST_RANKS
+from ddpquiz.curriculum.question_reader import read_question
+from ddpquiz.curriculum.yaml_file import YamlFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Reading:
 
     id: str
     track: str
-    page: Page
+    page: YamlFile
     concept: Concept | None
 
 
@@ -48,18 +48,18 @@ def read_concept(path: Path, *, thorough: bool = False) -> Reading:
 
     A thorough reading also compiles the Python in it and tries out every draw of every number.
     """
-    page = Page.open(path, thorough=thorough)
+    page = YamlFile.open(path, thorough=thorough)
     reading = concept_of(page, path.stem, path.absolute().parent.name)
     if page.root and not _ID.fullmatch(path.stem):
         page.complain_at(1, 1, f"the file name `{path.stem}` may hold only a-z, 0-9 and -")
     return reading
 
 
-def concept_of(page: Page, concept_id: str, track: str) -> Reading:
+def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
     """Read the concept on a page."""
     if page.root is None:
         return Reading(concept_id, track, page, None)
-    record = Record(page, page.root, "a concept")
+    record = Fields(page, page.root, "a concept")
     concept = Concept(
         id=concept_id,
         track=track,
@@ -81,23 +81,23 @@ def concept_of(page: Page, concept_id: str, track: str) -> Reading:
         page.mention("need", need, node)
     _check_ids(record, concept)
     _check_links(record, concept)
-    complete.check_complete(record, concept)
+    completeness.check_complete(record, concept)
     return Reading(concept_id, track, page, None if page.complaints else concept)
 
 
-def read_tracks(page: Page) -> tuple[Track, ...]:
+def read_tracks(page: YamlFile) -> tuple[Track, ...]:
     """Read tracks.yaml; each concept that it names becomes a mention."""
     tracks: list[Track] = []
     if page.root is None:
         return ()
-    record = Record(page, page.root, "the tracks")
+    record = Fields(page, page.root, "the tracks")
     for name in list(record.keys()):
         node = record.take(name)
         if node is None:
             continue
         if not _ID.fullmatch(name):
             page.complain(node, f"the track `{name}` may hold only a-z, 0-9 and -")
-        track = Record(page, node, f"the track `{name}`")
+        track = Fields(page, node, f"the track `{name}`")
         tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
         for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
             page.mention("concept", concept, entry, name)
@@ -105,42 +105,42 @@ def read_tracks(page: Page) -> tuple[Track, ...]:
     return tuple(tracks)
 
 
-def read_sources(page: Page) -> Mapping[str, Source]:
+def read_sources(page: YamlFile) -> Mapping[str, Source]:
     """Read sources.yaml."""
     sources: dict[str, Source] = {}
     if page.root is None:
         return sources
-    record = Record(page, page.root, "the sources")
+    record = Fields(page, page.root, "the sources")
     for key in list(record.keys()):
         node = record.take(key)
         if node is None:
             continue
         if not _SOURCE_KEY.fullmatch(key):
             page.complain(node, f"the key `{key}` may hold only letters, digits and . _ -")
-        entry = Record(page, node, f"the source `{key}`")
+        entry = Fields(page, node, f"the source `{key}`")
         texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
         sources[key] = Source(key, entry.text("title"), **texts)
         entry.close()
     return sources
 
 
-def _command(record: Record) -> Command:
+def _command(record: Fields) -> Command:
     flags: dict[str, str] = {}
     if (node := record.take("flags", optional=True)) is not None:
-        given = Record(record.page, node, "`flags`")
+        given = Fields(record.page, node, "`flags`")
         flags = {name: given.text(name) for name in list(given.keys())}
     command = Command(record.code("run"), record.text("does"), flags, record.code("prints", optional=True))
     record.close()
     return command
 
 
-def _mistake(record: Record) -> Mistake:
+def _mistake(record: Fields) -> Mistake:
     mistake = Mistake(record.text("do"), record.text("happens"), record.text("instead"))
     record.close()
     return mistake
 
 
-def _demo(record: Record) -> DemoLink:
+def _demo(record: Fields) -> DemoLink:
     link = DemoLink(
         run=record.text("run"),
         look=record.text("look"),
@@ -158,7 +158,7 @@ def _demo(record: Record) -> DemoLink:
     return link
 
 
-def _card(record: Record, concept: str) -> Card:
+def _card(record: Fields, concept: str) -> Card:
     card = Card(
         concept=concept,
         id=record.id(),
@@ -171,17 +171,17 @@ def _card(record: Record, concept: str) -> Card:
     record.close()
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
-    if (count := complete.words(card.back)) > complete.BACK_WORDS:
-        record.complain("back", f"{count} words; {complete.BACK_WORDS} at most, one fact a card")
+    if (count := completeness.words(card.back)) > completeness.BACK_WORDS:
+        record.complain("back", f"{count} words; {completeness.BACK_WORDS} at most, one fact a card")
     return card
 
 
-def _prompt(record: Record, concept: str) -> Prompt:
+def _prompt(record: Fields, concept: str) -> Prompt:
     points = []
     for entry in record.records("points", "a point"):
         points.append(Point(entry.text("say"), entry.texts("words")))
         entry.close()
-    least, most = complete.POINTS
+    least, most = completeness.POINTS
     if points and not least <= len(points) <= most:
         record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
     prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), tuple(points))
@@ -189,7 +189,7 @@ def _prompt(record: Record, concept: str) -> Prompt:
     return prompt
 
 
-def _check_ids(record: Record, concept: Concept) -> None:
+def _check_ids(record: Fields, concept: Concept) -> None:
     seen: dict[str, int] = {}
     groups: list[tuple[str, tuple[Card | Question | Prompt, ...]]] = [
         ("cards", concept.cards),
@@ -205,7 +205,7 @@ def _check_ids(record: Record, concept: Concept) -> None:
                 seen[item.id] = place.start_mark.line + 1
 
 
-def _check_links(record: Record, concept: Concept) -> None:
+def _check_links(record: Fields, concept: Concept) -> None:
     """Complain of a demo that is predicted, or a card that is proven, by a question that is none."""
     questions = {question.id: question for question in concept.questions}
     links = [("predict", link.predict) for link in concept.demos] + [("proof", card.proof) for card in concept.cards]

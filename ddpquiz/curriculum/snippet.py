@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from yaml import Node
 
-    from ddpquiz.curriculum.page import Page
+    from ddpquiz.curriculum.yaml_file import YamlFile
 
 OPTION = "<option>"
 _OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
@@ -30,7 +30,7 @@ def with_option(code: str, option: str) -> str:
     return _OPTION_LINE.sub(indented, code)
 
 
-def check_snippet(page: Page, node: Node, name: str, code: str) -> None:
+def check_snippet(page: YamlFile, node: Node, name: str, code: str) -> None:
     """Complain when `code`, which stands at `node`, is no Python; only in a thorough reading, for it takes time."""
     if not page.thorough or not code or getattr(node, "style", None) == ">":
         return
@@ -45,7 +45,7 @@ def check_snippet(page: Page, node: Node, name: str, code: str) -> None:
         page.complain(node, f"`{name}` is no Python: {problem or 'too deeply nested'}")
 
 
-def _place(page: Page, node: Node, problem: SyntaxError) -> tuple[int, int]:
+def _place(page: YamlFile, node: Node, problem: SyntaxError) -> tuple[int, int]:
     mark = node.start_mark
     if getattr(node, "style", None) != "|" or not problem.lineno:
         return mark.line + 1, mark.column + 1

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
-from ddpquiz.curriculum.page import Page, shown
 from ddpquiz.curriculum.reader import Reading, read_concept, read_sources, read_tracks
+from ddpquiz.curriculum.yaml_file import YamlFile, shown
 from ddpquiz.errors import Complaint
-from ddpquiz.shipped import content_dir, demos_dir
+from ddpquiz.paths import content_dir, demos_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
     files, strays = ([only], []) if only else _files(folder)
     beside = folder.absolute().parent / "demos"
     demos = beside if beside.is_dir() else demos_dir()
-    tracks_page, sources_page = Page.open(folder / _BESIDE[0]), Page.open(folder / _BESIDE[1])
+    tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])
     tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
     readings = [read_concept(file, thorough=thorough) for file in files]
     around = Surroundings(tracks if tracks_page.root else None, sources if sources_page.root else None, demos, thorough)

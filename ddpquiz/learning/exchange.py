@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.log import Point, Row
+from ddpquiz.learning.answers import parted
+from ddpquiz.learning.log_rows import PointRow, Row
 from ddpquiz.learning.schedule import Weights
-from ddpquiz.learning.wording import parted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -138,7 +138,7 @@ def _check_time(at: str, day: str) -> None:
 def _check_points(points: str | None) -> None:
     try:
         for point in json.loads(points or "[]"):
-            Point(**point)
+            PointRow(**point)
     except (ValueError, TypeError, RecursionError):
         raise UnreadableError("has points that are none") from None
 

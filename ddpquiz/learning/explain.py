@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ddpquiz.learning.words import Found
 
 
-class Act(Enum):
+class ExplainAction(Enum):
     """What can happen besides a text and an objection."""
 
     HINT = auto()
@@ -28,7 +28,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteLine:
     """An explanation as it was written."""
 
     text: str
@@ -41,11 +41,11 @@ class Overrule:
     place: int
 
 
-Event = Act | Written | Overrule
+Event = ExplainAction | WriteLine | Overrule
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPoint:
     """A point of the rubric: what in a text made it, as written there, and whether the learner objects."""
 
     point: Point
@@ -71,7 +71,7 @@ class Explanation:
 
     prompt: Prompt
     text: str
-    points: tuple[Judged, ...]
+    points: tuple[JudgedPoint, ...]
     hinted: bool
     at: datetime
     took: timedelta
@@ -106,7 +106,7 @@ class Explaining:
         return self.done[-1] if self.judged else None
 
 
-def judge(prompt: Prompt, text: str) -> tuple[Judged, ...]:
+def judge(prompt: Prompt, text: str) -> tuple[JudgedPoint, ...]:
     """Look for each point in a text: for one of its words, or for most of what it says in one sentence.
 
     A point that denies nothing is made by a word that is not denied, nor comes after one that is. If the point itself
@@ -131,25 +131,25 @@ def step(state: Explaining, event: Event, at: datetime) -> Explaining:
     """Return what a sitting becomes by an event; one that means nothing now changes nothing."""
     prompt = state.prompt
     match event:
-        case Act.UNDO if state.previous:
+        case ExplainAction.UNDO if state.previous:
             return replace(state.previous, since=at)
-        case Act.BACK:
+        case ExplainAction.BACK:
             return replace(state, since=at)
         case _ if prompt is None:
             return state
-        case Act.STOP:
+        case ExplainAction.STOP:
             return replace(state, stopped=True)
-        case Act.NEXT if state.judged:
+        case ExplainAction.NEXT if state.judged:
             return replace(state, place=state.place + 1, hinted=False, judged=False, since=at)
         case Overrule(place) if state.judged and place < len(prompt.points):
             return replace(state, done=(*state.done[:-1], _overruled(state.done[-1], place)))
         case _ if state.judged:
             return state
-        case Act.HINT:
+        case ExplainAction.HINT:
             return replace(state, hinted=True)
-        case Act.SKIP:
+        case ExplainAction.SKIP:
             return replace(state, place=state.place + 1, hinted=False, since=at, previous=state)
-        case Written(text) if text.strip():
+        case WriteLine(text) if text.strip():
             new = Explanation(prompt, text, judge(prompt, text), state.hinted, at, at - state.since)
             return replace(state, done=(*state.done, new), judged=True, previous=state)
     return state
@@ -171,7 +171,7 @@ def _overruled(explanation: Explanation, place: int) -> Explanation:
     return replace(explanation, points=tuple(points))
 
 
-def _judged(point: Point, said: Said) -> Judged:
+def _judged(point: Point, said: Said) -> JudgedPoint:
     say = Said(point.say)
     words: dict[str, None] = {}  # in order, each once
     contrary: dict[str, None] = {}
@@ -191,4 +191,4 @@ def _judged(point: Point, said: Said) -> Judged:
         if not found:
             absent.append(word)
     words |= {each.quote: None for each in fitting if not any(said.spoils(denied, each) for denied in against)}
-    return Judged(point, tuple(words) or said.echoes(say), tuple(contrary), tuple(absent))
+    return JudgedPoint(point, tuple(words) or said.echoes(say), tuple(contrary), tuple(absent))

@@ -24,7 +24,7 @@ from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ddpquiz.learning.log import Row
+    from ddpquiz.learning.log_rows import Row
 
 ENOUGH = 512  # recalls on a later day; with fewer, fsrs gives back the weights that it starts from
 _NEEDED = ("pandas", "tqdm", "torch")  # what fsrs's optimizer imports

@@ -12,7 +12,7 @@ from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.learning import units
 
 if TYPE_CHECKING:
-    from ddpquiz.curriculum.pose import Posed
+    from ddpquiz.curriculum.posed import Posed
 
 _ROUNDING = 1e-5  # relative; content spells numbers with six digits
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")

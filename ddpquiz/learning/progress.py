@@ -10,17 +10,17 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpquiz.errors import UserError
+from ddpquiz.learning.card_states import State
 from ddpquiz.learning.database import FILE, connect, mendable, transaction
-from ddpquiz.learning.log import COLUMNS, KEPT, MOMENT, ORDER, Receipt, Row, add, find, row_of, weights_of
+from ddpquiz.learning.log_rows import COLUMNS, KEPT, MOMENT, ORDER, Receipt, Row, add, find, row_of, weights_of
 from ddpquiz.learning.schedule import Grade, Memory, Weights, study_day
-from ddpquiz.learning.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ddpquiz.learning.log import Point
+    from ddpquiz.learning.log_rows import PointRow
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"
@@ -80,7 +80,7 @@ class Progress:
     def explain(
         self,
         prompt: str,
-        points: Sequence[Point],
+        points: Sequence[PointRow],
         at: datetime,
         *,
         took: timedelta,

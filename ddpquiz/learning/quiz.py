@@ -9,8 +9,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import CardLevel, Level
-from ddpquiz.curriculum.pose import Posed, pose
-from ddpquiz.learning import adaptive
+from ddpquiz.curriculum.posed import Posed, pose
+from ddpquiz.learning import question_selection
 from ddpquiz.learning.judge import Verdict, judge
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _HINTED = 0.5  # the credit of a right answer after a hint
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 
 
-class Act(Enum):
+class QuizAction(Enum):
     """What can happen in a quiz besides an answer."""
 
     HINT = auto()
@@ -45,7 +45,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Sure:
+class SetSureness:
     """How sure the learner is of the answer just given, from 0 to 1."""
 
     of_it: float | None  # None: the learner does not say
@@ -58,7 +58,7 @@ class Late:
     text: str = ""
 
 
-Event = Act | Given | Sure | Late
+Event = QuizAction | Given | SetSureness | Late
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,30 +186,30 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
     """Return what a quiz becomes by an event; one that means nothing now changes nothing."""
     posed = quiz.posed
     match event:
-        case Act.UNDO if quiz.previous and not quiz.looked:
+        case QuizAction.UNDO if quiz.previous and not quiz.looked:
             return replace(quiz.previous, since=at, unclear="")
-        case Act.UNDO:
+        case QuizAction.UNDO:
             return replace(quiz, looked=min(quiz.looked + 1, len(quiz.behind)))
-        case Act.NEXT if quiz.looked:
+        case QuizAction.NEXT if quiz.looked:
             return replace(quiz, looked=quiz.looked - 1, since=at)
-        case Act.BACK:
+        case QuizAction.BACK:
             return replace(quiz, since=at)
-        case Act.STOP if posed:
+        case QuizAction.STOP if posed:
             kept = _answered(quiz, quiz.pending, at) if quiz.pending else quiz  # an answer counts, however sure
             return _reached(replace(kept, stopped=True, looked=0), quiz)
-        case Act.NEXT if quiz.judged:
+        case QuizAction.NEXT if quiz.judged:
             return _advanced(quiz, at)
         case _ if posed is None or quiz.judged:
             return quiz
-        case Sure(of_it) if quiz.pending:
+        case SetSureness(of_it) if quiz.pending:
             return _answered(quiz, replace(quiz.pending, confidence=of_it), at)
         case _ if quiz.pending:
             return quiz
-        case Act.SKIP:
+        case QuizAction.SKIP:
             return _reached(_advanced(quiz, at), quiz)
-        case Act.HINT if quiz.hints < len(posed.question.hints) and not quiz.rules.exam:
+        case QuizAction.HINT if quiz.hints < len(posed.question.hints) and not quiz.rules.exam:
             return replace(quiz, hints=quiz.hints + 1, unclear="")
-        case Act.SOLVE if not quiz.rules.exam:
+        case QuizAction.SOLVE if not quiz.rules.exam:
             return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since), at)
         case Late(text):
             return _out_of_time(replace(quiz, late=quiz.late | {quiz.place}), posed, text, at)
@@ -233,7 +233,7 @@ def news(old: Quiz, new: Quiz) -> tuple[Answer | None, Answer | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class LevelScore:
     """What a group of questions came to; skipped ones earn nothing and are counted apart."""
 
     credit: float
@@ -242,7 +242,7 @@ class Score:
     asked: int
 
 
-def scores(quiz: Quiz, group: str) -> dict[str, Score]:
+def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:
     """Return the score by `concept`, `level` or `kind`, or by `""` of the whole quiz, in the order of asking."""
     answers = {id(answer.posed): answer for answer in quiz.answers}
     groups: dict[str, list[Posed]] = {}
@@ -285,7 +285,9 @@ def _dealt(quiz: Quiz) -> Quiz:
     """Add the question that tells most when an adaptive quiz has come to its last, unless it knows enough."""
     if quiz.place < len(quiz.asked) or len(quiz.asked) >= quiz.rules.adaptive:
         return quiz
-    best = adaptive.pick(quiz.pool, quiz.asked, [(answer.posed.question, answer.credit) for answer in quiz.answers])
+    best = question_selection.most_informative(
+        quiz.pool, quiz.asked, [(answer.posed.question, answer.credit) for answer in quiz.answers]
+    )
     return replace(quiz, asked=(*quiz.asked, best)) if best else quiz
 
 
@@ -321,9 +323,9 @@ def _out_of_time(quiz: Quiz, posed: Posed, text: str, at: datetime) -> Quiz:
     return replace(quiz, answer=unanswered(posed, at), unclear="", previous=None)
 
 
-def _score(answers: Sequence[Answer | None]) -> Score:
+def _score(answers: Sequence[Answer | None]) -> LevelScore:
     given = [answer for answer in answers if answer]
-    return Score(
+    return LevelScore(
         credit=sum(answer.credit for answer in given),
         right=sum(answer.right for answer in given),
         answered=len(given),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ddpquiz.errors import UserError
 from ddpquiz.learning.database import FILE
 from ddpquiz.learning.exchange import UnreadableError, read_row, read_weights
-from ddpquiz.learning.log import Receipt, Row
+from ddpquiz.learning.log_rows import Receipt, Row
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Weights
 

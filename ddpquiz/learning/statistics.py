@@ -9,10 +9,10 @@ from datetime import date, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ddpquiz.learning.answers import Misconception, beliefs
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.study import due_now, due_soon
-from ddpquiz.learning.wording import Misconception, beliefs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Sure:
+class SurenessBand:
     """How often answers that were given with one confidence were right."""
 
     confidence: float
@@ -111,7 +111,7 @@ class Statistics:
     due: int  # now, beside what comes again today
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
-    sure: tuple[Sure, ...]
+    sure: tuple[SurenessBand, ...]
     strengths: tuple[tuple[Concept, Strength], ...]  # weakest first
     untested: int  # concepts
     misled: tuple[Misled, ...]  # most often first
@@ -162,7 +162,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         due=due_now(memories, day, progress.grades(day)),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days=active_days(progress),
-        sure=tuple(Sure(sure, Share(right, of)) for sure, of, right in progress.sureness()),
+        sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),
         strengths=tuple(sorted(tested, key=lambda pair: pair[1].mean)),
         untested=len(concepts) - len(tested),
         misled=_misled(progress.wrong(), concepts),

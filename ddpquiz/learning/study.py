@@ -21,7 +21,7 @@ _STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the ca
 MORE = 10  # new cards that are taken at once when a limit holds back others
 
 
-class Act(Enum):
+class StudyAction(Enum):
     """What can happen in a sitting besides a grade."""
 
     SHOW = auto()
@@ -34,7 +34,7 @@ class Act(Enum):
     STOP = auto()
 
 
-Event = Act | Grade
+Event = StudyAction | Grade
 
 
 class Return(Enum):
@@ -69,7 +69,7 @@ class Hiding:
     """A card that is not to be asked for a while: suspended or buried."""
 
     card: Card
-    act: Act
+    act: StudyAction
 
 
 Done = Review | Hiding
@@ -263,21 +263,21 @@ def begin(
 def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
     """Return what a sitting becomes by an event; one that means nothing now changes nothing."""
     match event:
-        case Act.UNDO if sitting.previous:
+        case StudyAction.UNDO if sitting.previous:
             return replace(sitting.previous, since=at)
-        case Act.BACK:
+        case StudyAction.BACK:
             return replace(sitting, since=at)
-        case Act.MORE if not sitting.queue and sitting.deal.held:
+        case StudyAction.MORE if not sitting.queue and sitting.deal.held:
             return _dealt_more(sitting, at)
         case _ if sitting.card is None:
             return sitting
-        case Act.SHOW:
+        case StudyAction.SHOW:
             return replace(sitting, shown=True)
-        case Act.SKIP:
+        case StudyAction.SKIP:
             return _next(sitting, sitting.queue[1:], at)
-        case Act.SUSPEND | Act.BURY:
+        case StudyAction.SUSPEND | StudyAction.BURY:
             return _next(sitting, sitting.queue[1:], at, Hiding(sitting.card, event))
-        case Act.STOP:
+        case StudyAction.STOP:
             return replace(sitting, stopped=True)
         case Grade() if sitting.shown and event in sitting.buttons:
             return _graded(sitting, sitting.card, event, at)
@@ -291,7 +291,7 @@ def news(old: Sitting, new: Sitting) -> tuple[Done | None, Done | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StudySummary:
     """What a sitting came to."""
 
     cards: int  # different ones
@@ -302,13 +302,13 @@ class Summary:
     wanting: str | None  # the concept of which most was forgotten at first sight
 
 
-def sum_up(sitting: Sitting) -> Summary:
+def sum_up(sitting: Sitting) -> StudySummary:
     """Return what a sitting came to so far."""
     first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
     known = [review for review in first if _was_learned(review)]
     forgotten = Counter(review.card.concept for review in first if review.grade.forgot)
     times = sorted(review.took for review in sitting.reviews)
-    return Summary(
+    return StudySummary(
         cards=len(first),
         new=sum(review.before is None for review in first),
         known=len(known),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ddpquiz.ranks.events import ClaimText
+from ddpquiz.analysis.events import ClaimText
 
 REPORT = "__ddpquiz_claim__"
 

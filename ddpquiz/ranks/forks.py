@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddpquiz.analysis.events import FAULT
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 # Has a rank say where it stands. No script waits for this one, while clusters send SIGUSR1 to theirs.
-FAULT = 70  # the exit status of a child in which we failed ourselves, after a traceback
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
 
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddpquiz.analysis.events import LineBuffer
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.device import Machine
-from ddpquiz.ranks.events import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class Request:
     environment: Mapping[str, str] = field(default_factory=dict)  # what the ranks find in theirs besides ours
 
 
-class Server:
+class ServerConnection:
     """The process that forks ranks, seen from here. It is started at once and imports torch while we go on."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Server:
         )  # fmt: skip
         theirs.close()
         self.channel = ours
-        self.lines = Lines()
+        self.lines = LineBuffer()
         self.said: deque[dict[str, Any]] = deque()
         self.pids: set[int] = set()  # of what it has started, should it die without a word
         self._machine: Machine | None = None
@@ -161,16 +161,16 @@ class Server:
         self.pids.clear()
 
 
-_server: Server | None = None
+_server: ServerConnection | None = None
 
 
-def server() -> Server:
+def server() -> ServerConnection:
     """Return the server of this process, started if it does not run."""
     global _server  # noqa: PLW0603  # one server a process, so that a demo finds it warm
     if _server is None or not _server.alive:
         if _server is None:
             atexit.register(close)
-        _server = Server()
+        _server = ServerConnection()
     return _server
 
 

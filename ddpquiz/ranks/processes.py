@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ddpquiz.ranks.device import Device
-    from ddpquiz.ranks.launch import Request, Server
+    from ddpquiz.ranks.launch import Request, ServerConnection
     from ddpquiz.ranks.script import Script
 
 PASSES = 2  # over the pipes: whoever was read first may have told of what another one did before
@@ -32,7 +32,7 @@ REST = (
 class Processes:
     """The ranks of one run, and their pipes."""
 
-    def __init__(self, request: Request, serving: Server, chosen: Device, here: range, asked: Script) -> None:
+    def __init__(self, request: Request, serving: ServerConnection, chosen: Device, here: range, asked: Script) -> None:
         self.server = serving
         ranks = len(here)
         serving.runs += 1

@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpquiz.errors import UserError
-from ddpquiz.ranks import device, script
-from ddpquiz.ranks.events import (
+from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.events import (
     Began,
     End,
     Event,
     Exited,
     Hung,
-    Lines,
+    LineBuffer,
     Note,
     Output,
     Raised,
@@ -25,18 +24,19 @@ from ddpquiz.ranks.events import (
     labelled,
     when,
 )
-from ddpquiz.ranks.history import cause
-from ddpquiz.ranks.history.seen import Seen
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.errors import UserError
+from ddpquiz.ranks import device, script
 from ddpquiz.ranks.inside.gate import Gates
 from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.output_order import PATIENCE, OutputOrder
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.watchdog import Watchdog
-from ddpquiz.ranks.written import PATIENCE, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ddpquiz.ranks.history.mismatch import Mismatch
+    from ddpquiz.analysis.mismatch import Mismatch
     from ddpquiz.ranks.launch import Request
 
 MOST_RANKS = 64
@@ -77,13 +77,13 @@ class Run:
             restarts=cluster.restarts if cluster else 0,
             look=asked.look,
         )
-        self.seen = Seen()
+        self.seen = RunState()
         self.over = False
         self.listeners: list[Callable[[Event], None]] = []
         self._processes = Processes(request, serving, chosen, here, asked)
         self._unsaid: list[Event] = [self.began, *(Note(0.0, 0, note) for note in asked.notes)]
-        self._lines: dict[int, Lines] = {}
-        self._written: dict[tuple[int, str], Written] = {}
+        self._lines: dict[int, LineBuffer] = {}
+        self._written: dict[tuple[int, str], OutputOrder] = {}
         self._watchdog = Watchdog(self._processes, request.timeout, str(asked.path))
         self.gates = Gates(self._processes, self.seen) if request.step else None
         self._failed_at: float | None = None
@@ -155,12 +155,12 @@ class Run:
                 gone = Exited(now, rank, int(data), stack, memory, stopped=bool(self._stopped))
                 return [*self._outputs(rank, math.inf), gone]
             case "events":  # a killed rank may stop mid-line
-                lines = self._lines.setdefault(rank, Lines())
+                lines = self._lines.setdefault(rank, LineBuffer())
                 return [event for line in lines.feed(data) for event in self._told(rank, line)]
             case "stack":
                 self._watchdog.hear(rank, data.decode(errors="replace"))
                 return []
-        self._written.setdefault((rank, carries), Written()).take(data, now)
+        self._written.setdefault((rank, carries), OutputOrder()).take(data, now)
         return self._outputs(rank)
 
     def _outputs(self, rank: int, before: float = 0.0) -> list[Event]:
@@ -197,7 +197,7 @@ class Run:
                 yield event
         elif found := WROTE.fullmatch(line):
             stream, time, count = found.groups()
-            self._written.setdefault((rank, stream.decode()), Written()).tell(float(time), int(count))
+            self._written.setdefault((rank, stream.decode()), OutputOrder()).tell(float(time), int(count))
             yield from self._outputs(rank)
 
     def _said_again(self, event: Event) -> bool:
@@ -234,7 +234,7 @@ class Run:
         if not self._processes.pids:  # the server is still importing what the script needs
             self._watchdog.moved(now)
         elif self._failed_at is not None and not self.began.restarts:  # or torchrun's agent does it
-            if now - self._failed_at > cause.GRACE and self._watchdog.has_heard(now):
+            if now - self._failed_at > root_cause.GRACE and self._watchdog.has_heard(now):
                 self.stop(FAILED)
                 return self._gave_up()
         elif self.gates and self.gates.before:  # they wait for the learner
@@ -246,7 +246,7 @@ class Run:
 
     def _gave_up(self) -> list[Event]:
         """Return the hang that made the ranks fail, if it was one."""
-        hung = cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
+        hung = root_cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
         return [hung] if hung else []
 
     def _end(self) -> End:
@@ -255,11 +255,11 @@ class Run:
         proven = verdicts.count("proven")
         return End(self.now(), not found.why, proven, len(self.claims), found.rank, found.why, found.mend)
 
-    def _cause(self, unlike: Sequence[Mismatch]) -> cause.Cause:
+    def _cause(self, unlike: Sequence[Mismatch]) -> root_cause.Cause:
         """Return why the run failed, if it did."""
         if self._stopped not in ("", FAILED, HUNG):
-            return cause.Cause(why=self._stopped)
-        found = cause.find(self.seen, unlike)
+            return root_cause.Cause(why=self._stopped)
+        found = root_cause.find(self.seen, unlike)
         broken = any(verdict == "broken" for _, verdict, _ in self.seen.verdicts())
         return replace(found, mend=STEPPED) if broken and self.gates and not found.mend else found
 

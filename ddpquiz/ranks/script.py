@@ -16,7 +16,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks import claims
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.events import ClaimText
+    from ddpquiz.analysis.events import ClaimText
 
 # What torch and its libraries read while they are imported, which has happened before a script begins.
 READ_AT_IMPORT = re.compile(

@@ -23,7 +23,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ddpquiz.ranks.events import Lines
+from ddpquiz.analysis.events import LineBuffer
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, children, fork, kill_group
 from ddpquiz.ranks.machines.cluster import AGENT
 from ddpquiz.ranks.store import host_store
@@ -49,7 +49,7 @@ class Server:
         self.channel = channel
         self.jobs: dict[int, Job] = {}
         self.later: list[str] = []  # modules still to be preloaded
-        self.lines = Lines()
+        self.lines = LineBuffer()
         self.fds: list[int] = []  # pipes that have come and whose run has not
         self.wake, wake_end = os.pipe()
         os.set_blocking(self.wake, False)
@@ -189,9 +189,9 @@ class Server:
 
 def run_rank(rank: int, port: int, fds: list[int], request: dict[str, Any]) -> NoReturn:
     """Become rank `rank`."""
-    from ddpquiz.ranks.inside import meeting, worker
+    from ddpquiz.ranks.inside import store_patch, worker
 
-    worker.run(rank, fds, request, meeting.environment(rank, request["ranks"], port))
+    worker.run(rank, fds, request, store_patch.environment(rank, request["ranks"], port))
 
 
 def outlive(job: Job) -> None:

@@ -6,12 +6,12 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from ddpquiz.ranks.events import Standing
+from ddpquiz.analysis.events import RankPosition
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.machines.cluster import AGENT
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.history.seen import Seen
+    from ddpquiz.analysis.run_state import RunState
     from ddpquiz.ranks.processes import Processes
 
 ANSWER = 0.3  # seconds in which ranks say where they stand
@@ -58,7 +58,7 @@ class Watchdog:
         told = self.stacks.get(rank, "").partition(CRASH)[2]
         return "".join(line + "\n" for line in told.splitlines() if line.startswith("  File "))
 
-    def standing_still(self, now: float, seen: Seen) -> tuple[Standing, ...]:
+    def standing_still(self, now: float, seen: RunState) -> tuple[RankPosition, ...]:
         """Return where every rank stands once they hang, else nothing; call it often."""
         if self.asked_at is not None:
             if now - self.asked_at < ANSWER or not self.has_heard(now):
@@ -73,11 +73,11 @@ class Watchdog:
             self.ask()
         return ()
 
-    def standing(self, seen: Seen) -> tuple[Standing, ...]:
+    def standing(self, seen: RunState) -> tuple[RankPosition, ...]:
         """Return where every rank stands, by what it said when it was asked."""
         return tuple(self._standing(rank, seen) for rank in seen.here)
 
-    def _standing(self, rank: int, seen: Seen) -> Standing:
+    def _standing(self, rank: int, seen: RunState) -> RankPosition:
         stack = self.stacks.get(rank, "")
         frames = list(itertools.takewhile(lambda frame: not RUNS.search(frame[0]), FRAME.findall(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
@@ -85,7 +85,7 @@ class Watchdog:
         waits_in = seen.waits_in(rank)
         if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
-        return Standing(rank, waits_in, file, int(line), stack)
+        return RankPosition(rank, waits_in, file, int(line), stack)
 
     def _computing(self, now: float) -> bool:
         """Whether the silent ranks use a processor."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from ddpquiz.ranks.inside import place
+from ddpquiz.ranks.inside import source_location
 from ddpquiz.ranks.inside.operators import ENGINE
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Buckets:
     def standing(self, caller: FrameType | None) -> tuple[str, int]:
         """Return the file and line where the program stands in this pass; a hook may stand in lines of its own."""
         if caller is None or caller.f_code is not ENGINE:
-            return place.standing(self.recorder.script, caller)
+            return source_location.standing(self.recorder.script, caller)
         if self._standing is None:
-            self._standing = place.standing(self.recorder.script, caller)
+            self._standing = source_location.standing(self.recorder.script, caller)
         return self._standing
 
     def _pass_done(self) -> None:

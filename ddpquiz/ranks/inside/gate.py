@@ -19,13 +19,13 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.ranks.events import Began, Ended, Exited, Issued, Waited
+from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Waited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.history.seen import Seen
+    from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.run_state import RunState
     from ddpquiz.ranks.processes import Processes
 
 QUIET = 0.1  # seconds without a word and without computing, after which a rank is blocked
@@ -86,7 +86,7 @@ class Gate:
 class Gates:
     """The gates of a run, seen by the launcher; `before` holds the operations before which ranks stand."""
 
-    def __init__(self, processes: Processes, seen: Seen) -> None:
+    def __init__(self, processes: Processes, seen: RunState) -> None:
         self.processes, self.seen = processes, seen
         self.before: dict[int, list[Issued]] = {}
         self.open = False

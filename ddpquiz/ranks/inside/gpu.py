@@ -29,7 +29,7 @@ class Queued:
     began: float | None = None
 
 
-class Lookout:
+class GpuPoller:
     """Tells when queued work has ended, from a thread of its own; `now` is its clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from ddpquiz.ranks.events import Note
+from ddpquiz.analysis.events import Note
 from ddpquiz.ranks.inside.buckets import Buckets
-from ddpquiz.ranks.inside.gpu import Lookout, Queued, mark, mark_for
+from ddpquiz.ranks.inside.gpu import GpuPoller, Queued, mark, mark_for
 from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, members_of, name_of, tensors_in, values_of, work_of
-from ddpquiz.ranks.inside.place import standing
+from ddpquiz.ranks.inside.source_location import standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from ddpquiz.ranks.inside.event_writer import EventWriter
     from ddpquiz.ranks.inside.gate import Gate
-    from ddpquiz.ranks.inside.telling import Teller
 
 LONG = 50e-6  # seconds; a wait that is shorter is none
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is forgotten
@@ -53,14 +53,14 @@ class Open:
 class Recorder:
     """Notes the operations of this rank; `script` is the file whose lines are named."""
 
-    def __init__(self, teller: Teller, script: str, gate: Gate | None = None) -> None:
+    def __init__(self, teller: EventWriter, script: str, gate: Gate | None = None) -> None:
         self.teller, self.script, self.gate = teller, script, gate
         self.numbers = itertools.count(1)
         self.running: set[int] = set()  # numbers of operations whose end has not been told
         self.by_work: dict[int, Open] = {}
         self.by_storage: dict[int, Open] = {}  # what functional collectives issued, by where the output lies
         self.buckets = Buckets(self)
-        self.lookout = Lookout(teller.now)
+        self.lookout = GpuPoller(teller.now)
 
     def install(self) -> None:
         """Put a kernel in front of each operator."""
@@ -294,7 +294,7 @@ class Recorder:
         self.teller.tell(Note(self.teller.now(), self.teller.rank, f"The recorder missed an operation: {fault!r}"))
 
 
-def install(teller: Teller, script: str, gate: Gate | None = None) -> None:
+def install(teller: EventWriter, script: str, gate: Gate | None = None) -> None:
     """Note every operation from now on, and stop at the gate before it; `script` is the file whose lines are named."""
     try:
         Recorder(teller, script, gate).install()

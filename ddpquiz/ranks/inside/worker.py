@@ -22,14 +22,14 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from ddpquiz.analysis.events import Claimed, ClaimText, Joining, Raised, Started
 from ddpquiz.ranks import claims
-from ddpquiz.ranks.events import Claimed, ClaimText, Joining, Raised, Started
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.inside import marks, operators, recorder
+from ddpquiz.ranks.inside import operators, recorder, training_marks
+from ddpquiz.ranks.inside.event_writer import EventWriter, ToldFile
 from ddpquiz.ranks.inside.gate import Gate
-from ddpquiz.ranks.inside.meeting import meet, tell_of_spawning, wait_for_all
-from ddpquiz.ranks.inside.place import is_ours, line_in
-from ddpquiz.ranks.inside.telling import Teller, ToldFile
+from ddpquiz.ranks.inside.source_location import is_ours, line_in
+from ddpquiz.ranks.inside.store_patch import meet, tell_of_spawning, wait_for_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     for ours, standard in ((nothing, 0), (out, 1), (err, 2)):
         os.dup2(ours, standard)
         os.close(ours)
-    teller = Teller(events, rank, request["epoch"])
+    teller = EventWriter(events, rank, request["epoch"])
     sys.stdout = sys.__stdout__ = by_lines(ToldFile(1, "stdout", teller), "replace")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = by_lines(ToldFile(2, "stderr", teller), "backslashreplace")  # type: ignore[misc]
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
@@ -72,7 +72,7 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     if gate:
         gate.stop_clocks()
         outlast_looks()
-    marks.watch(teller, request["script"])
+    training_marks.watch(teller, request["script"])
     teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(run_script(request, teller))
 
@@ -88,7 +88,7 @@ def by_lines(file: io.FileIO, errors: str) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(file), "utf-8", errors, line_buffering=True)
 
 
-def watch_groups(teller: Teller, request: dict[str, Any]) -> None:
+def watch_groups(teller: EventWriter, request: dict[str, Any]) -> None:
     """Say when this rank waits for the others to form a group; on CPU, give Gloo to a script that asks for NCCL."""
     original, ranks = dist.init_process_group, int(os.environ["WORLD_SIZE"])
 
@@ -138,7 +138,7 @@ def keep_models() -> None:
     DistributedDataParallel.__init__ = init
 
 
-def run_script(request: dict[str, Any], teller: Teller) -> int:
+def run_script(request: dict[str, Any], teller: EventWriter) -> int:
     """Run the script as `__main__` and return the exit status that Python would give."""
     path = request["script"]
     main = types.ModuleType("__main__")
@@ -164,7 +164,7 @@ def run_script(request: dict[str, Any], teller: Teller) -> int:
     return 0
 
 
-def notice_groups(teller: Teller) -> None:
+def notice_groups(teller: EventWriter) -> None:
     """Say it when the script has left its process group to whoever comes after it."""
     if dist.is_available() and dist.is_initialized():
         teller.note("The script ends without dist.destroy_process_group(); over NCCL torch warns that this leaks.")
@@ -179,7 +179,7 @@ def become_module(main: types.ModuleType, name: str) -> None:
     main.__package__ = main.__spec__.parent if main.__spec__ else None
 
 
-def reporter(teller: Teller, texts: list[dict[str, Any]]) -> Callable[[int, object], bool]:
+def reporter(teller: EventWriter, texts: list[dict[str, Any]]) -> Callable[[int, object], bool]:
     """Return what the asserts of the script call with their line and the value that they test."""
     told: set[tuple[int, bool]] = set()
     known = {ClaimText(**text).line for text in texts}
@@ -194,7 +194,7 @@ def reporter(teller: Teller, texts: list[dict[str, Any]]) -> Callable[[int, obje
     return report
 
 
-def status_of(end: SystemExit, teller: Teller) -> int:
+def status_of(end: SystemExit, teller: EventWriter) -> int:
     """Return the exit status of `sys.exit(...)`; a text goes to standard error, as Python does it."""
     status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     if status & 0xFF:
@@ -206,7 +206,7 @@ def status_of(end: SystemExit, teller: Teller) -> int:
     return status & 0xFF
 
 
-def tell_error(error: BaseException, teller: Teller) -> None:
+def tell_error(error: BaseException, teller: EventWriter) -> None:
     """Send an exception with its traceback, without the frames that are ours."""
     told = traceback.TracebackException.from_exception(error)
     if not (told.stack and is_ours(told.stack[-1].filename)):  # or it is a fault of ours

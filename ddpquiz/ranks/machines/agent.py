@@ -19,13 +19,13 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousTimeoutError,
 )
 
+from ddpquiz.analysis.events import Exited
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import Exited
 from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
 from ddpquiz.ranks.inside import worker
-from ddpquiz.ranks.inside.telling import Teller
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
-from ddpquiz.ranks.machines.rendezvous import Alone, Meeting, interface
+from ddpquiz.ranks.machines.rendezvous import Alone, NodeRendezvous, interface
 
 
 def run(pipes: list[list[int]], request: dict[str, Any]) -> NoReturn:
@@ -41,7 +41,7 @@ def run(pipes: list[list[int]], request: dict[str, Any]) -> NoReturn:
     os.environ.update(request["env"], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # else a restart hangs (pytorch 135712)
     os.chdir(request["cwd"])
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback takes it seconds
-    teller = Teller(events, AGENT, request["epoch"])
+    teller = EventWriter(events, AGENT, request["epoch"])
     status = 1
     try:
         status = follow(cluster, pipes, request, teller)
@@ -50,9 +50,9 @@ def run(pipes: list[list[int]], request: dict[str, Any]) -> NoReturn:
     os._exit(status)
 
 
-def follow(cluster: Cluster, pipes: list[list[int]], request: dict[str, Any], teller: Teller) -> int:
+def follow(cluster: Cluster, pipes: list[list[int]], request: dict[str, Any], teller: EventWriter) -> int:
     """Meet the other nodes, run the ranks to their end, and return 0 if they all end well."""
-    meeting = Meeting(cluster, request, teller) if cluster.nodes > 1 else Alone(cluster)
+    meeting = NodeRendezvous(cluster, request, teller) if cluster.nodes > 1 else Alone(cluster)
     with contextlib.closing(meeting):
         return lead(meeting, pipes, request)
 
@@ -130,7 +130,7 @@ def shepherd(agent: int, pipes: list[list[int]], request: dict[str, Any], life: 
     signal.pthread_sigmask(signal.SIG_BLOCK, end)  # its end is told of first
     kill_group(pid)
     os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
-    teller = Teller(fds[2], rank, request["epoch"])
+    teller = EventWriter(fds[2], rank, request["epoch"])
     teller.tell(Exited(teller.now(), rank, status, stopped=told and status in (-signal.SIGTERM, 0)))
     if status or told:  # who returns is waited for until all have done so
         os._exit(1)

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.demos import read_demo
-from ddpquiz.ranks.events import Exited, Output, Started
-from ddpquiz.ranks.history import cause
+from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.events import Exited, Output, Started
+from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
 from ddpquiz.ranks.run import Run
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ddpquiz.ranks.events import Event
-    from ddpquiz.ranks.history.mismatch import Mismatch
+    from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.mismatch import Mismatch
     from ddpquiz.ranks.launch import Request
 
 LOST = "Rank {rank} lost another node: its ranks have failed, or it is gone ({message})."
@@ -80,17 +80,17 @@ class ElasticRun(Run):
             return self._gave_up()
         return super()._watch()
 
-    def _cause(self, unlike: Sequence[Mismatch]) -> cause.Cause:
+    def _cause(self, unlike: Sequence[Mismatch]) -> root_cause.Cause:
         found = super()._cause(unlike)
         raised = self.seen.raised.get(found.rank) if found.rank is not None else None
         if self._status > 0 and (said := self._said["stdout"]):
-            return cause.Cause(why=said[-1])
-        if self._cluster.nodes > 1 and raised and cause.CONSEQUENCE.search(raised.message):
+            return root_cause.Cause(why=said[-1])
+        if self._cluster.nodes > 1 and raised and root_cause.CONSEQUENCE.search(raised.message):
             message = raised.message.strip().partition("\n")[0]
-            return cause.Cause(found.rank, LOST.format(rank=found.rank, message=message), LOOK)
+            return root_cause.Cause(found.rank, LOST.format(rank=found.rank, message=message), LOOK)
         if self._cluster.nodes > 1 and self.seen.hung:
             return replace(found, mend=ELSEWHERE)
         if not found.why and self._status > 0:
             last = [line for line in self._said["stderr"] if line.strip()][-1:] or [f"exit status {self._status}"]
-            return cause.Cause(why=f"torchrun's agent has failed: {last[0]}")
+            return root_cause.Cause(why=f"torchrun's agent has failed: {last[0]}")
         return found

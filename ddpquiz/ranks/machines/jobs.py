@@ -19,7 +19,7 @@ IMAGE = "pytorch/pytorch:latest"
 
 
 @dataclass(frozen=True)
-class Job:
+class JobFile:
     """A script, or the module that `python -m` would run, on `nodes` machines with `ranks` ranks each."""
 
     script: Path
@@ -51,7 +51,7 @@ class Job:
         return " ".join([*words, *map(shlex.quote, [*what, *self.args])])
 
 
-def torchrun(job: Job) -> str:
+def torchrun(job: JobFile) -> str:
     """Return the command line, which is the same on each machine."""
     if job.nodes == 1:
         return job.command() + "\n"
@@ -61,12 +61,12 @@ def torchrun(job: Job) -> str:
     return "\n".join([*lines, again + job.command(_endpoint(job) or f'"$HEAD:{PORT}"')]) + "\n"
 
 
-def _endpoint(job: Job) -> str:
+def _endpoint(job: JobFile) -> str:
     port = "" if ":" in job.endpoint else f":{PORT}"
     return shlex.quote(job.endpoint + port) if job.endpoint else ""
 
 
-def slurm(job: Job) -> str:
+def slurm(job: JobFile) -> str:
     """Return a file for sbatch: one task a node, each of which is a torchrun."""
     gpus = [f"#SBATCH --gpus-per-node={job.ranks}"] if job.gpus else []
     again = [f"export {AGAIN}=1"] if job.restarts else []
@@ -90,7 +90,7 @@ def slurm(job: Job) -> str:
     return "\n".join(lines) + "\n"
 
 
-def kubernetes(job: Job) -> str:
+def kubernetes(job: JobFile) -> str:
     """Return a PyTorchJob for Kubeflow's training operator, and the script as a ConfigMap beside it."""
     import yaml
 
@@ -141,7 +141,7 @@ def _data(file: str, script: Path) -> dict[str, Any]:
         return {"binaryData": {file: base64.b64encode(script.read_bytes()).decode()}}
 
 
-def _words(job: Job, path: str) -> list[str]:
+def _words(job: JobFile, path: str) -> list[str]:
     """Return torchrun's words; the operator tells it by variables how many nodes there are, and where they meet."""
     restarts = ["--max-restarts", str(job.restarts)]
     what = ["-m", job.module] if job.module else [path]
@@ -156,4 +156,4 @@ def _typed(version: str, kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
 
 
-KINDS: dict[str, Callable[[Job], str]] = {"torchrun": torchrun, "slurm": slurm, "kubernetes": kubernetes}
+KINDS: dict[str, Callable[[JobFile], str]] = {"torchrun": torchrun, "slurm": slurm, "kubernetes": kubernetes}

@@ -28,15 +28,15 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
+from ddpquiz.analysis.events import VERSION, Nodes
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.events import VERSION, Nodes
 from ddpquiz.ranks.forks import kill_group, open_files
 from ddpquiz.ranks.store import host_store
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.rendezvous.dynamic_rendezvous import Token
 
-    from ddpquiz.ranks.inside.telling import Teller
+    from ddpquiz.ranks.inside.event_writer import EventWriter
     from ddpquiz.ranks.machines.cluster import Cluster
 
 RUN = "ddpquiz"  # torchrun's --rdzv-id
@@ -46,7 +46,7 @@ ANSWER = 10  # seconds in which a store that listens must answer
 class Backend(C10dRendezvousBackend):  # type: ignore[misc]
     """torchrun's rendezvous state, which also says how many nodes have joined whenever that changes."""
 
-    def __init__(self, store: Store, nodes: int, teller: Teller) -> None:
+    def __init__(self, store: Store, nodes: int, teller: EventWriter) -> None:
         super().__init__(store, RUN)
         self.nodes, self.teller = nodes, teller
         self.joined = 0  # now
@@ -130,10 +130,10 @@ class Alone(RendezvousHandler):  # type: ignore[misc]
             kill_group(self.hosting)
 
 
-class Meeting(Alone):
+class NodeRendezvous(Alone):
     """torchrun's rendezvous, except that each node keeps the number that it was given and is known to the others."""
 
-    def __init__(self, cluster: Cluster, request: dict[str, Any], teller: Teller) -> None:
+    def __init__(self, cluster: Cluster, request: dict[str, Any], teller: EventWriter) -> None:
         super().__init__(cluster)
         self.request = request
         self.backend = Backend(self.store, cluster.nodes, teller)

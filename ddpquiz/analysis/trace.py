@@ -1,0 +1,245 @@
+"""A run in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
+
+Each rank is a process. Its first row holds what it did; the rows below hold its operations, on as many rows as it had
+at once, since slices of a row must nest. What is left of an operation when its last member has come is a slice within
+it. Arrows lead to these from the operation of the member that came last, and from a send to its receive: Perfetto lets
+an arrow lead from the slice that begins first, so one to the whole of an earlier operation would be turned round.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ddpquiz.analysis.collective import PAIRED, Collective
+from ddpquiz.analysis.events import (
+    Began,
+    Claimed,
+    End,
+    Event,
+    Exited,
+    Hung,
+    Issued,
+    Marked,
+    Note,
+    Output,
+    Raised,
+    Result,
+    when,
+)
+from ddpquiz.analysis.timeline import Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ddpquiz.analysis.collective import Call
+
+TIME, OUTPUT, OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
+ROWS = 100_000  # of a rank, at most: rows of two ranks must not have the same number
+Trace = dict[str, Any]
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
+
+
+def write(events: Iterable[Event], file: TextIO) -> None:
+    """Write a run as a trace."""
+    file.write('{"displayTimeUnit": "ms", "traceEvents": [')
+    texts = (_ENCODER.encode(event) for event in trace(events))
+    file.writelines(("," if number else "") + "\n" + text for number, text in enumerate(texts))
+    file.write("\n]}\n")
+
+
+def trace(events: Iterable[Event]) -> Iterator[Trace]:
+    """Yield the trace events of a run, in no order of time; the format asks for none."""
+    timeline, values, end = Timeline(kept=None), _Values(), 0.0
+    claims: dict[int, str] = {}
+    gone: dict[int, list[float]] = {}  # when the processes of a rank ended, of which torchrun's agent starts others
+    for event in events:
+        timeline.add(event)
+        values.add(event)
+        if isinstance(event, Began):
+            claims = {claim.line: claim.text for claim in event.claims}
+        if isinstance(event, Exited):
+            gone.setdefault(event.rank, []).append(event.time)
+        end = max(end, when(event))
+        yield from _instants(event, claims)
+    left = _left(timeline, gone, end)
+    rows = _rows(timeline, left)
+    yield from _names(timeline, rows)
+    for rank in timeline.ranks:
+        for span in timeline.spans(rank, end):
+            about = {"operation": span.op} if span.op else {}
+            yield _slice(span.kind, rank, TIME, span.start, span.end, about)
+    for collective in timeline.collectives:
+        shared = _about(collective)
+        for rank, call in collective.calls.items():
+            about = _about_call(call) | shared | values.of(rank, call)
+            row, met = rows[rank, call], _met(collective, call, left)
+            yield _slice(call.op, rank, row, call.issued, left[call], about)
+            if met > call.issued:
+                yield _slice("communication", rank, row, met, left[call], {"operation": call.op})
+    yield from _arrows(timeline.collectives, rows, left)
+
+
+class _Values:
+    """What tensors held before and after an operation, where they are few; ranks that start again count from 1."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[int, int, float], Trace] = {}
+        self._issued: dict[tuple[int, int], float] = {}
+
+    def add(self, event: Event) -> None:
+        match event:
+            case Issued(rank=rank, number=number, before=before):
+                self._issued[rank, number] = event.time
+                if before:
+                    self._values[rank, number, event.time] = {"before": " ".join(before)}
+            case Result(rank=rank, number=number, after=after) if after and (rank, number) in self._issued:
+                key = rank, number, self._issued[rank, number]
+                self._values.setdefault(key, {})["after"] = " ".join(after)
+
+    def of(self, rank: int, call: Call) -> Trace:
+        return self._values.get((rank, call.number, call.issued), {})
+
+
+def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
+    """Yield what has no length: output, claims, notes and errors; numbers behind a label become a curve."""
+    match event:
+        case Output(rank=rank, time=time, text=text):
+            yield _instant(text, rank, time, {"stream": event.stream})
+            number = _number(event.value)
+            if event.label is not None and number is not None:
+                value = {"": number}  # what stands here is added to the name of the curve
+                yield {"ph": "C", "name": event.label} | _place(rank, OUTPUT) | {"ts": _micro(time), "args": value}
+        case Claimed(rank=rank, time=time, line=line, held=held):
+            verdict = "holds" if held else "is broken"
+            yield _instant(f"claim {verdict}: {claims.get(line, '')}", rank, time, {"line": line})
+        case Marked(rank=rank, time=time):
+            yield _instant(event.what, rank, time, {"line": event.line})
+        case Note(rank=rank, time=time, text=text):
+            yield _instant(text, rank, time, {})
+        case Raised(rank=rank, time=time):
+            yield _instant(f"{event.error}: {event.message}", rank, time, {"traceback": event.traceback})
+        case Hung(time=time, ranks=ranks):
+            for each in ranks:
+                about = {"waits in": each.waits_in, "at": f"{each.file}:{each.line}", "stack": each.stack}
+                yield _instant("hang", each.rank, time, about)
+        case End(time=time, rank=rank, why=why) if why:
+            yield _instant(why, rank or 0, time, {})
+
+
+def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call], int]:
+    """Give each call of a rank the first row that is free when it is issued."""
+    rows: dict[tuple[int, Call], int] = {}
+    calls: dict[int, list[Call]] = {}
+    for collective in timeline.collectives:
+        for rank, call in collective.calls.items():
+            calls.setdefault(rank, []).append(call)
+    for rank, its in calls.items():
+        free: list[float] = []
+        for call in sorted(its, key=lambda call: (call.issued, call.number)):
+            row = next((row for row, since in enumerate(free) if since <= call.issued), len(free))
+            free[row : row + 1] = [left[call]]
+            rows[rank, call] = OPERATIONS + row
+    return rows
+
+
+def _names(timeline: Timeline, rows: dict[tuple[int, Call], int]) -> Iterator[Trace]:
+    for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, also where it runs elsewhere
+        yield _name("process_name", rank, TIME, {"name": f"rank {rank}"})
+        yield _name("process_sort_index", rank, TIME, {"sort_index": rank})
+        used = {row for (of, _), row in rows.items() if of == rank}
+        names = {TIME: "time", OUTPUT: "output"} | dict.fromkeys(sorted(used), "operations")
+        for row, name in names.items():
+            yield _name("thread_name", rank, row, {"name": name})
+            yield _name("thread_sort_index", rank, row, {"sort_index": row})
+
+
+def _about(collective: Collective) -> Trace:
+    about: Trace = {"ranks": list(collective.members)}
+    if collective.group:
+        about["group"] = collective.group
+    if collective.entered_last is not None:
+        about["last to enter"] = collective.entered_last
+    algbw, busbw = collective.algbw, collective.busbw
+    if algbw and busbw:
+        about |= {"algbw MB/s": round(algbw) / 1e6, "busbw MB/s": round(busbw) / 1e6}
+    return about
+
+
+def _about_call(call: Call) -> Trace:
+    what = call.what
+    shapes = " ".join("x".join(map(str, shape)) or "1" for shape in what.shapes)
+    about = {
+        "line": f"{what.file}:{what.line}", "number": call.number, "bytes": what.bytes, "dtype": what.dtype,
+        "shapes": shapes, "reduce": what.reduce, "peer": what.peer, "bucket": what.bucket,
+    }  # fmt: skip
+    return {name: value for name, value in about.items() if value not in (None, "")}
+
+
+def _arrows(
+    collectives: list[Collective], rows: dict[tuple[int, Call], int], left: dict[Call, float]
+) -> Iterator[Trace]:
+    number = 0
+    for collective in collectives:
+        last, started = collective.entered_last, collective.started
+        if last is None or started is None:
+            continue
+        source = next(rank for rank in collective.members) if collective.op in PAIRED else last
+        for rank, call in collective.calls.items():
+            if rank != source and left[call] > started:  # whoever left before was not held up
+                number += 1
+                about = {"name": collective.op, "cat": "operation", "id": number}
+                for phase, at in ({"ph": "s"}, source), ({"ph": "f", "bp": "e"}, rank):
+                    its = collective.calls[at]
+                    begin = _micro(_met(collective, its, left))  # where a slice begins
+                    yield phase | about | _place(at, rows[at, its]) | {"ts": begin}
+
+
+def _met(collective: Collective, call: Call, left: dict[Call, float]) -> float:
+    """Return when a call and all the others were there, or when it came if it left before that."""
+    started = collective.started
+    return call.issued if started is None or left[call] <= started else max(call.issued, started)
+
+
+def _left(timeline: Timeline, gone: dict[int, list[float]], end: float) -> dict[Call, float]:
+    """Return when each operation let its rank go, or when that one's process or the run ended if it never did."""
+    found: dict[Call, float] = {}
+    for collective in timeline.collectives:
+        for rank, call in collective.calls.items():
+            never = next((time for time in gone.get(rank, ()) if time >= call.issued), end)
+            found[call] = max(call.issued, never if call.ended is None else call.ended)
+    return found
+
+
+def _slice(name: str, rank: int, row: int, start: float, end: float, about: Trace) -> Trace:
+    begin = _micro(start)
+    kind = "time" if row == TIME else "operation"
+    lasts = {"ts": begin, "dur": round(_micro(end) - begin, 3)}
+    return {"ph": "X", "name": name, "cat": kind} | _place(rank, row) | lasts | {"args": about}
+
+
+def _instant(text: str, rank: int, time: float, about: Trace) -> Trace:
+    kind = {"ph": "i", "s": "t", "name": text, "cat": "output"}
+    return kind | _place(rank, OUTPUT) | {"ts": _micro(time), "args": about}
+
+
+def _name(what: str, rank: int, row: int, args: Trace) -> Trace:
+    return {"ph": "M", "name": what} | _place(rank, row) | {"ts": 0, "args": args}
+
+
+def _place(rank: int, row: int) -> Trace:
+    """Return the process and thread that a row is; process 0 and thread 0 would be those of an idle kernel."""
+    process = (rank + 1) * ROWS
+    return {"pid": process, "tid": process + row}
+
+
+def _micro(seconds: float) -> float:
+    return round(seconds * 1e6, 3)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None  # JSON knows no NaN

@@ -1,0 +1,93 @@
+"""What `study` and `test` share: which concepts are meant, the desk, and sitting down at it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from ddpquiz.cli import clock
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept, DemoLink
+    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen
+
+
+def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> Sequence[Concept]:
+    """Return the concepts that were named, or all, in learning order; UserError for a name that is none."""
+    tracks = {one.id for one in catalog.tracks}
+    if track is not None and track not in tracks:
+        raise UserError(f"There is no track `{track}`; tracks are {', '.join(sorted(tracks))}.")
+    wanted = {catalog.concept(name).id for name in names or ()}
+    return [
+        concept
+        for concept in catalog.concepts
+        if (not wanted or concept.id in wanted) and (track is None or concept.track == track)
+    ]
+
+
+def words(*first: str, **options: str | int | None) -> str:
+    """Return the words of a command line; an option that is None or False was not given, one that is True is alone."""
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
+
+
+def desk(catalog: Catalog, progress: Progress) -> Desk:
+    """Return a desk with everything on it."""
+    from ddpquiz.terminal.sittings.sitting import Desk
+
+    concepts = {concept.id: concept for concept in catalog.concepts}
+    return Desk(progress, concepts, catalog.sources, Runs(), clock.now)
+
+
+class Runs:
+    """What a sitting can start, on the screen."""
+
+    def warm(self) -> None:
+        """Import torch in the background, so that a demo starts at once; one that cannot start says so itself."""
+        from ddpquiz.ranks import launch
+
+        with contextlib.suppress(UserError):
+            launch.warm()
+
+    def demo(self, link: DemoLink) -> object:
+        """Run a demo."""
+        from ddpquiz.cli import demo
+        from ddpquiz.terminal.kit.style import console
+
+        return demo.play(link, console())
+
+    def prove(self, posed: Posed) -> object:
+        """Run a proof."""
+        from ddpquiz.cli import prove
+        from ddpquiz.terminal.kit.style import console
+
+        return prove.visit(posed, console())
+
+
+def sit_down(seat: SittingScreen, console: Console, *, lines: bool = False) -> None:
+    """Let a learner, or the lines of a pipe, work through a sitting; its summary stays in the scrollback."""
+    from ddpquiz.terminal.kit.layout import show
+    from ddpquiz.terminal.kit.screen import is_interactive
+
+    interrupted = False
+    try:
+        if is_interactive() and not lines:
+            seat.sit(console)
+        else:
+            seat.read(console, sys.stdin, asked=sys.stdin.isatty())
+    except KeyboardInterrupt:
+        interrupted = True
+    show(console, seat.summary())
+    if interrupted:
+        raise typer.Exit(130)

@@ -1,0 +1,45 @@
+"""How the learner marked items, for commands that show what is taught."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddpquiz.cli import clock
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ddpquiz.learning.log_rows import Row
+
+
+def rows(kinds: Sequence[str]) -> list[Row]:
+    """Return the rows of the log that mark items in these ways and still count, by clocks of other places too."""
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.schedule import study_day
+    from ddpquiz.paths import data_dir
+
+    today = str(study_day(clock.now()))
+    with Progress(data_dir()) as progress:
+        return [row for kind in kinds for row in progress.kept(kind) if kind != "bury" or row.day >= today]
+
+
+def marks() -> dict[str, list[str]]:
+    """Return how each item is marked; what is taught can be shown without the progress, which is not made here."""
+    import os
+
+    from ddpquiz.learning import database
+    from ddpquiz.paths import data_dir
+
+    found: dict[str, list[str]] = {}
+    if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False for one that may not be looked at
+        return found
+    try:
+        for row in rows(("suspend", "bury", "flag")):
+            if row.kind not in found.setdefault(row.item, []):
+                found[row.item].append(row.kind)
+    except UserError as error:
+        from ddpquiz.terminal.kit import style
+
+        style.complaints().print(style.plain(f"{error} Until then no marks are shown."), soft_wrap=True)
+    return found

@@ -1,0 +1,212 @@
+"""Typed access to one YAML mapping: every value is asked for by name, and what does not fit becomes a complaint."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from yaml import MappingNode, ScalarNode, SequenceNode
+
+from ddpquiz.curriculum.yaml_file import HIDDEN, PLAIN_TAGS, YamlFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from enum import StrEnum
+
+    from yaml import Node
+
+
+_Choice = TypeVar("_Choice", bound="StrEnum")
+_KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
+_TAGS = set(PLAIN_TAGS.values())
+_MOST_ENTRIES = 200  # what is looked at pair by pair stays quick
+_WHOLE = re.compile(r"\d{1,9}")
+_ID = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+class Fields:
+    """One mapping of a file. Ask for each key that it may have, then `close` it."""
+
+    def __init__(self, page: YamlFile, node: Node, what: str) -> None:
+        self.page = page
+        self.node = node
+        self._fields: dict[str, tuple[Node, Node]] = {}
+        self._asked: dict[str, bool] = {}  # whether it must be there
+        if not isinstance(node, MappingNode):
+            page.complain(node, f"{what}: expected a mapping, got {_KINDS[type(node)]}")
+            return
+        _refuse_tag(page, node)
+        for key, value in node.value:
+            name = key.value if isinstance(key, ScalarNode) else ""
+            if not name:
+                page.complain(key, f"{what}: a key must be a word")
+            elif name in self._fields:
+                first = self._fields[name][0].start_mark.line + 1
+                page.complain(key, f"repeated key `{name}`; it stands in line {first} already")
+            else:
+                self._fields[name] = (key, value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def keys(self) -> Iterable[str]:
+        """Return the keys that are there."""
+        return self._fields.keys()
+
+    def at(self, name: str) -> Node:
+        """Return the node of a value, or of the whole mapping when it is missing: where to complain about it."""
+        return self._fields[name][1] if name in self._fields else self.node
+
+    def children(self, name: str) -> list[Node]:
+        """Return the nodes of a list that has been read already, without complaining again."""
+        node = self.at(name)
+        return list(node.value) if name in self and isinstance(node, SequenceNode) else []
+
+    def complain(self, name: str, text: str) -> None:
+        """Note what is wrong with the value of a key."""
+        self.page.complain(self.at(name), f"`{name}`: {text}")
+
+    def take(self, name: str, *, optional: bool = False) -> Node | None:
+        """Return the node of a value, whatever it is."""
+        self._asked[name] = not optional
+        pair = self._fields.get(name)
+        return pair[1] if pair else None
+
+    def text(self, name: str, *, optional: bool = False) -> str:
+        """Return a text without the blanks around it; "" when it is not there."""
+        node = self.take(name, optional=optional)
+        return "" if node is None else scalar(self.page, node, name).strip()
+
+    def code(self, name: str, *, optional: bool = False) -> str:
+        """Return a text whose line ends and indentation matter."""
+        node = self.take(name, optional=optional)
+        if node is None:
+            return ""
+        if isinstance(node, ScalarNode) and node.style == ">":
+            self.complain(name, "`>` would join its lines; write `|`")
+        return scalar(self.page, node, name).rstrip()
+
+    def id(self, name: str = "id") -> str:
+        """Return a name that the log can keep for ever."""
+        value = self.text(name)
+        if value and not _ID.fullmatch(value):
+            self.complain(name, f"`{value}` may hold only a-z, 0-9 and -, and begins with a letter or digit")
+        return value
+
+    def one_of(self, name: str, choices: type[_Choice], default: _Choice | None = None) -> _Choice:
+        """Return one of the values of an enumeration."""
+        value = self.text(name, optional=default is not None)
+        fallback = default or next(iter(choices))
+        try:
+            return choices(value) if value else fallback
+        except ValueError:
+            known = [str(choice) for choice in choices]
+            self.complain(name, f"`{value}` is not one of {', '.join(known)}{did_you_mean(value, known)}")
+            return fallback
+
+    def fits(self, name: str, choices: type[StrEnum]) -> bool:
+        """Return whether a value is missing or one of an enumeration, without complaining."""
+        node = self.at(name)
+        return name not in self or (isinstance(node, ScalarNode) and node.value.strip() in list(choices))
+
+    def whole(self, name: str, least: int, most: int, *, optional: bool = False) -> int | None:
+        """Return a whole number between two bounds."""
+        value = self.text(name, optional=optional)
+        if not value:
+            return None
+        if not _WHOLE.fullmatch(value) or not least <= int(value) <= most:
+            self.complain(name, f"expected a whole number from {least} to {most}, got `{value}`")
+            return None
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        """Return whether a value is `true`; a missing one is not."""
+        value = self.text(name, optional=True)
+        if value not in ("", "true", "false"):
+            self.complain(name, f"expected true or false, got `{value}`")
+        return value not in ("", "false")
+
+    def entries(self, name: str, *, optional: bool = False, empty: bool = False) -> list[Node]:
+        """Return the nodes of a list; whether its key may be left out, and whether it may be empty."""
+        node = self.take(name, optional=optional)
+        if node is None:
+            return []
+        if not isinstance(node, SequenceNode):
+            self.complain(name, f"expected a list, got {_KINDS[type(node)]}")
+            return []
+        _refuse_tag(self.page, node)
+        if not node.value and not empty:
+            self.complain(name, "the list is empty")
+        if len(node.value) > _MOST_ENTRIES:
+            self.complain(name, f"{len(node.value):,} entries; {_MOST_ENTRIES} at most")
+            node.value = []
+        return list(node.value)
+
+    def texts(self, name: str, *, optional: bool = False, empty: bool = False) -> tuple[str, ...]:
+        """Return a list of texts."""
+        nodes = self.entries(name, optional=optional, empty=empty)
+        return tuple([scalar(self.page, node, name).strip() for node in nodes])
+
+    def records(self, name: str, what: str, *, optional: bool = False) -> list[Fields]:
+        """Return a list of mappings; `what` names one of them."""
+        return [Fields(self.page, node, what) for node in self.entries(name, optional=optional)]
+
+    def close(self, elsewhere: Iterable[str] = (), reason: str = "") -> None:
+        """Complain about keys that nobody asked for and about those that are missing.
+
+        A key that is found in `elsewhere` is known but out of place here, for this `reason`; without one it may stay.
+        """
+        missing = [name for name, needed in self._asked.items() if needed and name not in self._fields]
+        for name, (key, _) in self._fields.items():
+            if name in self._asked:
+                continue
+            if name in elsewhere:
+                if reason:
+                    self.page.complain(key, f"`{name}` does not belong here: {reason}")
+                continue
+            self.page.complain(key, f"unknown key `{name}`{did_you_mean(name, self._asked)}")
+            meant = difflib.get_close_matches(name, missing, 1)
+            missing = [name for name in missing if name not in meant]
+        if isinstance(self.node, MappingNode):
+            for name in missing:
+                self.page.complain(self.node, f"missing key `{name}`")
+
+
+def scalar(page: YamlFile, node: Node, name: str) -> str:
+    """Return the text of a node, which must not be empty."""
+    if not isinstance(node, ScalarNode):
+        page.complain(node, f"`{name}`: expected text, got {_KINDS[type(node)]}; quote it if it is text")
+        return ""
+    _refuse_tag(page, node)
+    value: str = node.value
+    if node.style == '"' and (hidden := HIDDEN.search(value)):
+        page.complain(node, f"`{name}`: a control character (U+{ord(hidden[0]):04X}); take it out")
+    if not value or value.isspace():
+        page.complain(node, f"`{name}` is empty")
+    return value
+
+
+def peek(node: Node, name: str) -> Node:
+    """Return the value of a key in a mapping that has been read already, or the mapping when it is not there."""
+    pairs: list[tuple[Node, Node]] = node.value if isinstance(node, MappingNode) else []
+    return next((value for key, value in pairs if key.value == name), node)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that offers the nearest known word, or nothing."""
+    meant = nearest(word, known)
+    return f"; did you mean `{meant}`?" if meant else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that looks most like this one, or one that it is a part of, or "" when none does."""
+    known = list(known)
+    alike = difflib.get_close_matches(word, known, 1) or [name for name in known if word in name.split("-")]
+    return next(iter(alike), "")
+
+
+def _refuse_tag(page: YamlFile, node: Node) -> None:
+    if node.tag not in _TAGS:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        page.complain(node, f"the tag `{tag}` is not allowed; quote a text that begins with !")

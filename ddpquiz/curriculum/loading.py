@@ -1,0 +1,33 @@
+"""Load the catalog: from the cache if it is fresh, else from the content files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum import cache
+from ddpquiz.errors import ContentError
+from ddpquiz.paths import content_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddpquiz.curriculum.catalog import Catalog
+
+
+def load(folder: Path | None = None) -> Catalog:
+    """Load the content of a folder, by default what is shipped; raises ContentError with all complaints.
+
+    What is shipped is read once and kept ready for the next start, which it would take half the time of.
+    """
+    if folder is not None:
+        return _read(folder)
+    return cache.cached(content_dir(), lambda: _read(None))
+
+
+def _read(folder: Path | None) -> Catalog:
+    from ddpquiz.curriculum.survey import survey
+
+    found = survey(folder)
+    if found.complaints:
+        raise ContentError(found.complaints)
+    return found.catalog

@@ -1,0 +1,223 @@
+"""The proof behind an answer: read from a content file, and judged whether it can decide between the answers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from yaml import MappingNode, ScalarNode
+
+from ddpquiz.curriculum import formula
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Proof, Question, Shows
+from ddpquiz.curriculum.fields import Fields, peek, scalar
+from ddpquiz.curriculum.snippet import OPTION, check_snippet, has_option_line, with_option
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+    from ddpquiz.curriculum.yaml_file import YamlFile
+
+MOST_RANKS = 16
+_SHOWN = ("prints", "raises", "hangs")
+_LABEL = re.compile(r"[a-z][a-z0-9 _/()-]{0,39}")
+_RANK = re.compile(r"\d{1,3}")
+
+
+def read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
+    """Read what a proof must observe: a text, a map of ranks to texts, `{raises: text}` or `{hangs: true}`."""
+    if node is None:
+        return None
+    if isinstance(node, ScalarNode):
+        return Shows(everywhere=scalar(page, node, name).rstrip())
+    record = Fields(page, node, f"`{name}`")
+    if not isinstance(node, MappingNode):
+        return None
+    if "raises" in record or "hangs" in record:
+        return _close_shows(record, name)
+    by_rank: dict[int, str] = {}
+    for key in list(record.keys()):
+        if not _RANK.fullmatch(key):
+            page.complain(node, f"`{name}`: expected a text, a map of ranks to texts, raises or hangs; got `{key}`")
+            return None
+        by_rank[int(key)] = record.code(key)
+    if not by_rank:
+        page.complain(node, f"`{name}`: the mapping is empty")
+    return Shows(by_rank=by_rank)
+
+
+def _close_shows(record: Fields, name: str) -> Shows | None:
+    raises = record.text("raises", optional=True)
+    hangs = record.flag("hangs")
+    record.close()
+    if bool(raises) is hangs:
+        record.page.complain(record.node, f"`{name}`: either `raises: text` or `hangs: true`")
+        return None
+    return Shows(raises=raises or None, hangs=hangs)
+
+
+def read_proof(question: Fields) -> Proof | None:
+    """Read the key `proof` of a question."""
+    node = question.take("proof", optional=True)
+    if node is None:
+        return None
+    record = Fields(question.page, node, "`proof`")
+    if not isinstance(node, MappingNode):
+        return None
+    ranks = record.text("ranks")
+    if "demo" in record:
+        return _read_demo_proof(record, ranks)
+    code = record.code("code", optional=True) or None
+    given = [name for name in _SHOWN if name in record]
+    if len(given) > 1:
+        record.complain(given[1], f"a proof has only one of {', '.join(_SHOWN)}")
+    prints = read_shows(record.page, record.take("prints", optional=True), "prints")
+    raises = record.text("raises", optional=True)
+    hangs = record.flag("hangs")
+    record.close(("args", "label"), "it goes with `demo`")
+    shows = Shows(raises=raises or None, hangs=hangs) if raises or hangs else prints
+    return CodeProof(ranks, code, shows)
+
+
+def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
+    page, demo, label = record.page, record.text("demo"), record.text("label")
+    args = record.texts("args", optional=True, empty=True)
+    record.close(("code", *_SHOWN), "a proof has either `code` or `demo`")
+    page.mention("demo", demo, record.at("demo"))
+    for argument in args:
+        page.mention("argument", argument, record.at("args"), demo)
+    if _LABEL.fullmatch(label):
+        page.mention("label", label, record.at("label"), demo)
+    elif label:
+        record.complain("label", "a label has a-z, 0-9, blanks and _/()- and begins with a letter, 40 at most")
+    return DemoProof(ranks, demo, label, args)
+
+
+def judge(record: Fields, question: Question) -> None:
+    """Complain about a proof that does not fit the kind of its question or cannot decide between its answers."""
+    proof, kind = question.proof, question.kind
+    if proof is None:
+        if "proof" not in record:
+            _refuse_shows(record, question, "`shows` is for a `proof`, and this question has none")
+        return
+    _judge_ranks(record, question, proof)
+    if isinstance(proof, DemoProof):
+        if kind in (Kind.ORDER, Kind.OUTPUT):
+            _blame(record, "demo", f"an `{kind}` question is proven by code, not by a demo")
+        elif kind is not Kind.NUMBER:
+            _judge_options(record, question)
+    elif kind is Kind.OUTPUT and proof.code is not None:
+        _blame(record, "code", "an `output` question is proven by its own `code`; leave this out")
+    elif kind is not Kind.OUTPUT and proof.code is None:
+        record.complain("proof", f"{a(kind)} question needs `code` or `demo` in it")
+    else:
+        _judge_code(record, question, proof)
+
+
+def _judge_code(record: Fields, question: Question, proof: CodeProof) -> None:
+    code, node = proof.code or "", record.at("proof")
+    chosen = question.kind in (Kind.CHOICE, Kind.CHOICES, Kind.ORDER)
+    marked = chosen and has_option_line(code)
+    if not marked and (extra := [name for name in _SHOWN if peek(node, name) is not node]):
+        _blame(record, extra[0], _misplaced(question.kind))
+    if OPTION in code and not (marked and code.count(OPTION) == 1):
+        why = "stands once, alone in its line" if chosen else f"does not go with {a(question.kind)} question"
+        _blame(record, "code", f"`{OPTION}` {why}")
+    elif marked:
+        _judge_option_line(record, question, proof)
+    elif question.kind is Kind.ORDER:
+        _judge_lines(record, question)
+    elif chosen:
+        _judge_options(record, question)
+    lines = "\n".join(line.text for line in question.lines) or "pass"
+    check_snippet(record.page, peek(node, "code"), "code", with_option(code, lines))
+
+
+def _judge_option_line(record: Fields, question: Question, proof: CodeProof) -> None:
+    if proof.shows is None:
+        record.complain("proof", f"with `{OPTION}` it needs `prints`, `raises` or `hangs`")
+    _refuse_shows(record, question, f"`shows` does nothing beside `{OPTION}`; the proof says what right options give")
+    for option, node in zip(question.options, record.children("options"), strict=False):
+        if option.code:
+            check_snippet(record.page, peek(node, "code"), "code", option.text)
+        else:
+            record.page.complain(node, f"the proof has `{OPTION}`, so each option needs `code` in place of `text`")
+
+
+def _judge_options(record: Fields, question: Question) -> None:
+    places = list(zip(question.options, record.children("options"), strict=False))
+    right = [option.shows for option in question.options if option.right and option.shows]
+    for option, node in places:
+        if option.shows is None:
+            if peek(node, "shows") is node:
+                record.page.complain(node, "this option needs `shows`: what the proof would see if it were right")
+        elif question.kind is Kind.CHOICES and (option.shows.everywhere is None or "\n" in option.shows.everywhere):
+            record.page.complain(peek(node, "shows"), "`shows`: in a `choices` question it is one line of text")
+        elif not option.right and any(_alike(option.shows, other) for other in right):
+            record.page.complain(peek(node, "shows"), "`shows`: a right option shows the same; this cannot decide")
+
+
+def _judge_lines(record: Fields, question: Question) -> None:
+    seen: set[str] = set()
+    for line, node in zip(question.lines, record.children("lines"), strict=False):
+        if line.shows is None:
+            record.page.complain(node, f"this line needs `shows`, or the proof a line `{OPTION}`")
+        elif line.shows in seen:
+            record.page.complain(peek(node, "shows"), "`shows`: another line shows the same; this cannot decide")
+        seen.add(line.shows or "")
+
+
+def _judge_ranks(record: Fields, question: Question, proof: Proof) -> None:
+    if not proof.ranks:
+        return
+    try:
+        used = formula.names(proof.ranks)
+        if unknown := used - {variable.name for variable in question.variables}:
+            _blame(record, "ranks", f"`{min(unknown)}` is not one of the question's `vars`")
+        elif not used:
+            _judge_count(record, question, formula.evaluate(proof.ranks, {}))
+    except ValueError as problem:
+        _blame(record, "ranks", str(problem))
+
+
+def _judge_count(record: Fields, question: Question, ranks: float) -> None:
+    if ranks not in range(1, MOST_RANKS + 1):
+        _blame(record, "ranks", f"expected a whole number from 1 to {MOST_RANKS}, got {formula.spell(ranks)}")
+        return
+    named = {question.rank or 0}
+    named |= {rank for option in question.options if option.shows for rank in option.shows.by_rank or ()}
+    if isinstance(question.proof, CodeProof) and question.proof.shows:
+        named |= set(question.proof.shows.by_rank or ())
+    if max(named) >= ranks:
+        _blame(record, "ranks", f"rank {max(named)} is asked for, but the last rank is {int(ranks) - 1}")
+
+
+def _refuse_shows(record: Fields, question: Question, why: str) -> None:
+    shown = [item.shows is not None for item in question.options or question.lines]
+    for given, node in zip(shown, record.children("options") or record.children("lines"), strict=False):
+        if given:
+            record.page.complain(peek(node, "shows"), why)
+
+
+def _blame(record: Fields, name: str, text: str) -> None:
+    record.page.complain(peek(record.at("proof"), name), f"`{name}`: {text}")
+
+
+def _alike(one: Shows, other: Shows) -> bool:
+    if one.raises and other.raises:
+        return one.raises.startswith(other.raises) or other.raises.startswith(one.raises)
+    if one.everywhere is not None and other.by_rank:
+        one, other = other, one
+    if one.by_rank and other.everywhere is not None:
+        return set(one.by_rank.values()) == {other.everywhere}
+    return one == other
+
+
+def _misplaced(kind: Kind) -> str:
+    if kind in (Kind.NUMBER, Kind.OUTPUT):
+        return f"{a(kind)} question is proven by its `answer`; leave this out"
+    return f"this goes with a line `{OPTION}` in the code; without one, `shows` says what is seen"
+
+
+def a(kind: Kind) -> str:
+    """Return a kind with its article, as it stands in a sentence."""
+    return f"an `{kind}`" if kind in (Kind.ORDER, Kind.OUTPUT) else f"a `{kind}`"

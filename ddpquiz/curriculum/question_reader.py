@@ -1,0 +1,138 @@
+"""A question, read from a content file: what all kinds share, and what each kind has of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ddpquiz.curriculum.concept import Kind, Level, Line, Option, Question, Trap
+from ddpquiz.curriculum.draws import check_numbers, read_variables
+from ddpquiz.curriculum.proof_reader import a, judge, read_proof, read_shows
+from ddpquiz.curriculum.snippet import check_snippet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddpquiz.curriculum.fields import Fields
+
+_TOLERANCE = re.compile(r"0?\.\d+|0")
+_CHOICES = range(4, 7)
+
+
+def read_question(record: Fields, concept: str) -> Question:
+    """Read a question; what is wrong with it goes to the record's page."""
+    kind = record.one_of("kind", Kind, Kind.CHOICE)
+    known = record.fits("kind", Kind)
+    question = Question(
+        concept=concept,
+        id=record.id(),
+        level=record.one_of("level", Level),
+        kind=kind,
+        ask=record.text("ask"),
+        code=record.code("code", optional=kind is not Kind.OUTPUT),
+        hints=record.texts("hints"),
+        steps=record.texts("steps"),
+        check=record.text("check"),
+        proof=read_proof(record),
+        source=record.text("source", optional=True),
+        **(_OWN[kind](record, kind) if known else {}),
+    )
+    record.close(_KEYS_OF_KINDS, f"{a(kind)} question does not have it" if known else "")
+    if question.source:
+        record.page.mention("source", question.source, record.at("source"))
+    if question.proof is None and not question.source and not {"proof", "source"} & set(record.keys()):
+        record.page.complain(record.node, "a question needs a `proof` or, where no machine here can decide, a `source`")
+    if not known:
+        return question
+    judge(record, question)
+    if kind is Kind.NUMBER:
+        check_numbers(record, question)
+    else:
+        check_snippet(record.page, record.at("code"), "code", question.code)
+    return question
+
+
+def _options(record: Fields, kind: Kind) -> dict[str, Any]:
+    options = tuple([_option(entry) for entry in record.records("options", "an option")])
+    right = sum(option.right for option in options)
+    if not options:
+        return {}
+    if kind is Kind.CHOICE:
+        if len(options) != 4:
+            record.complain("options", f"a `choice` question has four, not {len(options)}")
+        if right != 1:
+            record.complain("options", f"one must be `right: true`, not {right}")
+    else:
+        if len(options) not in _CHOICES:
+            record.complain("options", f"a `choices` question has four to six, not {len(options)}")
+        if right < 2 or right == len(options):
+            record.complain("options", f"two or more must be `right: true`, but not all; here {right} are")
+    _refuse_twins(record, "options", [option.text for option in options])
+    return {"options": options}
+
+
+def _option(record: Fields) -> Option:
+    is_code = "code" in record
+    text = record.code("code") if is_code else record.text("text")
+    right = record.flag("right")
+    why = record.text("why", optional=right)
+    shows = read_shows(record.page, record.take("shows", optional=True), "shows")
+    record.close(("text",), "an option has either `text` or `code`")
+    return Option(text, right, why, is_code, shows)
+
+
+def _numbers(record: Fields, _kind: Kind) -> dict[str, Any]:
+    tolerance = record.text("tolerance", optional=True)
+    if tolerance and not _TOLERANCE.fullmatch(tolerance):
+        record.complain("tolerance", f"expected a fraction such as 0.01, got `{tolerance}`")
+        tolerance = ""
+    return {
+        "variables": read_variables(record),
+        "answer": record.text("answer"),
+        "unit": record.text("unit", optional=True),
+        "tolerance": float(tolerance or 0),
+        "traps": _traps(record),
+    }
+
+
+def _lines(record: Fields, _kind: Kind) -> dict[str, Any]:
+    lines = []
+    for entry in record.records("lines", "a line"):
+        lines.append(Line(entry.code("text"), entry.code("shows", optional=True) or None))
+        entry.close()
+    if lines and len(lines) < 3:
+        record.complain("lines", f"an `order` question has three or more, not {len(lines)}")
+    _refuse_twins(record, "lines", [line.text for line in lines])
+    return {"lines": tuple(lines)}
+
+
+def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
+    answer, traps = record.code("answer"), _traps(record)
+    for trap, entry in zip(traps, record.children("traps"), strict=False):
+        if trap.answer == answer:
+            record.page.complain(entry, "this trap is the right answer")
+    return {"answer": answer, "rank": record.whole("rank", 0, 15, optional=True), "traps": traps}
+
+
+def _traps(record: Fields) -> tuple[Trap, ...]:
+    traps = []
+    for entry in record.records("traps", "a trap"):
+        traps.append(Trap(entry.code("answer"), entry.text("why")))
+        entry.close()
+    return tuple(traps)
+
+
+def _refuse_twins(record: Fields, name: str, texts: list[str]) -> None:
+    for place, (text, node) in enumerate(zip(texts, record.children(name), strict=False)):
+        if text and text in texts[:place]:
+            record.page.complain(node, f"`{name}`: the same text stands there twice")
+
+
+_OWN: dict[Kind, Callable[[Fields, Kind], dict[str, Any]]] = {
+    Kind.CHOICE: _options,
+    Kind.CHOICES: _options,
+    Kind.NUMBER: _numbers,
+    Kind.ORDER: _lines,
+    Kind.OUTPUT: _output,
+}
+_KEYS_OF_KINDS = ("options", "vars", "answer", "unit", "tolerance", "traps", "lines", "rank")

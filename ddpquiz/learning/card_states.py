@@ -1,0 +1,79 @@
+"""The state of each card: it follows from the log, and is kept beside it so that nobody waits for that."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from datetime import date
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ddpquiz.learning.log_rows import KEPT, ORDER, find, weights_of
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, called
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+_FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # what a state follows from
+_FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
+_INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class State:
+    """The states in a database; transactions, and telling what is wrong with the file, are the caller's."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._schedules: dict[str, Schedule] = {}
+
+    def memories(self, concept: str | None = None) -> dict[str, Memory]:
+        """Return what is known of each card that was reviewed or called, of one concept or of all."""
+        # 0 is next to /
+        where, values = ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
+        rows = self._database.execute(f"{_FROM_CARD} {where}", values)
+        return {
+            item: Memory(_a_day(due), stability, difficulty, _day(first), _day(last), reps, lapses)
+            for item, due, stability, difficulty, first, last, reps, lapses in rows
+        }
+
+    def derive(self, card: str) -> None:
+        """Make the state of one card anew from its rows, which are few: nothing can then differ from a rebuild."""
+        self._database.execute("DELETE FROM card WHERE item = ?", (card,))
+        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {KEPT} {ORDER}", card, card)
+        self._keep({card: memories[card]} if card in memories else {})
+
+    def rebuild(self) -> None:
+        """Make the state of every card anew."""
+        self._database.execute("DELETE FROM card")
+        self._keep(self._replay(f"WHERE {_FROM_LOG} AND {KEPT} {ORDER}"))
+
+    def _replay(self, where: str, *values: object) -> dict[str, Memory]:
+        """Return what follows from some rows of the log, each by the weights of its time."""
+        memories: dict[str, Memory] = {}
+        for row in find(self._database, where, *values):
+            day = _a_day(row.day)
+            if row.kind == "review" and row.grade:
+                schedule = self._schedule(row.weights)
+                memories[row.item] = schedule.review(row.item, memories.get(row.item), Grade(row.grade), day)
+            elif row.calls:
+                memories[row.calls] = called(memories.get(row.calls), day)
+        return memories
+
+    def _keep(self, memories: Mapping[str, Memory]) -> None:
+        rows = ((item, *(str(x) if isinstance(x, date) else x for x in astuple(m))) for item, m in memories.items())
+        self._database.executemany(f"INSERT {_INTO_CARD}", rows)
+
+    def _schedule(self, version: str) -> Schedule:
+        if version not in self._schedules:
+            query = "SELECT parameters, retention FROM weights WHERE version = ?"
+            self._schedules[version] = Schedule(weights_of(*self._database.execute(query, (version,)).fetchone()))
+        return self._schedules[version]
+
+
+def _day(text: str | None) -> date | None:
+    return _a_day(text) if text else None
+
+
+@lru_cache(maxsize=10_000)
+def _a_day(text: str) -> date:
+    return date.fromisoformat(text)

@@ -1,0 +1,102 @@
+"""The log of what a learner did: what a row of it holds, and how SQLite keeps rows and finds them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ddpquiz.learning.schedule import Weights
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+
+class Receipt(NamedTuple):
+    """Names a row of the log."""
+
+    device: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """A point of a rubric, as judged: whether its words were found, and whether the learner objected to that."""
+
+    say: str
+    matched: bool
+    overruled: bool = False
+
+    @property
+    def made(self) -> bool:
+        """Whether the point counts as made: the learner has the last word."""
+        return self.matched != self.overruled
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the log: something that a learner did, or the undoing of it.
+
+    `at` is UTC, `took` milliseconds, `chance` that of a blind guess, `calls` a card that an answer made due;
+    `retry` says that the question had been answered in the same sitting before, `confidence` (0 to 1) how sure the
+    learner was before the verdict; `points` are those of an explanation, as JSON (see `Point`).
+    """
+
+    kind: str  # review, answer, explanation, flag, suspend, bury or undo
+    item: str
+    at: str
+    day: str
+    device: str = ""
+    sequence: int = 0
+    weights: str = ""
+    took: int | None = None
+    grade: int | None = None
+    credit: float | None = None
+    chance: float | None = None
+    level: str | None = None
+    given: str | None = None
+    calls: str | None = None
+    retry: bool = False
+    undone_device: str | None = None
+    undone_sequence: int | None = None
+    confidence: float | None = None
+    points: str | None = None
+
+    @property
+    def receipt(self) -> Receipt:
+        """The name of this row."""
+        return Receipt(self.device, self.sequence)
+
+
+_FIELDS = tuple(Row.__dataclass_fields__)
+_RETRY = _FIELDS.index("retry")  # the only one that SQLite keeps in another form
+_INTO = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
+
+# Pieces of queries in which `l` is the log
+COLUMNS = ", ".join("l." + name for name in _FIELDS)
+KEPT = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
+ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
+MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
+
+
+def add(database: sqlite3.Connection, row: Row) -> None:
+    """Write a row."""
+    database.execute(f"INSERT {_INTO}", astuple(row))
+
+
+def find(database: sqlite3.Connection, where: str, *values: object) -> Iterator[Row]:
+    """Yield the rows that are picked and ordered by the end of a query."""
+    return map(row_of, database.execute(f"SELECT {COLUMNS} FROM log AS l {where}", values))  # noqa: S608  names of our own
+
+
+def row_of(columns: tuple[Any, ...]) -> Row:
+    """Make a row of what SQLite gives for `COLUMNS`."""
+    values = list(columns)
+    values[_RETRY] = bool(values[_RETRY])
+    return Row(*values)
+
+
+def weights_of(parameters: str, retention: float) -> Weights:
+    """Make weights of what SQLite gives for a set that rows name."""
+    return Weights(tuple(json.loads(parameters)), retention)

@@ -1,0 +1,66 @@
+"""Which questions a quiz asks when all of them are chosen beforehand."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.concept import Level
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.mastery import Belief, Label
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.posed import Posed
+
+
+_LEVELS = tuple(Level)
+
+
+def choose_questions(
+    questions: Sequence[Question], count: int, dice: random.Random, known: Mapping[str, int] | None = None
+) -> list[Question]:
+    """Choose questions so that concepts, levels and kinds are spread evenly; easier ones come first.
+
+    `known` tells how often a question was answered right before: those wait for the others.
+    """
+    known = known or {}
+    left = list(questions)
+    dice.shuffle(left)
+    concepts, levels, kinds = Counter[str](), Counter[str](), Counter[str]()
+    chosen: list[Question] = []
+    while left and len(chosen) < count:
+        best = min(left, key=lambda q: (concepts[q.concept], levels[q.level], known.get(q.key, 0), kinds[q.kind]))
+        left.remove(best)
+        chosen.append(best)
+        concepts[best.concept] += 1
+        levels[best.level] += 1
+        kinds[best.kind] += 1
+    return sorted(chosen, key=lambda question: _LEVELS.index(question.level))
+
+
+def most_informative(
+    pool: Iterable[Posed], asked: Sequence[Posed], answers: Iterable[tuple[Question, float]]
+) -> Posed | None:
+    """Return the question of a pool that tells most about its concept, by mastery's model and this sitting alone.
+
+    `answers` are questions with the credit that was earned. A concept that is shown to be strong or weak is asked about
+    no more; None when no question is left.
+    """
+    beliefs: dict[str, Belief] = defaultdict(Belief)
+    counts = Counter[str]()
+    for question, credit in answers:
+        beliefs[question.concept] = beliefs[question.concept].after(question.level, chance(question), credit)
+        counts[question.concept] += 1
+    known = {name for name in counts if beliefs[name].label(counts[name]) in (Label.STRONG, Label.WEAK)}
+    done = {posed.question.key for posed in asked}
+    open_ = [one for one in pool if one.question.key not in done and one.question.concept not in known]
+
+    def told(posed: Posed) -> float:
+        question = posed.question
+        return beliefs[question.concept].information(question.level, chance(question))
+
+    return max(open_, key=told, default=None)

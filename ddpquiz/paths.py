@@ -1,0 +1,61 @@
+"""Folders: the shipped content and demos, the learner's data, and the cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ddpquiz.errors import UserError
+
+
+def data_dir() -> Path:
+    """Return the folder of the learner's data: DDPQUIZ_HOME, or where this system keeps such things."""
+    if home := _named():
+        return home
+    from platformdirs import user_data_path
+
+    return user_data_path("ddpquiz")
+
+
+def cache_dir() -> Path:
+    """Return the folder of copies: under DDPQUIZ_HOME, or where this system keeps what can be made again."""
+    if home := _named():
+        return home / "cache"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ddpquiz")
+
+
+def _named() -> Path | None:
+    """Return the folder that DDPQUIZ_HOME names, if it names one."""
+    if not (home := os.environ.get("DDPQUIZ_HOME")):
+        return None
+    try:
+        return Path(home).expanduser()
+    except RuntimeError:
+        raise UserError(f"DDPQUIZ_HOME is {home}, and nobody of that name has a home folder here.") from None
+
+
+_HERE = Path(__file__).parent
+
+
+def content_dir() -> Path:
+    """Return the folder of the shipped content."""
+    return _find("content")
+
+
+def demos_dir() -> Path:
+    """Return the folder of the shipped demos."""
+    return _find("demos")
+
+
+def recordings_dir() -> Path:
+    """Return the folder of the saved runs of the shipped demos."""
+    return _HERE / "recordings"
+
+
+def _find(name: str) -> Path:
+    for folder in (_HERE / name, _HERE.parent / name):  # a wheel keeps them beside this file, a checkout one folder up
+        if folder.is_dir():
+            return folder
+    raise UserError(f"The folder {name}/ that belongs to ddpquiz is missing; install ddpquiz again.")

@@ -1,0 +1,40 @@
+"""Inside a rank: the points of a training script that tell what its communication is for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING, Any
+
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from ddpquiz.analysis.events import Marked
+from ddpquiz.ranks.inside.source_location import line_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ddpquiz.ranks.inside.event_writer import EventWriter
+
+
+def watch(teller: EventWriter, script: str) -> None:
+    """Tell when an optimizer has stepped, and where DDP stops and starts to synchronise gradients."""
+
+    def mark(what: str) -> None:
+        teller.tell(Marked(teller.now(), teller.rank, what, line_in(script)))
+
+    register_optimizer_step_post_hook(lambda *_: mark("step"))
+    original = DistributedDataParallel.no_sync
+
+    @contextlib.contextmanager
+    @functools.wraps(original)
+    def no_sync(model: Any) -> Iterator[None]:
+        with original(model):
+            mark("no_sync")
+            try:
+                yield
+            finally:
+                mark("sync")
+
+    DistributedDataParallel.no_sync = no_sync

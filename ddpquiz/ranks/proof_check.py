@@ -1,0 +1,136 @@
+"""Hold the proofs against the keys: each must speak for the right answer, and for no other."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddpquiz.curriculum.concept import Kind, Option, Question
+from ddpquiz.curriculum.posed import Posed, pose, worth
+from ddpquiz.ranks.proof_runner import ProofRunner, agrees, all_close, answers, close, code_of, inserts, prints, tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+DRAWS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The outcome of one proof: no complaints if it holds and decides, and how long it took."""
+
+    question: Question
+    complaints: tuple[str, ...]
+    seconds: float
+
+
+def prove_all(questions: Iterable[Question], demos: Path | None = None) -> Iterator[Proven]:
+    """Run every proof of `questions`, one after the other, and yield how each ended."""
+    lab = ProofRunner(demos)
+    for question in questions:
+        if question.proof:
+            began = time.monotonic()
+            found = tuple(complaints(question, lab))
+            yield Proven(question, found, time.monotonic() - began)
+
+
+def complaints(question: Question, lab: ProofRunner) -> Iterator[str]:
+    """Yield what is wrong with a proof: that it does not hold for the key, or that it holds for another answer."""
+    match question.kind:
+        case Kind.NUMBER:
+            yield from _number(question, lab)
+        case Kind.ORDER:
+            yield from _order(question, lab)
+        case Kind.OUTPUT:
+            yield from _output(question, lab)
+        case _ if inserts(question):
+            yield from _inserted(question, lab)
+        case _:
+            yield from _options(question, lab)
+
+
+def _options(question: Question, lab: ProofRunner) -> Iterator[str]:
+    seen = lab.observe(_posed(question))
+    for option in question.options:
+        if agrees(question, option, seen) != option.right:
+            yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
+
+
+def _inserted(question: Question, lab: ProofRunner) -> Iterator[str]:
+    for option in question.options:
+        seen = lab.observe(_posed(question), code_of(option))
+        if answers(question, seen) != option.right:
+            yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
+
+
+def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
+    unseen = set(question.traps)
+    for values in draws(question):
+        posed = _posed(question, values)
+        seen = lab.observe(posed)
+        right = worth(question.answer, values)
+        if not all_close(right, question.tolerance, seen):
+            yield f"with {dict(values)} the answer is {right:g}, but {seen}"
+        unseen -= {t for t in unseen if not close(worth(t.answer, values), right, question.tolerance)}
+    for trap in unseen:
+        yield f"the trap {trap.answer!r} gives the right answer in every draw"
+
+
+def _order(question: Question, lab: ProofRunner) -> Iterator[str]:
+    if not inserts(question):
+        steps = tidy("\n".join(line.shows or "" for line in question.lines))
+        seen = lab.observe(_posed(question))
+        if seen.failed or seen.hung or any(text != steps for text in seen.printed.values() if text):
+            yield f"the steps {steps!r} are not what was observed: {seen}"
+        return
+    lines = [line.text for line in question.lines]
+    seen = lab.observe(_posed(question), "\n".join(lines))
+    if not answers(question, seen):
+        yield f"the lines in their order do not give what the proof says: {seen}"
+    for at in range(len(lines) - 1):
+        swapped = [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]
+        if answers(question, lab.observe(_posed(question), "\n".join(swapped))):
+            yield f"lines {at + 1} and {at + 2} can change places, so the order is not the only right one"
+
+
+def _output(question: Question, lab: ProofRunner) -> Iterator[str]:
+    seen = lab.observe(_posed(question))
+    if not prints(question, question.answer, seen):
+        yield f"the answer is {question.answer!r}, but {seen}"
+    for trap in question.traps:
+        if prints(question, trap.answer, seen):
+            yield f"the trap {trap.answer!r} is what is printed"
+
+
+def draws(question: Question) -> list[dict[str, str]]:
+    """Return up to three different draws of a question's variables, always the same ones."""
+    every = list(itertools.product(*(variable.values for variable in question.variables)))
+    names = [variable.name for variable in question.variables]
+    chosen = random.Random(question.key).sample(every, min(DRAWS, len(every)))  # noqa: S311
+    return [dict(zip(names, values, strict=True)) for values in chosen]
+
+
+def _posed(question: Question, values: Mapping[str, str] | None = None) -> Posed:
+    if values is None:
+        return Posed(question, {}, ())
+    posed = pose(question, _Fixed(values))
+    return Posed(posed.question, values, ())
+
+
+class _Fixed(random.Random):
+    """Dice that throw the values of one draw, in the order of the variables."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        super().__init__(0)
+        self._left = list(values.values())
+
+    def choice(self, _: object) -> str:  # type: ignore[override]
+        return self._left.pop(0)
+
+
+def _verdict(option: Option) -> str:
+    return "the right answer" if option.right else "the wrong answer"

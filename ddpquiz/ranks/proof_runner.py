@@ -1,0 +1,208 @@
+"""Run the proof of a question on real ranks, and see which answer speaks for what was observed."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpquiz.analysis.events import Output
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
+from ddpquiz.curriculum.posed import Posed, number, worth
+from ddpquiz.errors import UserError
+from ddpquiz.paths import demos_dir
+from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.machines.elastic import begin, of_demo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLACE = "<option>"
+PRELUDE = "import os, torch, torch.distributed as dist\n"
+JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
+STILL = 1.0  # seconds without any movement that show that ranks hang, where an answer may be that they do
+PATIENCE = 5.0  # where none is: torchrun's agents look once a second for each other
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a run showed: what each rank printed, the last line of the first traceback, and whether it hung."""
+
+    printed: Mapping[int, str]
+    raised: str = ""
+    hung: bool = False
+    failed: str = ""  # why the run ended badly, if it did
+
+    def __str__(self) -> str:
+        if self.hung:
+            return "the ranks wait for ever"
+        if self.raised:
+            return self.raised
+        if self.failed:
+            return self.failed
+        texts = list(self.printed.values())
+        if len(set(texts)) == 1:
+            return f"every rank prints {texts[0]!r}"
+        return ", ".join(f"rank {rank} prints {text!r}" for rank, text in self.printed.items())
+
+    def matches(self, shows: Shows) -> bool:
+        """Whether this is what `shows` says."""
+        if shows.hangs:
+            return self.hung
+        if shows.raises is not None:
+            return self.raised.startswith(shows.raises)
+        if self.hung or self.failed:
+            return False
+        if shows.by_rank is not None:
+            return all(text == tidy(shows.by_rank.get(rank, "")) for rank, text in self.printed.items())
+        return all(text == tidy(shows.everywhere or "") for text in self.printed.values())
+
+
+def tidy(text: str) -> str:
+    """Drop trailing spaces and empty lines at the ends, which nobody sees."""
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+class ProofRunner:
+    """Runs proofs; a demo that serves several of them runs once."""
+
+    def __init__(self, demos: Path | None = None) -> None:
+        self.demos = demos or demos_dir()
+        self.observe_demo = cache(self._observe_demo)
+
+    def observe(self, posed: Posed, option: str | None = None) -> Observed:
+        """Run the proof of a question that was posed; `option` is the code of an answer, where answers are code."""
+        proof = posed.question.proof
+        ranks = int(worth(proof.ranks, posed.values)) if proof else 1
+        match proof:
+            case DemoProof():
+                return self.observe_demo(proof.demo, ranks, proof.args, proof.label)
+            case CodeProof():
+                return run_code(source(posed, option), ranks, STILL if may_hang(posed.question) else PATIENCE)
+        raise UserError(f"{posed.question.key} has no proof that runs; `ddpquiz show` names its source.")
+
+    def _observe_demo(self, name: str, ranks: int, args: tuple[str, ...], label: str) -> Observed:
+        path = self.demos / f"{name}.py"
+        values: dict[int, str] = dict.fromkeys(range(ranks), "")
+        outputs, seen = self._demo_run(path, ranks, args)
+        for output in outputs:
+            if output.label == label:
+                values[output.rank] = tidy(output.value or "")
+        printed = {rank: text for rank, text in values.items() if text} or values
+        return Observed(printed, seen.raised, seen.hung, seen.failed)
+
+    @cache  # noqa: B019  # a lab lives as long as its checks
+    def _demo_run(self, path: Path, ranks: int, args: tuple[str, ...]) -> tuple[tuple[Output, ...], Observed]:
+        return follow(Request(path, args, ranks, "cpu", timeout=10.0, cluster=of_demo(path)))
+
+
+def agrees(question: Question, option: Option, seen: Observed) -> bool:
+    """Whether what was observed is what would be seen if `option` were right."""
+    if option.shows is None:
+        return False
+    if question.kind is Kind.CHOICES and option.shows.everywhere is not None:
+        lines = {line for text in seen.printed.values() for line in text.splitlines()}
+        return not seen.failed and tidy(option.shows.everywhere) in lines
+    return seen.matches(option.shows)
+
+
+def all_close(right: float, tolerance: float, seen: Observed) -> bool:
+    """Whether the last number that each rank printed is `right`."""
+    got = [_last_number(text) for text in seen.printed.values()]
+    fine = not (seen.hung or seen.failed) and bool(got)
+    return fine and all(each is not None and close(each, right, tolerance) for each in got)
+
+
+def prints(question: Question, text: str, seen: Observed) -> bool:
+    """Whether the rank that an `output` question asks for, or else every rank, printed `text`."""
+    asked = [question.rank] if question.rank is not None else list(seen.printed)
+    texts = {flat(seen.printed.get(rank, "")) for rank in asked}
+    return not (seen.hung or seen.failed) and texts == {flat(text)}
+
+
+def answers(question: Question, seen: Observed) -> bool:
+    """Whether what was observed with an answer put in is what the proof says of the right one."""
+    wanted = question.proof.shows if isinstance(question.proof, CodeProof) else None
+    return wanted is not None and seen.matches(wanted)
+
+
+def inserts(question: Question) -> bool:
+    """Whether the proof runs each answer as code."""
+    return isinstance(question.proof, CodeProof) and bool(question.proof.code) and PLACE in (question.proof.code or "")
+
+
+def may_hang(question: Question) -> bool:
+    """Whether an answer may be that the ranks wait for ever, or be code on which they would."""
+    shows = [option.shows for option in question.options]
+    return inserts(question) or any(each.hangs for each in shows if each is not None)
+
+
+def code_of(option: Option) -> str:
+    """Return the code that an option stands for."""
+    return option.text.strip().strip("`")
+
+
+def source(posed: Posed, option: str | None = None) -> str:
+    """Return the script that a proof by code runs."""
+    question = posed.question
+    code = (question.proof.code if isinstance(question.proof, CodeProof) else None) or question.code
+    if option is not None:
+        code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
+    variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
+    return PRELUDE + ("" if "init_process_group" in code else JOIN) + variables + code
+
+
+def _placed(line: str, option: str) -> str:
+    if line.strip() != PLACE:
+        return line.replace(PLACE, option)
+    indent = line[: len(line) - len(line.lstrip())]
+    return "\n".join(indent + each for each in option.splitlines())
+
+
+def run_code(code: str, ranks: int, timeout: float) -> Observed:
+    """Run code on `ranks` ranks of this machine's processor; their files for a while lie in a folder of their own."""
+    with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
+        script = Path(folder) / "proof.py"
+        script.write_text(code, encoding="utf-8")
+        _, seen = follow(Request(script, (), ranks, "cpu", timeout=timeout, environment={"TMPDIR": folder}))
+    return seen
+
+
+def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
+    """Run to the end and return every line of standard output and what was observed; Ctrl-C ends the ranks first."""
+    run = begin(request)
+    seen, outputs = run.seen, list[Output]()
+    try:
+        for event in run.events():
+            if isinstance(event, Output) and event.stream == "stdout":
+                outputs.append(event)
+    except KeyboardInterrupt:
+        run.stop("Stopped by Ctrl-C.")
+        while not run.over:
+            run.read(0.1)
+        raise
+    printed = {rank: tidy("\n".join(o.text for o in outputs if o.rank == rank)) for rank in range(run.ranks)}
+    why, rank = (seen.end.why, seen.end.rank) if seen.end else ("", None)
+    first = seen.raised.get(rank) if rank is not None else None
+    text = f"{first.error}: {first.message}" if first else ""
+    return tuple(outputs), Observed(printed, text, seen.hung is not None, why)
+
+
+def close(got: float, right: float, tolerance: float) -> bool:
+    """Whether a number counts as the answer; `tolerance` is relative."""
+    return abs(got - right) <= max(tolerance * abs(right), 1e-9 * max(1.0, abs(right)))
+
+
+def flat(text: str) -> str:
+    """Return what a text says, whatever its spacing and its kind of quotes."""
+    return "\n".join("".join(line.split()) for line in text.strip().splitlines()).replace('"', "'")
+
+
+def _last_number(text: str) -> float | None:
+    words = text.replace(",", "").split()
+    try:
+        return number(words[-1]) if words else None
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Keys, screens and text layout; knows nothing of what is taught or run."""

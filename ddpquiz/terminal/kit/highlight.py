@@ -1,0 +1,33 @@
+"""Python code in the colours of everything else; loaded when the first item with code is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+from rich.syntax import ANSISyntaxTheme, Syntax
+
+from ddpquiz.terminal.kit.line_wrap import Code
+from ddpquiz.terminal.kit.style import THEME, plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_COLOURS = ANSISyntaxTheme(
+    {
+        Comment: THEME.styles["quiet"],
+        Keyword: THEME.styles["accent"],
+        Operator.Word: THEME.styles["accent"],
+        Name.Builtin: THEME.styles["accent"],
+        String: THEME.styles["good"],
+        Number: THEME.styles["warn"],
+    },
+)
+
+
+def python(text: str) -> Text:
+    """Draw lines of Python."""
+    text = plain(text).expandtabs(4).rstrip("\n")
+    drawn = Syntax(text, "python", theme=_COLOURS, background_color="default").highlight(text)
+    drawn.rstrip()
+    return Code(drawn.plain, spans=drawn.spans)

@@ -1,0 +1,73 @@
+"""The keys that work now: the line at the bottom that names them, and the page that explains them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.terminal.kit.layout import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class Hotkey:
+    """A key that works now: its name, what it does in a word or two, and in a sentence."""
+
+    key: str
+    does: str
+    more: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.does}"
+
+
+HELP = Hotkey("?", "help", "the keys that work now")
+FLAG = Hotkey("f", "flag", "note that something is wrong with this item; again takes it back")
+DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
+PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
+SOURCE = Hotkey("v", "source", "where this was read")
+QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
+LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
+FROM_ESCAPE = Hotkey("esc", "back", "back to the text; so does any key that is not named here, and it is typed")
+_ALWAYS = (HELP.key, QUIT.key)  # all keys are named behind the first, and the second is the way out of any screen
+
+
+def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:
+    """Draw one line that names keys, and those that work after escape: as many of the first as fit, and `?` and `q`."""
+    now, then = list(keys), list(after_escape)
+    while len(line := _line(now, then)) > width:
+        group = next((group for group in (then, now) if any(key.key not in _ALWAYS for key in group)), None)
+        if group is None:
+            break
+        group.remove([key for key in group if key.key not in _ALWAYS][-1])
+    return line
+
+
+def prefixed(keys: Iterable[Hotkey], before: str) -> list[Hotkey]:
+    """Name keys together with what must be typed before them."""
+    return [Hotkey(before + key.key, key.does, key.more) for key in keys]
+
+
+def _line(keys: list[Hotkey], after_escape: list[Hotkey]) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for number, key in enumerate([*keys, *after_escape]):
+        line.append(" · " if number else "", style="quiet")
+        line.append("esc: " if number == len(keys) else "")
+        line.append(key.key, style="key").append(f" {key.does}")
+    return line
+
+
+def help_page(keys: Iterable[Hotkey]) -> RenderableType:
+    """Draw what each key does, in sentences."""
+    return Group(
+        Text("Keys that work here", style="head"),
+        Text(),
+        columns((Text(key.key, style="key"), Text(key.more or key.does)) for key in keys),
+    )

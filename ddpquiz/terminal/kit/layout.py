@@ -1,0 +1,116 @@
+"""How a page is laid out: sections with titles, words lined up beside what is said about them, bars, bullets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.segment import Segment, Segments
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.terminal.kit.style import code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+MEASURE = 100  # columns; longer lines of prose are hard to read
+_LEAST = 16  # columns in which words can be read beside something
+
+
+def show(console: Console, page: RenderableType) -> None:
+    """Print a page into the scrollback, no wider than can be read, and without blanks at the ends of lines."""
+    options = console.options.update(width=min(console.width, MEASURE))
+    lines = console.render_lines(page, options, pad=False)
+    console.print(Segments(part for line in lines for part in (*_stripped(line), Segment.line())), soft_wrap=True)
+
+
+def section(title: str, *body: RenderableType) -> list[RenderableType]:
+    """Put a title above parts, and set them in a little."""
+    return [Text(), Text(title, style="title"), *(indented(part) for part in body)]
+
+
+def indented(part: RenderableType, by: int = 2) -> Padding:
+    """Set a part in."""
+    return Padding(part, (0, 0, 0, by))
+
+
+def spaced(parts: Iterable[RenderableType]) -> list[RenderableType]:
+    """Put an empty line between parts."""
+    return [line for part in parts for line in (Text(), part)][1:]
+
+
+def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
+    """Line up short words on the left with what is said about them on the right."""
+    grid = Table.grid(padding=(0, gap, 0, 0))
+    for row in rows:
+        if not grid.columns:
+            for number, _ in enumerate(row, 1):
+                grid.add_column(no_wrap=number < len(row))
+        grid.add_row(*row)
+    return grid
+
+
+class Commands:
+    """Commands, each with what it does: beside it where all fit, else below it, so that none is cut off."""
+
+    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
+        self._rows = list(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        named = [(code(command, "code"), Text(what)) for command, what in self._rows]
+        if all(len(command) + 2 + min(len(what), _LEAST) <= options.max_width for command, what in named):
+            yield columns(named)
+            return
+        for command, what in named:
+            yield command
+            yield indented(what)
+
+
+def bullets(lines: Iterable[Text]) -> Table:
+    """Set each line behind a bullet."""
+    return columns(((Text("•", style="quiet"), line) for line in lines), gap=1)
+
+
+def numbered(lines: Iterable[Text]) -> Table:
+    """Set each line behind its number."""
+    return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
+
+
+def shown_path(file: str) -> str:
+    """Return a path as short as it can be said from here."""
+    path = Path(file)
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _stripped(line: list[Segment]) -> list[Segment]:
+    """Drop the blanks at the end of a line; none of our styles makes a blank visible."""
+    line = list(line)
+    while line and not line[-1].text.rstrip(" "):
+        line.pop()
+    if line:
+        text, style, control = line.pop()
+        line.append(Segment(text.rstrip(" "), style, control))
+    return line
+
+
+class Barred:
+    """Text beside a bar."""
+
+    def __init__(self, body: Text, style: str = "accent") -> None:
+        self._body = body
+        self._style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        bar = Segment("│ ", console.get_style(self._style, default=""))
+        for line in console.render_lines(self._body, options.update(width=options.max_width - 2), pad=False):
+            yield bar
+            yield from line
+            yield Segment.line()

@@ -1,0 +1,104 @@
+"""The Markdown of a lesson in the colours of everything else; the only module that loads a Markdown parser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from markdown_it import MarkdownIt
+from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableDataElement, TableElement
+from rich.padding import Padding
+from rich.table import Table
+
+from ddpquiz.terminal.kit.highlight import python
+from ddpquiz.terminal.kit.line_wrap import Prose
+from ddpquiz.terminal.kit.style import code, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from markdown_it.token import Token
+    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+    from rich.markdown import MarkdownContext, MarkdownElement
+
+_INDENT = 4
+
+
+class _Paragraph(Paragraph):
+    """A paragraph as everywhere else."""
+
+    def on_enter(self, context: MarkdownContext) -> None:
+        super().on_enter(context)
+        self.text = Prose()
+
+
+class _Cell(TableDataElement):
+    """A cell of a table, in which text is as everywhere else."""
+
+    def __init__(self, justify: JustifyMethod) -> None:
+        super().__init__(justify)
+        self.content = Prose(justify=justify)
+
+
+class _Heading(Heading):
+    """A heading at the left, whatever its depth."""
+
+    def on_enter(self, context: MarkdownContext) -> None:
+        super().on_enter(context)
+        self.text = Prose()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console, options
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Code(CodeBlock):
+    """Code or a drawing, without a background that only dark terminals can bear."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console, options
+        text = str(self.text)
+        yield Padding(python(text) if self.lexer_name == "python" else code(text), (0, 0, 0, _INDENT))
+
+
+class _Table(TableElement):
+    """A table without empty lines above and below."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                table.show_edge = False
+                yield table
+
+
+class _Page(Markdown):
+    """Markdown that shows every address, and takes what looks like HTML as the text that it is."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "paragraph_open": _Paragraph,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+        "table_open": _Table,
+        "td_open": _Cell,
+        "th_open": _Cell,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", hyperlinks=False)
+        parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["entity", "image", "autolink"])
+        self.parsed = parser.parse(text)
+        for token in self.parsed:
+            _keep_backticks(token.children or [])
+
+
+def _keep_backticks(tokens: list[Token]) -> None:
+    for token in tokens:
+        if token.type == "code_inline" and "`" not in token.content:
+            token.content = f"`{token.content}`"
+
+
+def markdown(text: str) -> RenderableType:
+    """Draw Markdown that came from a content file."""
+    return _Page(plain(text))

@@ -1,0 +1,51 @@
+"""Pages that are longer than the terminal: read in the learner's pager, as the manual is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from ddpquiz.terminal.kit import layout
+from ddpquiz.terminal.kit.screen import is_interactive
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_LESS = "-X -Psspace next page, b page back, q leave$"  # the page stays in sight afterwards; the keys are named
+
+
+def show(console: Console, page: RenderableType) -> None:
+    """Print a page into the scrollback; one that is longer than the terminal goes through the learner's pager."""
+    try:
+        pager = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:  # a quotation mark that is never closed: no command
+        pager = []
+    if not is_interactive() or not pager:
+        layout.show(console, page)
+        return
+    with console.capture() as captured:
+        layout.show(console, page)
+    text = captured.get()
+    if text.count("\n") < console.height or not _read(pager, text):
+        console.file.write(text)
+
+
+def _read(pager: list[str], text: str) -> bool:
+    """Let a pager show a text, and wait until it ends; return whether there is such a program."""
+    environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colours as colours
+    try:
+        process = subprocess.Popen(
+            pager, stdin=subprocess.PIPE, encoding=sys.stdout.encoding, errors="replace", env=environment
+        )
+    except OSError:
+        return False
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl+c is for the pager, which decides what it ends
+    try:
+        process.communicate(text)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True

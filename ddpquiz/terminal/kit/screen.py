@@ -1,0 +1,130 @@
+"""A full screen that is painted whole, in one write a frame: no flicker, no rubbish left in the scrollback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Self
+
+from rich.segment import Segment, Segments
+from rich.text import Text
+
+from ddpquiz.terminal.kit.grid import TextLines
+from ddpquiz.terminal.kit.style import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console, RenderableType
+
+_ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor, empty
+_LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
+_FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # what stands between is shown at once
+_ERASE = "\x1b[K"
+_STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
+
+
+def is_interactive() -> bool:
+    """Whether somebody sits at a terminal that can be painted; otherwise nothing may be asked."""
+    ends = (sys.stdin, sys.stdout)  # None when the command was started with one of them closed
+    can_be_painted = os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
+    return can_be_painted and all(end is not None and end.isatty() for end in ends)
+
+
+class Screen:
+    """The alternate screen while the `with` lasts; `paint` shows a body that scrolls and a foot that stays."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._top = 0  # the first line of the body that is shown
+        self._beyond = 0  # how far it can be scrolled
+        self._page = 1  # lines of the body that fit
+
+    def __enter__(self) -> Self:
+        self._write(_ENTER)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            self._write(_LEAVE)
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Show the terminal as it was before; what was painted must be painted again afterwards."""
+        self._write(_LEAVE)
+        try:
+            yield
+        finally:
+            self._write(_ENTER)
+
+    def paint(self, body: RenderableType, foot: RenderableType | None = None) -> None:
+        """Show a frame; when the body is too tall, a line above the foot says how much of it is hidden."""
+        width, height = self.console.size
+        tail = self._lines(foot, width)[:height] if foot is not None else []
+        whole = body if isinstance(body, TextLines) else self._lines(body, width)
+        self._page = max(1, height - len(tail))
+        if len(whole) > self._page:
+            self._page = max(1, self._page - 1)  # the line that says so
+        self._beyond = max(0, len(whole) - self._page)
+        self._top = min(max(0, self._top), self._beyond)
+        seen = whole[self._top : self._top + self._page]
+        shown = (
+            self._lines(seen, width) if isinstance(seen, TextLines) else seen
+        )  # drawing all of a log would take long
+        if self._beyond:
+            tail = [*self._lines(self._hidden(), width), *tail]
+        shown += [[] for _ in range(height - len(shown) - len(tail))]
+        self._write(_FRAME.format(self._encode([*shown, *tail][:height], width)))
+
+    def scroll(self, key: str) -> bool:
+        """Scroll by a key; False says that this key scrolls nothing. `paint` shows the result."""
+        pages = {"pageup": -1, "pagedown": 1}
+        step = _STEPS.get(key, pages.get(key, 0) * max(1, self._page - 1))
+        if not step or not self._beyond:
+            return False
+        self._top = min(max(0, self._top + step), self._beyond)
+        return True
+
+    def to_top(self) -> None:
+        """Show the next body from its first line."""
+        self._top = 0
+
+    def to_end(self) -> None:
+        """Show the next body up to its last line."""
+        self._top = _STEPS["end"]
+
+    def to_line(self, number: int) -> None:
+        """Show the next body with its `number`-th line, from 0, in the middle."""
+        self._top = number - self._page // 2
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last line of the body is shown."""
+        return self._top >= self._beyond
+
+    def _hidden(self) -> Text:
+        above, below = self._top, self._beyond - self._top
+        parts = [f"{count} more {where}" for count, where in ((above, "above"), (below, "below")) if count]
+        return Text(" · ".join([*parts, "↑ ↓ scroll"]), style="italic", no_wrap=True, overflow="ellipsis")
+
+    def _lines(self, shown: RenderableType, width: int) -> list[list[Segment]]:
+        options = self.console.options.update(width=width, height=None)
+        return self.console.render_lines(shown, options, pad=False)
+
+    def _encode(self, lines: list[list[Segment]], width: int) -> str:
+        erase = Segment(_ERASE, None, [])  # an empty list of control codes: written as it is
+        out: list[Segment] = []
+        for number, line in enumerate(lines):
+            if number:
+                out.append(Segment("\r\n", None, []))
+            out += [Segment(plain(part.text), part.style) for part in line]
+            if Segment.get_line_length(line) < width:  # at the last column it would erase the last letter
+                out.append(erase)
+        with self.console.capture() as captured:
+            self.console.print(Segments(out), end="", soft_wrap=True)
+        return captured.get()
+
+    def _write(self, text: str) -> None:
+        self.console.file.write(text)
+        self.console.file.flush()

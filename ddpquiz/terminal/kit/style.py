@@ -1,0 +1,100 @@
+"""The few colours that mean something, and content text made safe to show."""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING
+
+from rich.console import Console
+from rich.theme import Theme
+
+from ddpquiz.terminal.kit.line_wrap import Code, Prose
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+# Fixed colours half way between black and white, so that each can be read on a dark and on a light terminal.
+# None of them is the only sign of anything: NO_COLOR leaves the words.
+THEME = Theme(
+    {
+        "good": "color(28)",  # green
+        "bad": "color(160)",  # red
+        "warn": "color(130)",  # amber
+        "accent": "color(32)",  # blue
+        "title": "bold color(32)",  # of a section
+        "code": "color(30)",  # teal
+        "quiet": "color(243)",  # grey: what can be skipped
+        "key": "bold",  # a key to press
+        "head": "bold",
+        # what rich.markdown looks up
+        "markdown.code": "color(30)",
+        "markdown.code_block": "none",
+        "markdown.h1": "bold",
+        "markdown.h2": "bold color(32)",
+        "markdown.h3": "bold",
+        "markdown.block_quote": "color(243)",
+        "markdown.link": "underline",
+        "markdown.link_url": "underline",
+        "markdown.item.bullet": "color(243)",
+        "markdown.item.number": "color(243)",
+        "markdown.table.header": "bold",
+        "markdown.table.border": "color(243)",
+    },
+)
+
+_SPAN = re.compile(
+    r"`(?P<code>[^`\n]+)`|\*\*(?P<bold>[^*\n]+)\*\*|(?<![\w*])\*(?P<italic>[^\s*][^*\n]*)(?<!\s)\*(?![\w*])"
+)
+_ITEM = re.compile(r"([-*•]|\d+[.)]) ")  # how the line of a list starts
+# C0 but tab and line feed, DEL, C1, and the marks that turn the direction of writing around
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
+    """Return a console that takes text as text: no markup, no emoji names, nothing highlighted by guess."""
+    return Console(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False)
+
+
+def complaints() -> Console:
+    """Return the same for standard error."""
+    return console(sys.stderr)
+
+
+def plain(text: str) -> str:
+    """Drop what would steer a terminal instead of being seen."""
+    return _CONTROL.sub("", text)
+
+
+def prose(text: str, style: str = "") -> Text:
+    """Show a paragraph of content: `code`, **strong** and *stressed* are styled, all else is taken as it is.
+
+    Where there are no colours, code keeps its backticks: without them "the lines all-to-all before" is no sentence.
+    Line breaks of the file inside a paragraph are no line breaks on the screen; lists, indented lines and empty lines
+    stay.
+    """
+    text = _unwrapped(plain(text).strip("\n"))
+    shown, at = Prose(style=style), 0
+    for found in _SPAN.finditer(text):
+        shown.append(text[at : found.start()])
+        words = found[0] if found["code"] else found[found.lastgroup or 0]
+        shown.append(words, style=found.lastgroup)
+        at = found.end()
+    return shown.append(text[at:])
+
+
+def _unwrapped(text: str) -> str:
+    lines = text.split("\n")
+    out = lines[:1]
+    for before, line in pairwise(lines):
+        if before and line and not before[0].isspace() and not line[0].isspace() and not _ITEM.match(line):
+            out[-1] += " " + line
+        else:
+            out.append(line)
+    return "\n".join(out)
+
+
+def code(text: str, style: str = "code") -> Text:
+    """Show lines of code or output as they are."""
+    return Code(plain(text).expandtabs(4).rstrip("\n"), style=style)

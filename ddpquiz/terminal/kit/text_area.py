@@ -1,0 +1,118 @@
+"""A text of several lines that is written at a cursor, and what can be seen of it in a few rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from ddpquiz.terminal.kit.layout import columns
+from ddpquiz.terminal.kit.style import plain
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_ROWS = 6  # of the text that stay in sight
+_ABOVE = 2  # of them above the cursor, so that one sees where one is
+_MARGIN = 3  # columns for the prompt, and for the cursor behind the last character
+
+
+@dataclass(frozen=True, slots=True)
+class TextArea:
+    """A text, and before which of its characters the cursor stands; keys change both."""
+
+    text: str = ""
+    cursor: int = 0
+
+    def insert(self, text: str) -> TextArea:
+        """Write at the cursor."""
+        return TextArea(self.text[: self.cursor] + text + self.text[self.cursor :], self.cursor + len(text))
+
+    def key(self, key: str, width: int) -> TextArea:
+        """Take a key, where the text is folded to a screen of this width; a key that means nothing changes nothing."""
+        line = self.text.rfind("\n", 0, self.cursor) + 1
+        match key:
+            case "left":
+                return self._at(self.cursor - 1)
+            case "right":
+                return self._at(self.cursor + 1)
+            case "home" | "ctrl+a":
+                return self._at(line)
+            case "end" | "ctrl+e":
+                return self._at(self.cursor + len(self.text[self.cursor :].partition("\n")[0]))
+            case "up" | "down":
+                return self._at_row(-1 if key == "up" else 1, width)
+            case "backspace":
+                return self._without(self.cursor - 1, self.cursor)
+            case "delete":
+                return self._without(self.cursor, self.cursor + 1)
+            case "ctrl+u":  # at the start of a line it joins it to the one before
+                return self._without(line if line < self.cursor else self.cursor - 1, self.cursor)
+            case "enter":
+                return self.insert("\n")
+            case "tab" | "space":
+                return self.insert(" ")
+            case _:
+                return self.insert(key) if len(key) == 1 else self
+
+    @property
+    def on_empty_last_line(self) -> bool:
+        """Whether the cursor stands on a last line that has no words."""
+        return not self.text[self.text.rfind("\n", 0, self.cursor) + 1 :].strip()
+
+    def drawn(self, width: int) -> Table:
+        """Draw the rows around the cursor: `_` where it stands behind a line, the reversed character where on one."""
+        rows = _rows(self.text, width - _MARGIN)
+        at = self._row(rows)
+        top = max(0, min(len(rows) - _ROWS, at - _ABOVE))
+        shown = [self._drawn(*row, here=top + n == at) for n, row in enumerate(rows[top : top + _ROWS])]
+        return columns([(Text("" if number else ">", style="accent"), row) for number, row in enumerate(shown)], gap=1)
+
+    def _drawn(self, start: int, end: int, *, here: bool) -> Text:
+        if not here:
+            return Text(plain(self.text[start:end]).rstrip())
+        row = Text(plain(self.text[start : self.cursor]))
+        if self.cursor == end:
+            return row.append("_", style="accent")
+        row.append(plain(self.text[self.cursor]) or " ", style="reverse")
+        return row.append(plain(self.text[self.cursor + 1 : end]).rstrip())
+
+    def _at(self, cursor: int) -> TextArea:
+        return TextArea(self.text, min(max(0, cursor), len(self.text)))
+
+    def _at_row(self, step: int, width: int) -> TextArea:
+        """Move to the row above or below, to the same column if it is that long."""
+        rows = _rows(self.text, width - _MARGIN)
+        row = self._row(rows)
+        if not 0 <= row + step < len(rows):
+            return self
+        start, end = rows[row + step]
+        folded = row + step + 1 < len(rows) and rows[row + step + 1][0] == end  # then its end is the next row's start
+        return self._at(min(start + self.cursor - rows[row][0], end - folded))
+
+    def _row(self, rows: list[tuple[int, int]]) -> int:
+        return max(number for number, (start, _) in enumerate(rows) if start <= self.cursor)
+
+    def _without(self, start: int, end: int) -> TextArea:
+        start = max(0, start)
+        return TextArea(self.text[:start] + self.text[end:], start)
+
+
+def _rows(text: str, width: int) -> list[tuple[int, int]]:
+    """Fold a text, at blanks where there are any; return where each row starts and ends."""
+    rows, line = [], 0
+    for words in text.split("\n"):
+        start, blank, used = line, -1, 0
+        for at, character in enumerate(words, line):
+            used += cell_len(character)
+            if used > width and at > start and character != " ":
+                cut = blank + 1 if blank >= start else at
+                rows.append((start, cut))
+                start, used = cut, cell_len(text[cut : at + 1])
+            if character == " ":
+                blank = at
+        rows.append((start, line + len(words)))
+        line += len(words) + 1
+    return rows

@@ -1,0 +1,1 @@
+"""Pages to read: items, lessons, lists, statistics."""

@@ -1,0 +1,129 @@
+"""One item with everything that is known about it: its answer, why, the source, and the proof's code."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Card, CodeProof, Kind, Prompt
+from ddpquiz.curriculum.posed import pose
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
+from ddpquiz.terminal.kit.style import code, plain, prose
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.concept import Item, Option, Proof, Question, Source
+    from ddpquiz.curriculum.posed import Posed
+
+MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # a row's kind, and how it is told
+
+
+def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:
+    """Draw an item with its answer; the values of a `number` question are drawn once, the same each time."""
+    match item:
+        case Card():
+            sort = f"card · {item.level}"
+            parts = [*_head(named(item.key, sort, marks), item.front), Text(), prose(item.back)]
+        case Prompt():
+            points = (prose(point.say) for point in item.points)
+            parts = [
+                *_head(named(item.key, "explain", marks), item.ask),
+                *section("A good answer says", bullets(points)),
+            ]
+        case _:
+            parts = _question(item, marks)
+    return Group(*parts, *(section("Source", _source(source)) if source else []))
+
+
+def sample(question: Question) -> Posed:
+    """Pose a question with the same draw each time."""
+    return pose(question, random.Random(question.key))  # noqa: S311  # dice, not secrets
+
+
+def asks(item: Item) -> str:
+    """Return what an item asks."""
+    match item:
+        case Card():
+            return item.front
+        case Prompt():
+            return item.ask
+        case _:
+            return sample(item).question.ask
+
+
+def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
+    """Draw the name of an item, what sort of item it is, and how the learner marked it."""
+    words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
+    return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
+
+
+def _head(name: Text, ask: str) -> list[RenderableType]:
+    return [name, Text(), prose(ask, "bold")]
+
+
+def _question(question: Question, marks: Collection[str]) -> list[RenderableType]:
+    posed = sample(question)
+    asked = posed.question
+    parts = _head(named(question.key, f"question · {question.kind} · {question.level}", marks), asked.ask)
+    if asked.code:
+        parts += [Text(), Barred(code(asked.code), "quiet")]
+    parts += [Text(), *_answer(question, posed)]
+    if asked.steps:
+        parts += section("Steps", numbered(map(prose, asked.steps)))
+    if asked.check:
+        parts += section("Check", prose(asked.check))
+    if asked.proof:
+        parts += section("Proof", *_proof(asked.proof), Text(f"ddpquiz prove {question.key}", style="code"))
+    return parts
+
+
+def _answer(question: Question, posed: Posed) -> list[RenderableType]:
+    """Draw the right answer, and the beliefs behind the wrong ones."""
+    asked = posed.question
+    match question.kind:
+        case Kind.CHOICE | Kind.CHOICES:
+            return [_options(asked.options)]
+        case Kind.ORDER:
+            return [numbered(code(line.text) for line in asked.lines)]
+        case Kind.NUMBER:
+            drawn = ", ".join(f"{name} = {value}" for name, value in posed.values.items())
+            how = f"{question.answer} with {drawn}"
+            right = Group(
+                Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good"), Text(plain(how), style="quiet")
+            )
+        case Kind.OUTPUT:
+            right = Group(Text(plain(asked.answer), style="good"))
+    traps = ((Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
+    return [
+        columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), Group(*trap)) for trap in traps)])
+    ]
+
+
+def _options(options: tuple[Option, ...]) -> RenderableType:
+    rows: list[tuple[Text, RenderableType]] = []
+    for option in options:
+        text = code(option.text) if option.code else prose(option.text)
+        label = Text("right", style="good") if option.right else Text("wrong", style="bad")
+        rows.append((label, Group(text, *([indented(prose(option.why, "quiet"))] if option.why else []))))
+    return columns(rows)
+
+
+def _proof(proof: Proof) -> list[RenderableType]:
+    ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
+    if isinstance(proof, CodeProof):
+        what = "this code" if proof.code else "the question's own code"
+        shown: list[RenderableType] = [Barred(code(proof.code), "quiet")] if proof.code else []
+        return [Text(f"{what} on {ranks}"), *shown]
+    words = " ".join((proof.demo, *proof.args))
+    return [Text(plain(f"what the demo {words} prints as `{proof.label}` on {ranks}"))]
+
+
+def _source(source: Source) -> Text:
+    parts = (source.title, source.authors, source.year, source.address)
+    return Text(plain(" · ".join(part for part in parts if part)))

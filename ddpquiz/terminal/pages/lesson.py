@@ -1,0 +1,102 @@
+"""A concept as a page to read: why, the lesson, commands, mistakes, what to remember, and where to go from there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Level
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
+from ddpquiz.terminal.kit.style import code, plain, prose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Mistake
+
+_SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
+
+
+def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[Concept] = ()) -> Group:
+    """Draw everything there is to read about a concept; `before` is what to know first, `after` what builds on it."""
+    from ddpquiz.terminal.kit.markdown import markdown
+
+    parts: list[RenderableType] = [
+        Text(plain(concept.title), style="head"),
+        Text(f"{concept.track} · {concept.id}", style="quiet"),
+        Text(),
+        Barred(prose(concept.idea)),
+        *section("Why", markdown(concept.why)),
+        *section("Lesson", markdown(concept.lesson)),
+    ]
+    if concept.commands:
+        scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
+        parts += section("Commands", *spaced([*map(_command, concept.commands), *map(_script, scripts)]))
+    parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
+    parts += section("Remember", bullets(map(prose, concept.remember)))
+    parts += section("See it run", *spaced(map(_demo, concept.demos)))
+    parts += section("Next", _next(concept, before, after))
+    return Group(*parts)
+
+
+def demo_command(link: DemoLink) -> str:
+    """Write the command that runs a demo the way a concept means it."""
+    words = ["ddpquiz", "demo", link.run]
+    words += ["--nproc", str(link.ranks)] if link.ranks else []
+    words += ["--", *link.args] if link.args else []
+    return plain(shlex.join(words))
+
+
+def _command(command: Command) -> Group:
+    parts: list[RenderableType] = [
+        columns([(Text("$", style="quiet"), code(command.run))], gap=1),
+        indented(prose(command.does)),
+    ]
+    if command.flags:
+        rows = [(Text(plain(flag), style="code"), prose(meaning)) for flag, meaning in command.flags.items()]
+        parts.append(indented(columns(rows), 4))
+    if command.prints:
+        parts.append(indented(Barred(code(command.prints, ""), "quiet")))
+    return Group(*parts)
+
+
+def _script(name: str) -> Text:
+    return prose(f"`demos/{name}.py` is in a checkout; `ddpquiz demo {name} --copy .` gives you the script.", "quiet")
+
+
+def _mistake(mistake: Mistake) -> Table:
+    return columns(
+        [
+            (Text("wrong", style="bad"), prose(mistake.do)),
+            (Text("then", style="quiet"), prose(mistake.happens)),
+            (Text("instead", style="good"), prose(mistake.instead)),
+        ],
+    )
+
+
+def _demo(link: DemoLink) -> Group:
+    parts: list[RenderableType] = [code(demo_command(link)), indented(prose(f"Look at {link.look}"))]
+    if link.predict:
+        parts.append(indented(Text("It asks first what you expect.", style="quiet")))
+    return Group(*parts)
+
+
+def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept]) -> Table:
+    levels = Counter(question.level for question in concept.questions)
+    counts = ", ".join(f"{levels[level]} {level}" for level in Level if levels[level])
+    rows = [
+        (f"ddpquiz study {concept.id}", f"{len(concept.cards)} card{'' if len(concept.cards) == 1 else 's'} to recall"),
+        (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}"),
+        *([(f"ddpquiz explain {concept.id}", "say it in your own words")] if concept.explain else []),
+        *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),
+        *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),
+    ]
+    return columns((Text(plain(command), style="code"), Text(plain(what))) for command, what in rows)

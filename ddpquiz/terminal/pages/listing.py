@@ -1,0 +1,181 @@
+"""What there is to learn, as lists: the curriculum, the way to a concept, its items, what a search found."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Card, Question
+from ddpquiz.terminal.kit.layout import columns, indented, section
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog, Hit
+    from ddpquiz.curriculum.concept import Concept, Item
+
+    Marks = Mapping[str, Collection[str]]  # the ways in which the learner marked an item, by its key
+
+_SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
+_BEFORE = 20  # characters that stay before a word when its sentence is too long for a line
+_NAMED_BY = {"hidden": ("suspend", "bury"), "flagged": ("flag",)}  # options of `ddpquiz list`
+_HEAD = ("concept", "", "cards", "questions", "demos")
+
+
+def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
+    """Draw the concepts of each track, in the order in which they are learned, with what each one holds."""
+    names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
+    widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
+    parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
+    for track in catalog.tracks:
+        concepts = [concept for concept in catalog.concepts if concept.track == track.id]
+        rows = [[*_named(concept), *(Text(f"{count}") for count in _counts(concept))] for concept in concepts]
+        if rows:
+            parts += section(plain(track.title), _Rows(widths, rows))
+    totals = [
+        _count(len(catalog.concepts), "concept"),
+        _count(len(catalog.cards()), "card"),
+        _count(len(catalog.questions()), "question"),
+        _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+    ]
+    found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
+    told = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
+    names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
+    commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
+    lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
+    return Group(*parts, Text(), Text(" · ".join(totals)), *(told if found else []), *lines)
+
+
+def way(concepts: Sequence[Concept]) -> Group:
+    """Draw the concepts on the way to the last of them, in order."""
+    rows = [
+        (Text(f"{number}.", style="quiet", justify="right"), Text(concept.id, style="code"), prose(concept.idea))
+        for number, concept in enumerate(concepts, 1)
+    ]
+    return Group(columns(rows))
+
+
+def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
+    """Draw the items of a concept: what each is called, how hard it is, how the learner marked it, and its question."""
+    parts: list[RenderableType] = [
+        Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet")),
+    ]
+    for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
+        if items:
+            parts += section(title, *(_item(item, marks.get(item.key, ())) for item in items))
+    return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
+
+
+def to_read(hits: Sequence[Hit]) -> list[Hit]:
+    """Put what can be read at once before questions, whose answers are better found than read."""
+    return sorted(hits, key=lambda hit: not hit.is_prose)
+
+
+def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) -> Group:
+    """Draw what a search found; below each, a line that shows a word its heading does not have, but no answer."""
+    parts: list[RenderableType] = []
+    for hit in hits:
+        parts += [hit_name(hit, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
+        elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
+        if elsewhere and (line := _part_with(elsewhere[0], hit)):
+            parts.append(indented(one_line(line, "quiet")))
+    return Group(*parts)
+
+
+def hit_name(hit: Hit, marks: Collection[str] = ()) -> Text:
+    """Draw the name of a hit, what it is, and how the learner marked it."""
+    sort = "concept" if hit.key == hit.concept.id else "card" if hit.is_prose else "question"
+    return named(hit.key, sort, marks)
+
+
+def heading(hit: Hit) -> str:
+    """Return the title of a concept, or what an item asks."""
+    question = _question(hit)
+    return asks(question) if question else hit.heading
+
+
+def _question(hit: Hit) -> Question | None:
+    return next((question for question in hit.concept.questions if question.key == hit.key), None)
+
+
+def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
+    """Draw the items that a learner marked: for each the kind of mark, the item, the day, a note, and what it asks."""
+    if not marks:
+        return Group(Text("None."))
+    parts: list[RenderableType] = []
+    for kind, item, day, note, ask in marks:
+        parts += [Text.assemble((plain(item), "code"), "  ", (f"{MARKS[kind]} · {day}", "quiet"))]
+        parts += [indented(one_line(text)) for text in (ask, note) if text]
+    if any(kind == "suspend" for kind, *_ in marks):
+        parts += [Text(), Text("ddpquiz progress restore ITEM", style="code")]
+    return Group(*parts)
+
+
+def one_line(text: str, style: str = "") -> Text:
+    """Show as much of a text as fits in a line."""
+    shown = prose(" ".join(text.split()), style)
+    shown.no_wrap, shown.overflow = True, "ellipsis"
+    return shown
+
+
+class _Rows:
+    """The names and numbers of concepts, lined up the same in every table; long titles take more than one line."""
+
+    def __init__(self, widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
+        self._widths = widths
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console
+        numbers = [len(word) for word in _HEAD[2:]]
+        left = options.max_width - self._widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(width=self._widths[0], no_wrap=True)
+        table.add_column(width=max(1, min(self._widths[1], left)))
+        for width in numbers:
+            table.add_column(width=width, no_wrap=True, justify="right")
+        for row in self._rows:
+            table.add_row(*row)
+        yield table
+
+
+def _named(concept: Concept) -> tuple[Text, Text]:
+    return Text(concept.id, style="code"), prose(concept.title)
+
+
+def _counts(concept: Concept) -> tuple[int, int, int]:
+    return len(concept.cards), len(concept.questions), len(concept.demos)
+
+
+def _item(item: Item, marks: Collection[str]) -> Group:
+    return Group(named(item.id, _sort(item), marks), indented(one_line(asks(item))))
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _sort(item: Item) -> str:
+    if isinstance(item, Question):
+        return f"{item.level} {item.kind}"
+    return str(item.level) if isinstance(item, Card) else ""
+
+
+def _part_with(word: str, hit: Hit) -> str:
+    """Return the sentence, or the line of a question's code, that has a word, from a little before that word on."""
+    question = _question(hit)
+    parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
+    part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
+    start = part.lower().find(word) - _BEFORE
+    start = part.rfind(" ", 0, start) + 1 if start > _BEFORE else 0
+    return f"… {part[start:]}" if start else part

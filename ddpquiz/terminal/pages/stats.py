@@ -1,0 +1,195 @@
+"""What `ddpquiz stats` shows: figures in words first, glyphs beside them, colour only on top."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.learning.mastery import MEANING, Label
+from ddpquiz.learning.statistics import LATELY
+from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.pages.listing import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date
+
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+    from ddpquiz.learning.mastery import Strength
+    from ddpquiz.learning.statistics import Day, Misled, Recall, Share, Statistics, SurenessBand
+
+WEEKS = 16
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_HEAT = ((0, "·", "quiet"), (1, "░", "good"), (10, "▒", "good"), (30, "▓", "good"), (60, "█", "good"))
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_BAR = 20  # cells of a strength
+_FEW = 20  # recalls below which their share is not judged
+_MOST = 5  # wrong answers that are named
+_TIMES = {1: "once", 2: "twice"}
+_STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UNKNOWN: "quiet"}
+NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
+
+
+class Stats:
+    """The page, as wide as there is room."""
+
+    def __init__(self, now: Statistics) -> None:
+        self._now = now
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _page(self._now, options.max_width)
+
+
+def _page(now: Statistics, width: int) -> RenderableType:
+    if not now.days:
+        return prose(NOTHING)
+    inside = width - 2
+    parts: list[RenderableType] = [Text("Where you stand", style="head"), Text(), _days(now)]
+    parts += section(f"Recalled, of the {now.wanted:.0%} that you aim at", *_recalls(now))
+    parts += section("Cards that come due", _forecast(now, inside))
+    parts += section("Study days", *_heat(now.days, now.day, inside))
+    if now.sure:
+        parts += section("How sure you were, and how often you were right", columns(map(_sure, now.sure)))
+    parts += section("Concepts, the weakest first", *_strengths(now, inside))
+    if now.misled:
+        title = "Wrong answers that you gave most, and why they are wrong"
+        parts += section(title, columns(map(_misled, now.misled[:_MOST])))
+    return Group(*parts)
+
+
+def duration(seconds: float) -> str:
+    """Write a time as short as it can be read."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{round(seconds)} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Write a count with the word for it."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def streak(days: int) -> str:
+    """Say for how many days in a row something was done."""
+    return f"{counted(days, 'day')} in a row" if days else "none; any card or question today starts one"
+
+
+def _days(now: Statistics) -> RenderableType:
+    each = now.seconds / len(now.days)
+    done = sum(day.done for day in now.days.values())
+    rows = [
+        ("Streak", f"{streak(now.streak)} (longest: {now.longest})"),
+        ("Done", f"{counted(done, 'card or question', 'cards and questions')} on {counted(len(now.days), 'day')}"),
+        ("Time", f"{duration(now.seconds)}, {duration(each)} on a day with study"),
+    ]
+    return columns((Text(name, style="quiet"), Text(words)) for name, words in rows)
+
+
+def _recalls(now: Statistics) -> list[RenderableType]:
+    if not now.ever.all.of:
+        return [Text("No card has come back on a later day yet.", style="quiet")]
+    rows = [(Text(), Text(f"last {LATELY} days", style="quiet"), Text("ever", style="quiet"))]
+    for name in ("young", "mature", "all"):
+        lately, ever = (_share(getattr(recall, name)) for recall in (now.lately, now.ever))
+        rows.append((Text(name), lately, ever))
+    said = Text("Mature is after three weeks or more; in brackets the 95% interval.", style="quiet")
+    return [columns(rows), said, *([_judged(now.lately, now.wanted)] if now.lately.all.of >= _FEW else [])]
+
+
+def _judged(recall: Recall, wanted: float) -> Text:
+    """Say whether what is recalled differs from what is wanted by more than chance."""
+    if recall.all.high < wanted:
+        advice = "Less than you aim at: fewer new cards a day help, and so does `ddpquiz optimize`."
+        return prose(advice, "warn")
+    if recall.all.low > wanted:
+        return prose("More than you aim at: `ddpquiz optimize` fits the intervals to you.", "good")
+    return Text("That is what you aim at, as far as these reviews can tell.", style="good")
+
+
+def _share(share: Share) -> Text:
+    """Write a share with its interval and what it comes from."""
+    if share.value is None:
+        return Text("-", style="quiet")
+    return Text.assemble(f"{share.value:.0%}", (f" ({share.low:.0%} to {share.high:.0%}) of {share.of:,}", "quiet"))
+
+
+def _forecast(now: Statistics, width: int) -> RenderableType:
+    """Draw a column a day, with today first: its name, its count, and a bar."""
+    counts = (now.due, *now.ahead)
+    cell = max(4, len(f"{max(counts)}") + 1)
+    counts = counts[: max(1, width // cell)]
+    names = ["now", *(_DAYS[(now.day.weekday() + ahead) % 7] for ahead in range(1, len(counts)))]
+    most = max(1, *counts) if len(counts) > 1 else max(1, counts[0])
+    bars = (_EIGHTHS[-(-count * 8 // most)] * 3 for count in counts)
+    lines = [Text("".join(f"{word:<{cell}}" for word in row).rstrip()) for row in (bars, map(str, counts), names)]
+    lines[0].stylize("accent")
+    lines[2].stylize("quiet")
+    return Group(*lines)
+
+
+def _heat(days: Mapping[date, Day], today: date, width: int) -> list[RenderableType]:
+    """Draw a column a week, the last one this week's; darker glyphs stand for more."""
+    weeks = max(1, min(WEEKS, (width - 4) // 2))
+    first = today - timedelta(days=today.weekday() + 7 * (weeks - 1))
+    months, at = Text(" " * 4, style="quiet"), -1
+    for week in range(weeks):
+        monday = first + timedelta(days=7 * week)
+        if len(months) <= 4 + 2 * week:
+            named = monday.month != at and 4 + 2 * week + 3 <= 4 + 2 * weeks + 1
+            months.append(_MONTHS[monday.month - 1] + " " if named else "  ")
+            at = monday.month if named else at
+    lines: list[RenderableType] = [months]
+    for weekday in range(7):
+        line = Text(f"{_DAYS[weekday]} ", style="quiet") if weekday % 2 == 0 else Text(" " * 4)
+        for week in range(weeks):
+            day = first + timedelta(days=7 * week + weekday)
+            glyph, style = _glyph(days[day].done if day in days else 0) if day <= today else (" ", "")
+            line.append(f"{glyph} ", style=style)
+        line.rstrip()
+        lines.append(line)
+    legend = "  ".join(f"{glyph} {low or 'none'}{' or more' * (low == _HEAT[-1][0])}" for low, glyph, _ in _HEAT)
+    return [*lines, Text(f"    {legend}" if width >= 50 else legend, style="quiet")]
+
+
+def _glyph(done: int) -> tuple[str, str]:
+    return next((glyph, style) for low, glyph, style in reversed(_HEAT) if done >= low)
+
+
+def _sure(sure: SurenessBand) -> tuple[Text, Text]:
+    off = ""
+    if not sure.right.low <= sure.confidence <= sure.right.high:  # by more than chance
+        off = " · too sure" if sure.right.low < sure.confidence else " · not sure enough"
+    return Text(f"{sure.confidence:.0%} sure"), Text.assemble("right ", _share(sure.right), (off, "warn"))
+
+
+def _strengths(now: Statistics, width: int) -> list[RenderableType]:
+    rows: list[list[RenderableType]] = []
+    for concept, strength in now.strengths:
+        label = Text(strength.label, style=_STYLES[strength.label])
+        share = Text(f"{strength.low:.0%} to {strength.high:.0%}", style="quiet")
+        bar: list[RenderableType] = [_bar(strength)] if width >= 60 else []
+        rows.append([label, *bar, share, Text(plain(concept.title))])
+    untested = Text(f"{counted(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT.", style="quiet")
+    told: list[RenderableType] = [columns(rows), Text(MEANING, style="quiet")] if rows else []
+    return [*told, *([untested] if now.untested else [])]
+
+
+def _bar(strength: Strength) -> Text:
+    """Draw the interval in which a strength lies, with its mean."""
+    low, mean, high = (min(_BAR - 1, int(share * _BAR)) for share in (strength.low, strength.mean, strength.high))
+    cells = "".join("●" if at == mean else "━" if low <= at <= high else "·" for at in range(_BAR))
+    return Text(cells, style=_STYLES[strength.label])
+
+
+def _misled(misled: Misled) -> tuple[Text, RenderableType]:
+    see = f"ddpquiz demo {misled.demo}" if misled.demo else f"ddpquiz show {misled.question}"
+    parts = one_line(misled.ask), one_line(f"your answer: {misled.given}"), prose(misled.why)
+    times = _TIMES.get(misled.times, f"{misled.times} times")
+    return Text(times, style="bad"), Group(*parts, Text(plain(see), style="code"))

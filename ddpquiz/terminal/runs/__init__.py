@@ -1,0 +1,1 @@
+"""Screens that show a run: live, saved, or as a picture."""

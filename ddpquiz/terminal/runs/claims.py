@@ -1,0 +1,71 @@
+"""The claims of a run with their verdicts, as they are proven."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from ddpquiz.analysis.formatting import named
+from ddpquiz.terminal.kit.grid import GAP, TextLines, folded
+from ddpquiz.terminal.kit.style import plain
+
+if TYPE_CHECKING:
+    from ddpquiz.analysis.events import ClaimText
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.terminal.kit.grid import Piece
+
+MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
+
+
+def claims(seen: RunState) -> list[tuple[Piece, Piece]]:
+    """Return verdicts and claims, lined up; what this run did not claim comes last, once it has ended well."""
+    ended_well = seen.end is not None and seen.end.ok
+    here = " here" if seen.began and seen.began.here else ""
+    verdicts = sorted(seen.verdicts(), key=lambda each: each[1] == "not reached")
+    rows = [_claim(*each, len(seen.here), here) for each in verdicts if ended_well or each[1] != "not reached"]
+    width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
+    return [((verdict.ljust(width), style), claim) for (verdict, style), claim in rows]
+
+
+def folded_claims(seen: RunState, width: int) -> TextLines:
+    """Draw them for a screen, with a count of those that may still come."""
+    lines: list[list[Piece]] = []
+    rows = claims(seen)
+    for verdict, (text, style) in rows:
+        indent = cell_len(verdict[0])
+        for number, part in enumerate(folded(text, width - indent)):
+            lines.append([(" " * indent, "") if number else verdict, (part, style)])
+    left = len(seen.verdicts()) - len(rows)
+    if left and seen.end is None:
+        lines.append([(to_come(left), "quiet")])
+    return TextLines(lines)
+
+
+def to_come(count: int) -> str:
+    """Say how many claims may still be proven."""
+    return f"{count} claim{'s' * (count != 1)} to come"
+
+
+def counted_claims(seen: RunState) -> Text:
+    """Say in a line how many claims were proven and broken so far."""
+    verdicts: list[str] = [verdict for _, verdict, _ in seen.verdicts()]
+    if set(verdicts) == {"not reached"} and not seen.end:
+        return Text(to_come(len(verdicts)), style="quiet")
+    line = Text(f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", style="quiet")
+    broken = verdicts.count("broken")
+    return line.append(f" · {broken} broken", style="bad") if broken else line
+
+
+def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int, here: str) -> tuple[Piece, Piece]:
+    mark, style = MARKS[verdict]
+    match verdict:
+        case "proven":
+            where = named(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
+            where += here
+        case "broken":
+            where = named(ranks)
+        case _:
+            where = "not this run"
+    return (f"{mark} {where}", style), (plain(claim.text), "quiet" if verdict == "not reached" else "")

@@ -1,0 +1,103 @@
+"""The operation that is under way, in a line: who has arrived and who is awaited."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from ddpquiz.analysis.collective import PAIRED
+from ddpquiz.analysis.formatting import few, named, seconds
+from ddpquiz.analysis.matching import ANYBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ddpquiz.analysis.collective import Collective
+    from ddpquiz.analysis.run_state import RunState
+
+LONG = 0.001  # seconds; that somebody came last by less is no news
+
+
+def running(seen: RunState, now: float, width: int) -> Text:
+    """Say what runs at `now`, or what ran last, in a line of at most `width` columns."""
+    line = _running(seen, now, width)
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _running(seen: RunState, now: float, width: int) -> Text:
+    joining = [rank for rank in seen.here if seen.waits_in(rank) == "init_process_group"]
+    if joining:
+        late = [rank for rank in seen.here if rank not in joining and rank not in seen.joined]
+        return _line(["init_process_group"], joining, late, seen).append("" if late else ", making the group")
+    current = seen.timeline.current()
+    if current:
+        shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
+        others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
+        line = _line([shown.op, *_between(shown, seen.ranks)], shown.arrived, shown.awaited, seen, now - _since(shown))
+        for part in [*_about(shown), *others]:  # what does not fit is left out, not cut
+            if line.cell_len + cell_len(part) + 3 <= width:
+                line.append(f" · {part}", style="quiet")
+        return line
+    last = next((each for each in reversed(seen.timeline.collectives) if each.ended is not None), None)
+    if last is None:
+        return Text("the group is made, no communication yet" if seen.joined else "no communication yet", style="quiet")
+    said = f"last: {last.op}"
+    for part in [*_between(last, seen.ranks), *_outcome(last), *_about(last)]:
+        said += f" · {part}" if cell_len(said) + cell_len(part) + 3 <= width else ""
+    return Text(said, style="quiet")
+
+
+def _between(collective: Collective, of: int) -> list[str]:
+    """Say between whom an operation is, if not all `of` ranks take part."""
+    if collective.op in PAIRED:
+        source, to = ("anybody" if rank == ANYBODY else str(rank) for rank in collective.members)
+        return [f"{source} → {to}"]
+    if len(collective.members) == of:
+        return []
+    return [named(collective.members) + (" alone" if len(collective.members) == 1 else "")]
+
+
+def _about(collective: Collective) -> list[str]:
+    """Say what an operation does, and with what."""
+    shapes = collective.shapes[:1] if collective.op == "scatter" else collective.shapes  # the root brings every part
+    count = sum(map(math.prod, shapes))
+    numbers = f"{count:,} number{'s' * (count != 1)}" if collective.dtype else ""
+    what = f"{collective.reduce} of {numbers}" if collective.reduce and numbers else numbers
+    bucket = "" if collective.sample.bucket is None else f"bucket {collective.sample.bucket}"
+    peer = collective.sample.peer
+    root = "" if peer is None or collective.op in PAIRED else f"{_towards(collective.op)} {peer}"
+    return [part for part in (root, bucket, what) if part]
+
+
+def _line(
+    what: list[str], arrived: Collection[int], awaited: Collection[int], seen: RunState, for_seconds: float = 0.0
+) -> Text:
+    op, *between = what
+    line = Text.assemble((op, "accent"), *(f" · {part}" for part in between))
+    lasting = f" for {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
+    if not awaited:
+        return line.append(f" · all arrived{lasting}")
+    line.append(f" · arrived {few(arrived)} · ")
+    gone = [rank for rank in awaited if rank in seen.exited]
+    ended = f" ({'it has' if len(gone) == 1 else f'{few(gone)} have'} ended)" if gone else ""
+    return line.append(f"awaiting {few(awaited)}{ended}{lasting}", style="warn")
+
+
+def _since(collective: Collective) -> float:
+    return min(call.issued for call in collective.calls.values())
+
+
+def _towards(op: str) -> str:
+    return "to" if op.startswith(("reduce", "gather")) else "from"
+
+
+def _outcome(collective: Collective) -> list[str]:
+    waited = max(collective.waits.values(), default=0.0)
+    late = waited >= LONG and collective.entered_last is not None
+    came = [f"rank {collective.entered_last} came {seconds(waited)} late"] if late else []
+    took = f"took {seconds(collective.seconds)}{' from then' if late else ''}" if collective.seconds is not None else ""
+    return [part for part in (*came, took) if part]

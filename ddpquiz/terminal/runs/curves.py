@@ -1,0 +1,161 @@
+"""Numbers that repeat, as curves: a line of bars in a rank's column, and a chart of all ranks where there is room."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.cells import cell_len
+
+from ddpquiz.analysis.formatting import named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ddpquiz.terminal.kit.grid import Piece
+
+BARS = "▁▂▃▄▅▆▇█"
+QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
+COLOURS = ("accent", "warn", "good", "code", "quiet")  # none of them says that something is wrong
+HEIGHT = 6  # lines of a chart, without its title and its axis
+NARROWEST = 44  # columns of a chart
+MOST = 144  # numbers of a curve: two for each column of the widest chart
+NAMES = 14  # columns beside a chart for the names of ranks, at the most
+FEWEST = 8  # numbers that make a chart; three make a line of bars
+
+
+_Item = TypeVar("_Item")
+
+
+def numbers_in(values: Sequence[str]) -> list[float]:
+    """Return the numbers that these texts are, thinned out, or nothing if one of them is none."""
+    try:
+        return [float(value) for value in thinned(values, MOST)]
+    except ValueError:
+        return []
+
+
+def bends(numbers: Sequence[float]) -> bool:
+    """Whether a curve of these numbers says more than its ends do; one of a counter does not."""
+    if len(numbers) < 3:
+        return False
+    if not all(map(math.isfinite, numbers)):
+        return True
+    steps = [after - before for before, after in pairwise(numbers)]
+    return max(steps) - min(steps) > 1e-9 * max(map(abs, numbers))
+
+
+def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
+    """Return the ends of a scale on which series can be compared: from 0, or from the lowest number if that is less."""
+    finite = [number for numbers in several for number in numbers if math.isfinite(number)]
+    return min([0.0, *finite]), max([0.0, *finite])
+
+
+def sparkline(numbers: Sequence[float], width: int, low: float, high: float) -> str:
+    """Draw numbers as a line of bars between the ends of a scale, the oldest first.
+
+    Where more numbers than fit share a bar, it shows the one that stands out, so that no peak and no dip is lost.
+    """
+    span = (high - low) or 1.0
+    numbers = standing_out(numbers, width)
+    return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
+
+
+def thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
+    """Return at most so many of these numbers, the first and the last among them."""
+    if len(numbers) <= most:
+        return numbers
+    return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
+
+
+def standing_out(numbers: Sequence[float], most: int) -> Sequence[float]:
+    """Return at most so many numbers: of neighbours the one that is farthest from the middle of all, or not finite."""
+    if len(numbers) <= most:
+        return numbers
+    finite = [number for number in numbers if math.isfinite(number)]
+    middle = sum(finite) / max(1, len(finite))
+    ends = [at * len(numbers) // most for at in range(most + 1)]
+    shares = (numbers[start:end] for start, end in pairwise(ends))
+    return [max(share, key=lambda each: abs(each - middle) if math.isfinite(each) else math.inf) for share in shares]
+
+
+def chart(title: str, series: dict[int, list[float]], span: str, width: int, height: int = HEIGHT) -> list[list[Piece]]:
+    """Draw the numbers of several ranks, each line up to its rank's name; `span` says which numbers they are."""
+    finite = [number for numbers in series.values() for number in numbers if math.isfinite(number)]
+    if not finite:
+        return []
+    low, high = min(finite), max(finite)
+    ends = [f"{high:.4g}", f"{low:.4g}"] if high > low else [f"{high:.4g}", ""]
+    left = max(map(len, ends))
+    columns = width - left - 2 - min(NAMES, 1 + len(named(series)))
+    canvas = _Canvas(columns, height)
+    last: dict[int, list[int]] = {}
+    for rank, numbers in reversed(series.items()):  # the first rank lies on top
+        row = canvas.draw(numbers, low, (high - low) or 1.0, COLOURS[rank % len(COLOURS)])
+        last.setdefault(row, []).append(rank)
+    lines: list[list[Piece]] = [[(" " * left + "  ", ""), (title, "head")]]
+    for row in range(height):
+        value = ends[0] if row == 0 else ends[1] if row == height - 1 else ""
+        tick = "┤" if value else "│"
+        line = [(f"{value:>{left}} {tick}", "quiet"), *canvas.row(row)]
+        lines.append([*line, (f" {named(last[row])}" if row in last else "", "quiet")])
+    lines.append([(f"{' ' * left} └{f' {span}'.rjust(columns, '─')}", "quiet")])
+    return lines
+
+
+def beside(charts: Sequence[list[list[Piece]]], width: int) -> list[list[Piece]]:
+    """Put charts of one height beside each other, each `width` columns wide."""
+    lines: list[list[Piece]] = []
+    for row in zip(*charts, strict=True):
+        line: list[Piece] = []
+        for number, part in enumerate(row, 1):
+            blank = width - sum(cell_len(text) for text, _ in part)
+            line += [*part, *([(" " * blank, "")] if number < len(row) else [])]
+        lines.append(line)
+    return lines
+
+
+class _Canvas:
+    """A field of characters, each of four quarters."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.bits = [[0] * width for _ in range(height)]
+        self.styles = [[""] * width for _ in range(height)]
+
+    def draw(self, numbers: Sequence[float], low: float, span: float, style: str) -> int:
+        """Draw a line through numbers; return the row in which it ends."""
+        points, before, at = thinned(numbers, 2 * self.width), None, 0
+        stretch = (2 * self.width - 1) / max(1, len(points) - 1)
+        for number, value in enumerate(points):
+            if not math.isfinite(value):
+                before = None
+                continue
+            x, y = round(number * stretch), round((1 - (value - low) / span) * (2 * self.height - 1))
+            at = y
+            if before is None:
+                self._dot(x, y, style)
+            else:
+                self._line(*before, x, y, style)
+            before = x, y
+        return at // 2
+
+    def row(self, row: int) -> list[Piece]:
+        """Return a row as pieces of one style each."""
+        pieces: list[Piece] = []
+        for bits, style in zip(self.bits[row], self.styles[row], strict=True):
+            if pieces and pieces[-1][1] == style:
+                pieces[-1] = pieces[-1][0] + QUARTERS[bits], style
+            else:
+                pieces.append((QUARTERS[bits], style))
+        return pieces
+
+    def _line(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
+        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
+        for step in range(steps + 1):
+            self._dot(x0 + round((x1 - x0) * step / steps), y0 + round((y1 - y0) * step / steps), style)
+
+    def _dot(self, x: int, y: int, style: str) -> None:
+        self.bits[y // 2][x // 2] |= 1 << (x % 2 + 2 * (y % 2))
+        self.styles[y // 2][x // 2] = style

@@ -1,0 +1,237 @@
+"""A run on the screen: what each rank holds, the claims, the ranks over time, and what went wrong."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.analysis.events import Began, Claimed, End, Hung, Nodes, Note, Output, Started
+from ddpquiz.ranks.machines.jobs import JobFile
+from ddpquiz.terminal.kit.grid import TextLines, folded
+from ddpquiz.terminal.kit.layout import shown_path
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.runs.claims import claims, counted_claims, folded_claims
+from ddpquiz.terminal.runs.current_operation import running
+from ddpquiz.terminal.runs.failure import ending, failure, matters
+from ddpquiz.terminal.runs.gantt import AROUND, gantt
+from ddpquiz.terminal.runs.values import charts, tables, to_plot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console, ConsoleDimensions, RenderableType
+
+    from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.run_state import RunState
+
+TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
+FEWEST_ROWS = 4  # labels that a live frame shows, however low the screen is
+FRESH = 0.5  # seconds for which a live frame marks what a rank said
+
+
+def frame(seen: RunState, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True) -> RenderableType:
+    """Return the picture of a whole run.
+
+    With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to
+    look at. Without `verdict`, what the run came to is left out, for a screen that shows that elsewhere.
+    """
+    parts = _top(seen, look)
+    parts += _values(seen, width, live=False, tensors=tensors, since=math.inf)
+    parts += [_line(line) for line in seen.lines if matters(line, seen)]
+    if any(span.kind != "compute" for rank in seen.timeline.ranks for span in seen.timeline.spans(rank, seen.time)):
+        parts += [Text(), gantt(seen, width, seen.time, live=False)]
+    parts += _proven(seen, width)
+    if seen.end:
+        parts += [Text(), *failure(seen), *([summary(seen)] if verdict else [])]
+    return Group(*parts)
+
+
+def on_screen(
+    seen: RunState,
+    size: ConsoleDimensions,
+    now: float,
+    *,
+    tensors: bool = False,
+    look: str = "",
+    since: float | None = None,
+    until: float | None = None,
+) -> tuple[RenderableType, list[RenderableType]]:
+    """Return the picture of a run that goes on, for a screen of this size, and what stays at its bottom.
+
+    What a rank said after `since` is marked; `until` is the end of a run that is known already.
+    """
+    lanes = gantt(seen, size.width, now, live=True, until=until)
+    stays = 2 * (len(seen.here) + AROUND) <= size.height
+    now_running = [running(seen, now, size.width)] if seen.began else []
+    below: list[RenderableType] = [*([lanes] if stays else []), *now_running]
+    top, proven = _top(seen, look), _proven(seen, size.width)
+    room = size.height - 1 - TAIL.start * bool(seen.lines) - _height([*below, *top], size.width)  # one for the keys
+    since = now - FRESH if since is None else since
+    values, fit = _values_in(room - _height(proven, size.width), seen, size.width, tensors=tensors, since=since)
+    if proven and not fit:
+        proven = [Text(), counted_claims(seen)]
+        values, _ = _values_in(room - len(proven), seen, size.width, tensors=tensors, since=since)
+    room += TAIL.start * bool(seen.lines) - _height(proven, size.width)
+    left = min(max(room - _height(values, size.width), TAIL.start), TAIL.stop - 1)
+    lines = [_line(line) for line in seen.lines[-left:]]
+    body: list[RenderableType] = [*top, *values, *proven, *lines]
+    return Group(*body) if stays else Group(*body, Text(), lanes), below
+
+
+def _top(seen: RunState, look: str) -> list[RenderableType]:
+    parts: list[RenderableType] = [header(seen)]
+    parts += [Text.assemble(("look at  ", "quiet"), prose(look))] if look else []
+    parts += elastic(seen)
+    return [*parts, *(Text(plain(note), style="warn") for note in seen.notes)]
+
+
+def header(seen: RunState) -> Text:
+    """Say what this is, what runs on what, and why there."""
+    if seen.began is None:
+        return Text("Loading torch ...", style="accent")
+    title = plain(seen.began.title) + "\n" if seen.began.title else ""
+    return Text.assemble((title, "head"), (seen.began.reason, "accent"))
+
+
+def elastic(seen: RunState) -> list[Text]:
+    """Say how many nodes have come, and how often torchrun's agent has started the ranks again."""
+    parts = []
+    if seen.nodes:
+        missing = seen.nodes.joined < seen.nodes.needed
+        parts.append(Text(_nodes(seen.nodes), style="warn" if missing else "quiet"))
+    if seen.restart:
+        processes = " ".join(str(pid) for _, pid in sorted(seen.pids.items()))
+        of = f" of {seen.began.restarts}" if seen.began else ""
+        parts.append(
+            Text(
+                f"restart {seen.restart}{of} · now processes {processes}",
+                style="warn",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        )
+    return parts
+
+
+def _nodes(nodes: Nodes) -> str:
+    waiting = "; waiting for the others" if nodes.joined < nodes.needed else ""
+    return f"{nodes.joined} of {nodes.needed} nodes joined{waiting}"
+
+
+def torchrun(began: Began) -> str:
+    """Return the command line that runs the same without us."""
+    here = len(began.here) or began.ranks
+    job = JobFile(
+        Path(shown_path(began.script)),
+        began.args,
+        here,
+        began.ranks // here,
+        restarts=began.restarts,
+        module=began.module,
+    )
+    return job.command('"$HEAD:29400"' if job.nodes > 1 else "")
+
+
+def _values(
+    seen: RunState, width: int, *, live: bool, tensors: bool, since: float, rows: int | None = None, plot: bool = True
+) -> list[RenderableType]:
+    if not (seen.rows or live):
+        return []
+    plotted = to_plot(seen, width) if plot else {}
+    drawn = tables(seen, width, live=live, tensors=tensors, since=since, rows=rows, plotted=plotted)
+    if plotted:
+        drawn.append(charts(seen, plotted, width))
+    return [part for table in drawn for part in (Text(), table)]
+
+
+def _values_in(
+    room: int, seen: RunState, width: int, *, tensors: bool, since: float
+) -> tuple[list[RenderableType], bool]:
+    """Draw values so that they fit: without charts, and without the oldest labels, where there is little room.
+
+    Say also whether all labels are shown.
+    """
+
+    def drawn(rows: int | None = None, *, plot: bool = False) -> tuple[list[RenderableType], int]:
+        shown = _values(seen, width, live=True, tensors=tensors, since=since, rows=rows, plot=plot)
+        return shown, _height(shown, width)
+
+    for plot in (True, False):
+        shown, lines = drawn(plot=plot)
+        if lines <= room:
+            return shown, True
+    count, heads = len(seen.rows), drawn(0)[1]
+    rows = min(count, max(FEWEST_ROWS, count * (room - heads - 1) // max(1, lines - heads)))  # if all were as high
+    while rows < count and drawn(rows + 1)[1] < room:
+        rows += 1
+    while rows > FEWEST_ROWS and drawn(rows)[1] >= room:
+        rows -= 1
+    if rows >= count:
+        return shown, False
+    hidden = Text(f"{count - rows} older label{'s' * (count - rows != 1)} not shown now", style="quiet")
+    return [*drawn(rows)[0], hidden], False
+
+
+def _proven(seen: RunState, width: int) -> list[RenderableType]:
+    verdicts = folded_claims(seen, width)
+    return [Text(), verdicts] if verdicts.lines else []
+
+
+def _height(parts: Iterable[RenderableType], width: int) -> int:
+    """Return how many lines parts take."""
+    return sum(len(part) if isinstance(part, TextLines) else _lines(part, width) for part in parts)
+
+
+def _lines(part: RenderableType, width: int) -> int:
+    return 1 if isinstance(part, Text) and part.no_wrap else len(folded(str(part), width))
+
+
+def _line(line: Output) -> Text:
+    return Text.assemble((f"rank {line.rank}  ", "quiet"), plain(line.text))
+
+
+def summary(seen: RunState) -> Text:
+    """Return the last line of a run."""
+    end = seen.end
+    if end is None:
+        return Text()
+    claims = f" · {end.proven} of {end.claims} claims proven" if end.claims else ""
+    if end.ok and end.proven < end.claims:
+        others = end.claims - end.proven
+        claims = f" · {end.proven} claim{'s' * (end.proven != 1)} proven; {others} {'is' if others == 1 else 'are'}"
+        claims += " about other arguments"
+    seconds = f"{end.time:.2f} s"
+    if end.ok:
+        return Text.assemble(("done", "good"), f" in {seconds}{claims}")
+    return Text.assemble(ending(seen), f"\nended after {seconds}{claims}")
+
+
+def say(event: Event, seen: RunState, console: Console, complaints: Console) -> None:
+    """Print an event as plain lines, for a pipe or a dumb terminal; what ranks wrote to standard error goes there."""
+    match event:
+        case Began():
+            console.print(header(seen), soft_wrap=True)
+        case Output(stream=stream):
+            to = complaints if stream == "stderr" else console
+            to.print(Text(f"rank {event.rank}  {plain(event.text)}"), soft_wrap=True)
+        case Note():
+            console.print(Text(plain(event.text)), soft_wrap=True)
+        case Nodes():
+            console.print(Text(_nodes(event)), soft_wrap=True)
+        case Started(restart=restart) if restart:
+            again = f"rank {event.rank}  starts again as process {event.pid} · restart {restart}"
+            console.print(Text(again), soft_wrap=True)
+        case Claimed(held=False):
+            console.print(Text(f"rank {event.rank}  breaks the claim in line {event.line}"), soft_wrap=True)
+        case Hung() | End():
+            if isinstance(event, Hung):
+                return
+            for line in claims(seen):
+                console.print(Text.assemble(*line), soft_wrap=True)
+            for part in failure(seen):
+                console.print(part, soft_wrap=True)
+            console.print(summary(seen), soft_wrap=True)

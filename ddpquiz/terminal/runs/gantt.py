@@ -1,0 +1,131 @@
+"""Ranks over time: a lane a rank, with what it computed, communicated and waited."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ddpquiz.analysis.formatting import seconds
+from ddpquiz.terminal.kit.grid import TextLines
+
+if TYPE_CHECKING:
+    from ddpquiz.analysis.rank_timeline import Span
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.terminal.kit.grid import Piece
+
+GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
+BRIEF = ("╋", "accent")  # computing, with an operation too short for a column of its own
+LEGEND = [
+    *((GLYPHS[kind], f" {kind}") for kind in ("compute", "communication", "waiting")),
+    (BRIEF, " compute with a short call"),
+]
+AROUND = 4  # lines beside the lanes: legend, axis, the running operation, and the keys
+SHORTEST = 0.1  # seconds for which there is room from the start
+WINDOW = 10.0  # seconds that a live view shows
+WIDEST = 100  # columns of a lane
+
+
+def gantt(seen: RunState, width: int, now: float, *, live: bool, until: float | None = None) -> TextLines:
+    """Draw what each rank did: in the last seconds while the run goes on, else in the whole run.
+
+    With `until`, where the lanes of a run that is known end, there is room for all of it from the start, if it is
+    short. The lanes begin where the first rank communicates or prints, and end where the last one does: what is before
+    and after that is the start and the end of processes. Times are counted from there.
+    """
+    names = len(f"rank {max(seen.here, default=0)}") + 2
+    columns = max(10, min(width - names, WIDEST))
+    lanes = {rank: seen.timeline.spans(rank, now) for rank in seen.here if rank in seen.timeline.ranks}
+    lanes = {rank: spans for rank, spans in lanes.items() if spans}
+    times = [time for rank, spans in lanes.items() for time in _moments(seen, rank, spans)]
+    starts = times or [spans[0].start for spans in lanes.values()]
+    if not starts:
+        return TextLines([])
+    first = min(starts)
+    start, end = _window(first, now, columns, until) if live else (first, max([*times, first + 0.001]))
+    lines: list[list[Piece]] = [_legend(names, start > first)]
+    lines += [
+        [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)] for rank, spans in lanes.items()
+    ]
+    zero = f" ({seconds(first)} into the run)"
+    return TextLines([*lines, [(" " * names, ""), (axis(start - first, end - first, columns, zero), "quiet")]])
+
+
+def _moments(seen: RunState, rank: int, spans: list[Span]) -> list[float]:
+    """Return when a rank's script first and last communicated or printed, and when it failed."""
+    calls = [span for span in spans if span.kind != "compute"]
+    said = seen.log.get(rank, ())
+    raised, exited = seen.raised.get(rank), seen.exited.get(rank)
+    failed = [each.time for each in (raised, exited if exited and exited.status else None) if each]
+    return [
+        *([calls[0].start, calls[-1].end] if calls else []), *([said[0].time, said[-1].time] if said else []), *failed
+    ]  # fmt: skip
+
+
+def axis(start: float, end: float, columns: int, zero: str = "") -> str:
+    """Write the time below a lane, at round numbers, and at 0 what that is."""
+    step = _round_up((end - start) * 12 / columns)
+    digits = max(0, -math.floor(math.log10(step)))
+    line = ""
+    for number in range(math.ceil(start / step - 1e-9), math.floor(end / step + 1e-9) + 1):
+        at = round((number * step - start) / (end - start) * columns)
+        tick = f"╵{number * step:.{digits}f} s" if number else f"╵0 s{zero}"
+        if len(line) <= at <= columns - len(tick):
+            line = line.ljust(at) + tick
+    return line
+
+
+def _round_up(number: float) -> float:
+    power: float = 10.0 ** math.floor(math.log10(number))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= number * 0.999)
+
+
+def _window(first: float, now: float, columns: int, until: float | None) -> tuple[float, float]:
+    """Return from when to when the lanes go; they grow into a round length, and then move by whole columns."""
+    if until is not None and until - first < WINDOW:
+        return first, max(until, first + SHORTEST)
+    if now - first < WINDOW:
+        return first, first + _round_up(max(SHORTEST, now - first))
+    column = WINDOW / columns
+    end = math.ceil(now / column) * column
+    return end - WINDOW, end
+
+
+def _legend(names: int, cut: bool) -> list[Piece]:
+    line: list[Piece] = [((f"{WINDOW:.0f} s" if cut else "time").ljust(names), "quiet")]
+    for sign, means in LEGEND:
+        line += [sign, (f"{means}   ", "quiet")]
+    return line
+
+
+def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Piece]:
+    cells: list[dict[str, float]] = [{} for _ in range(columns)]
+    column = (end - start) / columns
+    for span in reversed(spans):
+        if span.end <= start:
+            break
+        left, right = (span.start - start) / column, (span.end - start) / column
+        at = int(left)
+        if left >= 0 and right <= at + 1 and at < columns:  # most are that short, where there are many
+            shares = [(at, right - left)]
+        else:
+            cut, last = max(left, 0.0), min(columns, math.ceil(right))
+            shares = [(at, min(right, at + 1) - max(cut, at)) for at in range(int(cut), last)]
+        for at, share in shares:
+            if share > 1e-6:  # less is an error of rounding
+                cells[at][span.kind] = cells[at].get(span.kind, 0.0) + share
+    glyphs = [_glyph(cell) for cell in cells]
+    while glyphs and glyphs[-1][0] == " ":
+        glyphs.pop()
+    return [("".join(glyph for glyph, _ in run), style) for style, run in _runs(glyphs)]
+
+
+def _runs(glyphs: list[Piece]) -> list[tuple[str, list[Piece]]]:
+    return [(style, list(run)) for style, run in groupby(glyphs, key=lambda piece: piece[1])]
+
+
+def _glyph(cell: dict[str, float]) -> Piece:
+    if not cell:
+        return " ", ""
+    most = max(cell, key=lambda kind: cell[kind])
+    return BRIEF if most == "compute" and "communication" in cell else GLYPHS[most]

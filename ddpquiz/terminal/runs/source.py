@@ -1,0 +1,153 @@
+"""The script of a run, with a mark at the line of each rank."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from ddpquiz.analysis.formatting import few
+from ddpquiz.paths import demos_dir
+from ddpquiz.terminal.kit.grid import TextLines
+from ddpquiz.terminal.kit.layout import shown_path
+from ddpquiz.terminal.kit.style import console
+
+if TYPE_CHECKING:
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.terminal.kit.grid import Piece
+
+INSIDE, LAST, GONE = "▶", "▷", "■"
+LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
+MARGIN = 8  # columns for the marks, at the least
+NUMBER = 5  # columns for the number of a line
+_COLUMNS = re.compile(r"^\s|\S {2}")  # how a line begins, or goes on, that is no prose
+HANGS = 4  # columns by which the rest of a folded line stands further right than its start
+
+
+def source(seen: RunState, width: int) -> tuple[TextLines, int]:
+    """Draw the script with marks, and say which line, from 0, to look at: the first one once all has gone well.
+
+    Before that it is the line where most ranks are. Of ranks that are in another file, it is said above where.
+    """
+    script = seen.began.script if seen.began else ""
+    marks = {line: _marks(ranks, seen) for line, ranks in _ranks_by_line(seen).items()}
+    margin = max([MARGIN, *map(len, marks.values())])
+    above: list[list[Piece]] = [
+        [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")]
+        for rank, (file, line) in sorted(seen.places.items())
+        if line and seen.in_script(rank) is None
+    ]
+    lines = _lines(script, width - margin - NUMBER)
+    if not lines:
+        above.append([(f"The script {script} cannot be read here.", "warn")])
+    drawn, current, look_at = above, _current(seen), 0
+    for number, parts in enumerate(lines, 1):
+        look_at = len(drawn) if number == current else look_at
+        style = "head" if number in marks else "quiet"
+        margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
+        drawn += [[*(margins if at == 0 else [(" " * (margin + NUMBER), "")]), *part] for at, part in enumerate(parts)]
+    return TextLines(drawn), 0 if seen.end and seen.end.ok else look_at
+
+
+def script_text(script: str) -> tuple[Path, str] | None:
+    """Return where a script is and its text, if it is here; the demos of saved runs came with us."""
+    for path in (Path(script), demos_dir() / Path(script).name):
+        try:
+            return path, path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _current(seen: RunState) -> int:
+    """Return the line where most ranks are; of several, the last one."""
+    at = _ranks_by_line(seen)
+    return max(at, key=lambda line: (len(at[line]), line), default=0)
+
+
+def _ranks_by_line(seen: RunState) -> dict[int, list[int]]:
+    at: dict[int, list[int]] = {}
+    for rank in sorted(seen.places):
+        line = seen.in_script(rank)
+        if line is not None:
+            at.setdefault(line, []).append(rank)
+    return at
+
+
+def _marks(ranks: list[int], seen: RunState) -> str:
+    kinds: dict[str, list[int]] = {}
+    for rank in ranks:
+        kind = GONE if rank in seen.exited else INSIDE if seen.held_in(rank) else LAST
+        kinds.setdefault(kind, []).append(rank)
+    return " ".join(f"{kind} {few(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
+
+
+def _lines(script: str, width: int) -> list[list[list[Piece]]]:
+    """Return the lines of a script in colours, each folded to a width; none if it is not here.
+
+    A line that is part of a paragraph of the docstring stands with the first line of that, and takes none of its own.
+    """
+    found = script_text(script)
+    return _drawn(found[1], width) if found else []
+
+
+@lru_cache(1)
+def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
+    from ddpquiz.terminal.kit.highlight import python
+
+    lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]
+    explanation = range(_end_of_docstring(text))
+    if any(line and line.cell_len > width for line in lines[: len(explanation)]):
+        _join_paragraphs(lines, explanation)
+    return [
+        [[(piece.text, piece.style or "") for piece in part.render(console())] for part in parts]
+        for parts in (
+            _folded(line, width, 0 if at in explanation and _is_prose(line) else HANGS) if line is not None else []
+            for at, line in enumerate(lines)
+        )
+    ]
+
+
+def _end_of_docstring(text: str) -> int:
+    """Return how many lines there are up to the end of the script's docstring; 0 if it begins with none."""
+    try:
+        first = ast.parse(text).body[0]
+    except (SyntaxError, ValueError, IndexError):
+        return 0
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
+    return (first.end_lineno or 0) if is_text else 0
+
+
+def _join_paragraphs(lines: list[Text | None], among: range) -> None:
+    """Put each paragraph into its first line, to be folded as a whole; lines that are set in columns stay."""
+    head: Text | None = None
+    for at in among:
+        line = lines[at]
+        if line is None or not _is_prose(line):
+            head = None
+        elif head is None:
+            head = line
+        else:
+            head.append(" ").append_text(line)
+            lines[at] = None
+
+
+def _is_prose(line: Text) -> bool:
+    return bool(line.plain) and not _COLUMNS.search(line.plain)
+
+
+def _folded(line: Text, width: int, hangs: int) -> list[Text]:
+    """Fold a line of code or of a docstring between words; its rest hangs below its start, so much further right."""
+    if line.cell_len <= width:
+        return [line]
+    first = line.wrap(console(), width)[0]
+    rest = line[len(first.plain) :]
+    rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+    hang = " " * min(len(line.plain) - len(line.plain.lstrip()) + hangs, width // 2)
+    return [first, *(Text(hang).append_text(part) for part in rest.wrap(console(), width - len(hang)))]

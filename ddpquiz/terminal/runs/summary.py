@@ -1,0 +1,85 @@
+"""What a run has cost, on the screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.analysis.formatting import size, time
+from ddpquiz.terminal.kit.layout import bullets, section
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.runs.gantt import GLYPHS
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RankTime, RunSummary
+
+BAR = 12  # columns of the bar of a rank's time
+
+
+def summary(account: RunSummary) -> RenderableType:
+    """Return the account of a run: time by rank, the costliest lines, bytes by group, and advice."""
+    parts = section("Time of each rank", _times(account.ranks))
+    if account.lines:
+        parts += section("Where communication went", _lines(account.lines))
+        parts += [Text(f"  and {account.other_lines} more", style="quiet")] if account.other_lines else []
+    if any(group.bytes for group in account.groups):
+        parts += section("Bytes sent, by group", _groups(account.groups))
+    if account.mismatches:
+        parts += section("What does not fit", bullets(prose(text, "bad") for text in account.mismatches))
+    if account.advice:
+        parts += section("Advice", bullets(prose(text) for text in account.advice))
+    return Group(*parts)
+
+
+def _times(ranks: tuple[RankTime, ...]) -> Table:
+    table = _table("", "", "compute", "communication", "waiting", "overlapped")
+    for each in ranks:
+        seconds = {"compute": each.compute, "communication": each.communication, "waiting": each.waiting}
+        whole = sum(seconds.values())
+        cells = [Text(f"{time(took)} {took / whole:4.0%}" if took else "-") for took in seconds.values()]
+        overlapped = Text(time(each.overlapped) if each.overlapped else "-", style="quiet")
+        table.add_row(f"rank {each.rank}", _bar(seconds), *cells, overlapped)
+    return table
+
+
+def _bar(seconds: dict[str, float]) -> Text:
+    whole, bar, drawn, passed = sum(seconds.values()), Text(), 0, 0.0
+    for kind, took in seconds.items():
+        passed += took
+        columns = round(BAR * passed / whole) - drawn if whole else 0
+        glyph, style = GLYPHS[kind]
+        bar.append(glyph * columns, style=style)
+        drawn += columns
+    return bar
+
+
+def _lines(lines: tuple[LineCost, ...]) -> Table:
+    table = _table("", "", "calls", "bytes", "time", "of it waiting")
+    for each in lines:
+        place = f"{Path(each.file).name}:{each.line}" if each.line else "-"
+        op = f"{each.op}, DDP" if each.is_ddp else each.op
+        calls = f"{each.calls // each.ranks:,} x {each.ranks}"
+        took = time(each.seconds) if each.seconds else "-"  # nobody waited for it
+        waiting = Text(time(each.waiting) if each.waiting else "-")
+        table.add_row(plain(place), op, calls, size(each.bytes), took, waiting)
+    return table
+
+
+def _groups(groups: tuple[GroupTraffic, ...]) -> Table:
+    table = _table("", "")
+    for each in groups:
+        table.add_row(f"ranks {' '.join(map(str, each.members))}", size(each.bytes))
+    return table
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=any(heads), header_style="quiet")
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="left" if number < 2 else "right", no_wrap=True)
+    return table

@@ -1,0 +1,176 @@
+"""What each rank holds: a column a rank, a row a label."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from ddpquiz.analysis.formatting import named
+from ddpquiz.analysis.run_state import KEPT
+from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, TextLines
+from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, scale, sparkline
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ddpquiz.analysis.run_state import RunState
+
+COLUMN = 10  # a rank's column at the least; with less, the ranks go below each other in groups
+APART = 24  # a rank's column at the most while all its values are short, so that the columns do not run apart
+CHART = 72  # columns of a chart at the most
+DIGITS = (4, 3, 2)  # of a number in a tensor: the most, and fewer where there is no room
+NOTHING = Cell("-", "quiet")
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
+_BETWEEN = re.compile(r"\]+, \[+")
+
+
+def tables(
+    seen: RunState,
+    width: int,
+    *,
+    live: bool,
+    tensors: bool,
+    since: float,
+    rows: int | None = None,
+    plotted: Collection[str] = (),
+) -> list[TextLines]:
+    """Draw the values of all ranks, as many beside each other as fit.
+
+    What was said after `since` is marked, and only the last `rows` labels are shown; those that are `plotted` elsewhere
+    need no bars.
+    """
+    labels = list(seen.rows) if rows is None else _newest(seen, rows)
+    names = max(map(cell_len, [f"rank {max(seen.here, default=0)}", *labels]))
+    names = min(max(names, 8) if live else names, width // 3)
+    fit = max(1, (width - names) // (COLUMN + GAP))
+    groups = math.ceil(len(seen.here) / fit)
+    columns = math.ceil(len(seen.here) / max(1, groups))
+    widest = (width - names) // max(1, columns) - GAP
+    drawn: list[TextLines] = []
+    for start in range(0, len(seen.here), max(1, columns)):
+        ranks = seen.here[start : start + columns]
+        grid = Grid([Cell(f"rank {rank}", "head") for rank in ranks])
+        if live:
+            grid.rows.append(
+                (Cell("doing", "quiet"), [Cell(_cut(seen.doing(rank), widest), "quiet") for rank in ranks])
+            )
+        if tensors:
+            grid.rows.append((Cell("brings", "head"), _in_a_line([_brings(seen, rank) for rank in ranks], widest)))
+            grid.rows.append((Cell("gets", "head"), _in_a_line([_gets(seen, rank) for rank in ranks], widest)))
+        for label in labels:
+            cells = _cells(seen, label, ranks, widest, since, bars=label not in plotted)
+            grid.rows += _rows(Cell(label, "head"), ranks, cells, widest)
+        if any(cell.marked for _, cells in grid.rows for cell in cells):
+            grid.corner = Cell(f"{MARK} new", "accent")
+        drawn.append(grid.drawn(names, widest, narrowest=min(widest, APART) if live else 0))
+    return drawn
+
+
+def to_plot(seen: RunState, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
+    """Return numbers by label and rank that are worth a curve, as many labels as have room beside each other."""
+    series: dict[str, dict[int, list[float]]] = {}
+    for label, said in seen.rows.items():
+        numbers = {rank: numbers_in(values) for rank, values in sorted(said.items())}
+        if max(map(len, numbers.values())) >= FEWEST and any(map(bends, numbers.values())):
+            series[label] = {rank: each for rank, each in numbers.items() if each}
+    longest = sorted(series, key=lambda label: -_count(seen, label))
+    return {label: series[label] for label in longest[: max(1, min(most, width // NARROWEST))]}
+
+
+def charts(seen: RunState, series: dict[str, dict[int, list[float]]], width: int) -> TextLines:
+    """Draw them beside each other."""
+    each = min(width // max(1, len(series)), CHART)
+    drawn = [chart(label, series[label], _span(_count(seen, label)), each - GAP) for label in series]
+    return TextLines(beside([one for one in drawn if one], each))
+
+
+def _count(seen: RunState, label: str) -> int:
+    return max(map(len, seen.rows[label].values()))
+
+
+def _span(count: int) -> str:
+    return f"value 1 to {count}" if count < KEPT else f"the last {count} values"
+
+
+def _newest(seen: RunState, rows: int) -> list[str]:
+    """Return the labels that the script's docstring names, and those that were said last, as they were said first."""
+    named = seen.began.look if seen.began else ()
+    said = sorted(seen.rows, key=lambda label: (label in named, max(seen.said_at[label].values())))
+    kept = set(said[len(said) - rows :])
+    return [label for label in seen.rows if label in kept]
+
+
+def _cells(seen: RunState, label: str, ranks: Sequence[int], width: int, since: float, *, bars: bool) -> list[Cell]:
+    """Return what ranks said last, with bars for all that they said, on one scale for all ranks."""
+    numbers = {rank: numbers_in(values) for rank, values in seen.rows[label].items()} if bars else {}
+    low, high = scale(numbers.values())
+    cells = []
+    for rank in ranks:
+        values, series = seen.rows[label].get(rank), numbers.get(rank, [])
+        below = ((sparkline(series, min(width, 16), low, high), "accent"),) if bends(series) else ()
+        cells.append(Cell(values[-1], "", below, seen.changed(label, rank, since)) if values else NOTHING)
+    return cells
+
+
+def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
+    """Lay out a label: a column a rank; what does not fit goes right across, once if all say the same."""
+    if all(cell.fits(width) for cell in cells):
+        return [(name, cells)]
+    if len({cell.text for cell in cells}) == 1:
+        return [(name, [replace(cells[0], text=f"{cells[0].text} · {named(ranks)}")])]
+    if all(cell.longest_word <= width for cell in cells):
+        return [(name, cells)]
+    return [
+        (name, [Cell("")]),
+        *((Cell(f"rank {rank}", "quiet"), [cell]) for rank, cell in zip(ranks, cells, strict=True)),
+    ]
+
+
+def _brings(seen: RunState, rank: int) -> Cell:
+    """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
+    brought = seen.brought.get(rank)
+    if brought is None or not brought.dtype:
+        return NOTHING
+    if brought.op in ("recv", "scatter") and brought.peer != rank and not brought.before:
+        return NOTHING  # what was told is the room for what comes
+    shapes = " ".join("x".join(map(str, shape)) or "1" for shape in brought.shapes)
+    return Cell(" | ".join(brought.before) or f"{shapes} {brought.dtype}", "code")
+
+
+def _gets(seen: RunState, rank: int) -> Cell:
+    """Show what the last operation of a rank left there, or at least that it is over."""
+    brought, got = seen.brought.get(rank), seen.got.get(rank)
+    if got:
+        return Cell(" | ".join(got), "code")
+    calls = (each.calls[rank] for each in reversed(seen.timeline.collectives) if rank in each.calls)
+    last = next((call for call in calls if brought and call.number == brought.number), None)
+    return Cell("done", "quiet") if last and last.ended is not None and not last.failed else NOTHING
+
+
+def _in_a_line(cells: list[Cell], width: int) -> list[Cell]:
+    """Write the numbers of tensors in a line each, with as many digits as have room, the same for all ranks."""
+    for digits in DIGITS:
+        texts = [shortened(cell.text, digits) for cell in cells]
+        if max(map(len, texts), default=0) <= width:
+            break
+    return [replace(cell, text=_cut(text, width)) for cell, text in zip(cells, texts, strict=True)]
+
+
+def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
+    """Return the text of tensors with numbers of at most so many digits, and a semicolon between rows."""
+    text = _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", plain(tensor))
+    return _BETWEEN.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
+
+
+def _cut(text: str, width: int) -> str:
+    """Cut a text to a width, between words where that leaves some."""
+    if len(text) <= width:
+        return text
+    start = text[: max(0, width - 2)]
+    words = start if text[len(start)] == " " else start.rpartition(" ")[0]
+    return f"{(words or start).rstrip(' |;')}.."

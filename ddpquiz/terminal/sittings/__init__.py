@@ -1,0 +1,1 @@
+"""Screens on which a learner studies, answers, explains and predicts."""

@@ -1,0 +1,334 @@
+"""A sitting of explaining at the keyboard: lines are written, points come out, and the learner has the last word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.learning import explain, log_rows
+from ddpquiz.learning.explain import ExplainAction, Overrule, WriteLine
+from ddpquiz.terminal.kit.editor import edit
+from ddpquiz.terminal.kit.hotkeys import DEMO, FLAG, FROM_ESCAPE, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.keys import pasted
+from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.text_area import TextArea
+from ddpquiz.terminal.sittings.question_view import command_line
+from ddpquiz.terminal.sittings.rubric_view import count, points
+from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, told
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from rich.console import RenderableType
+
+    from ddpquiz.learning.explain import Explaining
+
+FINISH = Hotkey(
+    "ctrl+d",
+    "grade",
+    "end your explanation and see its points; enter on an empty line does it too (ctrl+u clears the line)",
+)
+EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
+HINT = Hotkey("h", "hint", "a pointer to what a good answer speaks of")
+SKIP = Hotkey("s", "skip", "leave this one out")
+NEXT = Hotkey("enter", "next", "go on")
+UNDO = Hotkey("u", "undo", "take the last explanation or skip back, and write on")
+LEAVE = Hotkey("enter", "leave")
+MOVE = Hotkey("← → ↑ ↓", "move", "move in what you write; home and end, backspace, delete and ctrl+u work as well")
+HOW = "in your own words; ctrl+d, or enter on an empty line, ends and grades it"
+HOW_BY_LINES = "in your own words, in one line or several; an empty line ends and grades it"
+
+
+class ExplainScreen(SittingScreen):
+    """One sitting of explaining."""
+
+    def __init__(
+        self, desk: Desk, state: Explaining, *, editor: bool = False, drafts: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(desk)
+        self.state = state
+        self._drafts = dict(drafts or {})  # what was begun in earlier sittings, by prompt
+        self._left: dict[str, str] = {}  # what was begun in this one and left for another prompt
+        self._area = TextArea()  # written so far, of the prompt on screen
+        self._width = 80  # of the screen
+        self._escaped = False  # the next key is a command
+        self._editor = editor  # each prompt opens it by itself
+        self._kept: list[log_rows.Receipt] = []  # of the explanations, in order
+        self._go_on_with_draft()
+
+    @property
+    def text(self) -> str:
+        """What is written so far, of the prompt on screen."""
+        return self._area.text
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._area = TextArea().insert(text)
+
+    @property
+    def begun(self) -> dict[str, str]:
+        """What is to be kept for the next time, by prompt: nothing of those that were explained."""
+        begun = {**self._left, **{one.prompt.key: "" for one in self.state.done}}
+        if not self.state.judged and self.state.place < len(self.state.prompts):
+            begun[self.state.prompts[self.state.place].key] = self.text.strip()
+        return begun
+
+    @property
+    def scene(self) -> Hashable:
+        """The prompt and whether it was judged."""
+        return self.state.place, self.state.judged, self.state.stopped
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in super().early if len(key) > 1 or not self.writing)
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """The keys that leave besides q: ctrl+d ends what was begun to be written first."""
+        return ("eof",) if self.writing and self.text.strip() else super().leaving
+
+    @property
+    def over(self) -> bool:
+        """Whether no prompt is left."""
+        return self.state.prompt is None
+
+    @property
+    def writing(self) -> bool:
+        """Whether keys are text."""
+        return self.state.prompt is not None and not self.state.judged
+
+    def body(self) -> RenderableType:
+        """Draw what is to be explained, the points of what was written, or what it all came to."""
+        prompt = self.state.prompt
+        if prompt is None:
+            return Group(self.summary(), Text(), *told(self.note))
+        parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
+        if explanation := self.state.explanation:
+            parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *points(explanation)]
+        else:
+            parts += [Text(HOW, style="quiet"), *self._hint()]
+        return Group(*parts, Text(), *told(self.note))
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw what was written so far, around the cursor."""
+        if not self.writing:
+            return []
+        return [command_line() if self._escaped else self._area.drawn(self._width)]
+
+    def foot(self, width: int) -> RenderableType:
+        """Draw what stays at the bottom."""
+        self._width = width  # up and down move by the rows that are seen
+        return super().foot(width)
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now."""
+        undo = [UNDO] if self.state.previous else []
+        prompt = self.state.prompt
+        if prompt is None:
+            return [LEAVE, *undo, HELP]
+        if not self.state.judged:
+            return [FROM_ESCAPE, *self._commands()] if self._escaped else [self._finish()]
+        demo = [DEMO] if self.demo_of(prompt.concept) else []
+        object_ = Hotkey(f"1-{len(prompt.points)}", "overrule", "say that you made this point after all, or did not")
+        return [NEXT, object_, *undo, *demo, FLAG, HELP, QUIT]
+
+    def commands(self) -> list[Hotkey]:
+        """Return the keys that work after escape, while a text is written."""
+        return self._commands() if self.writing and not self._escaped else []
+
+    def all_keys(self) -> list[Hotkey]:
+        """Return the keys that work now, with those that move in the text."""
+        return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
+
+    def take(self, key: str) -> None:
+        """Take a key; a text takes all characters, also those that are keys elsewhere."""
+        text = pasted(key)
+        if self.helping or not self.writing:
+            super().take(key)
+        elif text is None and self._escaped:
+            self._escaped = False
+            if key in {each.key for each in self._commands()}:
+                super().take(key)
+            elif len(key) == 1:
+                self._type(key)
+        else:
+            self.note, self._escaped = "", False
+            if text is None:
+                self._type(key)
+            else:
+                self._area = self._area.insert(text)
+
+    def press(self, key: str) -> None:
+        """Take a key that is no text."""
+        prompt = self.state.prompt
+        match key:
+            case "u":
+                self._do(ExplainAction.UNDO)
+            case "enter" | "q" | "escape" if prompt is None:
+                self.left = True
+            case _ if prompt is None:
+                pass
+            case "q":
+                self._do(ExplainAction.STOP)
+                self.left = True
+            case "d":
+                self.run_demo(prompt.concept)
+                self._do(ExplainAction.BACK)
+            case "f":
+                self.flag(prompt.key)
+            case "enter" | "space" if self.state.judged:
+                self._do(ExplainAction.NEXT)
+                if self._editor:
+                    self.edit()
+            case _ if self.state.judged:
+                if key.isdecimal() and key != "0":
+                    self._do(Overrule(int(key) - 1))
+            case "h":
+                self._do(ExplainAction.HINT)
+            case "s":
+                self._do(ExplainAction.SKIP)
+            case "e":
+                self.edit()
+
+    def edit(self) -> None:
+        """Let the learner write in an editor; what comes back is the explanation."""
+        prompt = self.state.prompt
+        if prompt is None:
+            return
+
+        def write() -> None:
+            self.text = edit(prompt.ask, self.text)
+
+        self._leave(write)
+        if not self.note:
+            self.finish()
+
+    def summary(self) -> RenderableType:
+        """Draw what the sitting came to."""
+        done = self.state.done
+        if not done:
+            return Text("Done: nothing explained.", style="head")
+        made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
+        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head")]
+        missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
+        if missed:
+            parts += section("Left out", bullets(missed))
+        concept = done[-1].prompt.concept
+        rows = [(f"ddpquiz learn {concept}", "read about it")] if missed else []
+        rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
+        return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
+
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
+        if explanation := self.state.explanation:
+            return Group(*points(explanation))
+        assert self.state.prompt is not None  # noqa: S101
+        parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
+        parts.append(Text(HOW_BY_LINES, style="quiet"))
+        if self.text:  # from before; lines are added to it
+            parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
+        return Group(*parts, *(told(self.note) if self.state.previous is None else []))
+
+    def line_keys(self) -> list[Hotkey]:
+        """Return the keys that work now where whole lines are read: an empty one ends a text."""
+        keys = [Hotkey("empty line", "grade") if key is FINISH else key for key in super().line_keys()]
+        return [] if self.writing and self.text else keys
+
+    def heard(self, line: str) -> None:
+        """Take a line: a piece of the text, which an empty line ends, or the letter of a key, here `:h`."""
+        key = line.removeprefix(":")
+        self.note = ""
+        if self.writing and (key == line or len(key) != 1):
+            if not line:
+                self.finish()
+            else:
+                self.text = "\n".join((*filter(None, (self.text,)), line))
+            return
+        super().take(key or "enter")
+        if key == "h" and self.state.hinted and self.state.prompt:
+            self.note = self.state.prompt.hint
+        elif self.state.explanation and key.isdecimal():
+            self.note = count(self.state.explanation)
+
+    def _where(self) -> Text:
+        prompt = self.state.prompts[self.state.place]
+        return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
+
+    def _hint(self) -> list[RenderableType]:
+        prompt = self.state.prompt
+        shown = prompt is not None and self.state.hinted
+        return [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if shown and prompt else []
+
+    def _finish(self) -> Hotkey:
+        """Return the key that ends the text; enter does it too on an empty line, but not before anything is written."""
+        by_enter = self.text.strip() and self._area.on_empty_last_line
+        return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
+
+    def _scrolling(self, key: str) -> str:
+        """Return the key as the screen is to take it: one that moves in the text scrolls nothing."""
+        moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area
+        return "" if moves else super()._scrolling(key)
+
+    def _commands(self) -> list[Hotkey]:
+        prompt = self.state.prompt
+        hint = [HINT] if prompt and prompt.hint and not self.state.hinted else []
+        demo = [DEMO] if prompt and self.demo_of(prompt.concept) else []
+        undo = [UNDO] if self.state.previous else []
+        return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
+
+    def _type(self, key: str) -> None:
+        """Take a key into the text."""
+        match key:
+            case "escape":
+                self._escaped = True
+            case "ctrl+d":
+                self.finish()
+            case "enter" if self._area.on_empty_last_line:
+                self.finish()
+            case _:
+                self._area = self._area.key(key, self._width)
+
+    def finish(self) -> None:
+        """Take what was written as the explanation."""
+        if self.text.strip():
+            self._do(WriteLine(self.text.strip()))
+        else:
+            self.note = "Write a sentence or two first; esc s skips."
+
+    def _do(self, event: explain.Event) -> None:
+        """Do a step, and keep what it changed before anything else is shown."""
+        now = self.desk.clock()
+        after = explain.step(self.state, event, now)
+        added, taken = explain.news(self.state, after)
+        before = self._kept.pop() if taken else None
+        if added:
+            told_ = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
+            receipt = self.desk.progress.explain(
+                added.prompt.key, told_, now, took=added.took, given=added.text, instead_of=before
+            )
+            self._kept.append(receipt)
+        elif before:
+            self.desk.progress.undo(before, now)
+        moved = after.place != self.state.place
+        if moved and self.writing:
+            self._left[self.state.prompts[self.state.place].key] = self.text.strip()
+        if moved or after.judged != self.state.judged:
+            self.text = taken.text if taken and not added else ""
+        self.state = after
+        if moved and not self.text:
+            self._go_on_with_draft()
+
+    def _go_on_with_draft(self) -> None:
+        """Put back what was begun before, in this sitting or the last time."""
+        prompt = self.state.prompt
+        if prompt is None:
+            return
+        here, before = self._left.pop(prompt.key, ""), self._drafts.pop(prompt.key, "")
+        if here or before:
+            self.text = here or before
+            self.note = f"What you began to write {'' if here else 'the last time '}is here again."

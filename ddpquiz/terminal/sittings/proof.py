@@ -1,0 +1,192 @@
+"""A proof on the screen: what runs, what was observed, and which answer that speaks for."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import termios
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.constrain import Constrain
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
+from ddpquiz.curriculum.posed import number, worth
+from ddpquiz.ranks import proof_runner
+from ddpquiz.terminal.kit import layout
+from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line
+from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.sittings import question_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console, RenderableType
+
+    from ddpquiz.curriculum.concept import Option, Question
+    from ddpquiz.curriculum.posed import Posed
+
+
+def show(posed: Posed, console: Console) -> bool:
+    """Print the question, what runs, and then what that showed; return whether it agrees with the key."""
+    layout.show(console, Group(*question(posed), _head(posed)))
+    console.print(_running(posed), soft_wrap=True)  # code stays as it is, to be copied
+    agrees = True
+    for found in observe(posed):
+        layout.show(console, found.shown)
+        agrees = agrees and found.agrees
+    return agrees
+
+
+def visit(posed: Posed, console: Console) -> bool:
+    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back.
+
+    What was observed stands above what ran, so that it is in sight.
+    """
+    page, ran = [*question(posed), _head(posed)], [Text(), Text("What ran", style="title"), _running(posed)]
+    agrees, running = True, Text("it runs · ctrl+c stops it", style="quiet")
+    with Screen(console) as screen:
+        with _unechoed():
+            screen.paint(_page([*page, *ran]), running)
+            for found in observe(posed):
+                page.append(found.shown)
+                agrees = agrees and found.agrees
+                screen.paint(_page([*page, *ran]), running)
+        with Keys(away=screen.suspended) as keys:
+            keys.drop()
+            foot = Group(_outcome(agrees=agrees), key_line([Hotkey("enter", "back")], console.width))
+            key = ""
+            while key not in ("enter", "space", "escape", "q", "p", "ctrl+c", "ctrl+d", "eof"):
+                screen.scroll(key)
+                screen.paint(_page([*page, *ran]), foot)
+                key = keys.get() or ""
+    return agrees
+
+
+def _page(parts: list[RenderableType]) -> RenderableType:
+    return Constrain(Group(*parts), layout.MEASURE)
+
+
+def question(posed: Posed) -> list[RenderableType]:
+    """Draw the question that a proof is about, with the values drawn; its code unless that is part of what runs."""
+    asked = posed.question
+    parts: list[RenderableType] = [prose(asked.ask, "bold"), Text()]
+    if asked.code and asked.code.strip() not in _source(posed):
+        parts += [layout.indented(code(asked.code)), Text()]
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class ProofOutcome:
+    """One thing that a proof showed, and whether it agrees with the key."""
+
+    shown: RenderableType
+    agrees: bool = True
+
+
+def observe(posed: Posed) -> Iterator[ProofOutcome]:
+    """Run a proof, and yield what it shows, bit by bit."""
+    asked, lab = posed.question, proof_runner.ProofRunner()
+    if _each_option_runs(asked):
+        for option in asked.options:
+            seen = lab.observe(posed, proof_runner.code_of(option))
+            holds = proof_runner.answers(asked, seen)
+            yield ProofOutcome(_line(option, holds=holds, more=str(seen)), holds == option.right)
+        return
+    seen = lab.observe(posed, _lines_in_order(asked))
+    yield ProofOutcome(
+        _observed(seen), not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, seen)
+    )
+    for option in asked.options:
+        holds = proof_runner.agrees(asked, option, seen)
+        yield ProofOutcome(_line(option, holds=holds), holds == option.right)
+    if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
+        yield _answer(posed, seen)
+
+
+def _head(posed: Posed) -> RenderableType:
+    """Say where a proof runs, and what is put into its code."""
+    asked = posed.question
+    ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
+    where = (
+        "a calculation" if question_view.is_calculation(asked) else f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
+    )
+    head = Text(where, style="accent")
+    if _each_option_runs(asked):
+        return Group(
+            head, Text(f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."), Text()
+        )
+    return head
+
+
+def _running(posed: Posed) -> RenderableType:
+    ran = posed.question.proof
+    if isinstance(ran, DemoProof):
+        return Group(code(" ".join(("demo", ran.demo, *ran.args))), Text())
+    return Group(code(_source(posed)), Text())
+
+
+def _source(posed: Posed) -> str:
+    """Return the code that runs; none where a demo does."""
+    is_code = isinstance(posed.question.proof, CodeProof)
+    return proof_runner.source(posed, _lines_in_order(posed.question)) if is_code else ""
+
+
+def _each_option_runs(asked: Question) -> bool:
+    return proof_runner.inserts(asked) and bool(asked.options)
+
+
+def _lines_in_order(asked: Question) -> str | None:
+    return "\n".join(line.text for line in asked.lines) if proof_runner.inserts(asked) and asked.lines else None
+
+
+def _observed(seen: proof_runner.Observed) -> Text:
+    if seen.hung or seen.raised or seen.failed or len(set(seen.printed.values())) == 1:
+        return Text(f"observed: {plain(str(seen))}", style="head")
+    lines = [f"rank {rank}  {plain(text)}" for rank, text in seen.printed.items()]
+    return Text("observed:\n" + "\n".join(lines), style="head")
+
+
+def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
+    mark = Text("✓", style="good") if holds else Text("✗", style="bad")
+    text = code(option.text) if option.code else prose(option.text)
+    return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
+
+
+def _answer(posed: Posed, seen: proof_runner.Observed) -> ProofOutcome:
+    """Hold a computed or printed answer against what was observed."""
+    asked = posed.question
+    if asked.kind is Kind.NUMBER:
+        held = proof_runner.all_close(number(asked.answer), max(asked.tolerance, 1e-5), seen)  # the text is rounded
+    else:
+        held = proof_runner.prints(asked, asked.answer, seen)
+    mark = ("✓ ", "good") if held else ("✗ ", "bad")
+    return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
+
+
+def _outcome(*, agrees: bool) -> Text:
+    if agrees:
+        return Text("The run agrees with the answer.", style="good")
+    return Text("The run does not agree with the answer; please tell us.", style="bad")
+
+
+@contextlib.contextmanager
+def _unechoed() -> Iterator[None]:
+    """Let keys that are pressed meanwhile draw nothing on the screen; ctrl+c still interrupts."""
+    try:
+        before = termios.tcgetattr(sys.stdin.fileno())
+    except (OSError, ValueError, termios.error):
+        yield
+        return
+    mode = termios.tcgetattr(sys.stdin.fileno())
+    mode[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, mode)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, before)

@@ -1,0 +1,172 @@
+"""Questions on the screen: asked, and judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.segment import Segment, Segments
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import CodeProof, Kind
+from ddpquiz.learning.judge import answered, expected
+from ddpquiz.terminal.kit.layout import columns, indented, numbered, section
+from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.sittings.sitting import header
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+    from ddpquiz.curriculum.concept import Option, Question
+    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.learning.quiz import Answer, Quiz
+    from ddpquiz.terminal.sittings.answer_entry import Entry
+
+_HOW = {
+    Kind.CHOICE: "one is right",
+    Kind.CHOICES: "several are right, and all of them are needed",
+    Kind.NUMBER: "a number",
+    Kind.ORDER: "the numbers of the lines, in the right order",
+    Kind.OUTPUT: "what is printed",
+}
+_AROUND = 5  # lines on a screen around a question with its verdict: header, verdict, note, keys, and an empty one
+_FOLDED = 2  # lines of a question that stay when there is no room
+
+
+def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
+    """Draw the header of the question on screen."""
+    question = posed.question
+    sort = "looking back" if quiz.looked else "once more" if quiz.retry else "exam" if quiz.rules.exam else ""
+    most = f" of at most {quiz.most}" if quiz.rules.adaptive else f"/{quiz.most}"
+    flag = "flagged" if flagged else ""
+    return header(f"Question {quiz.number}{most}", sort, question.level, question.concept, flag)
+
+
+def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
+    """Draw a question, what was chosen so far where keys are read one by one, and the hints that were asked for."""
+    question = posed.question
+    parts = stem(question)
+    chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
+    for place, text in enumerate(_choices(posed), 1):
+        mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
+        parts.append(_choice(place, text, mark))
+    for number, hint in enumerate(question.hints[:hints], 1):
+        parts += [Text(), Text.assemble((f"Hint {number}  ", "warn"), prose(hint))]
+    return parts
+
+
+def judged(answer: Answer) -> list[RenderableType]:
+    """Draw what is right, why the rest is wrong, the steps, and a check."""
+    posed, question = answer.posed, answer.posed.question
+    parts: list[RenderableType] = []
+    if question.options:
+        chosen = answer.verdict.chosen
+        missed = question.kind is Kind.CHOICES and not answer.verdict.right and bool(chosen)
+        options = [(place, question.options[index]) for place, index in enumerate(posed.shown)]
+        options.sort(key=lambda each: (each[0] not in chosen, not each[1].right))  # yours first, then what is right
+        parts += [
+            _judged_option(place + 1, one, chosen=place in chosen, missed=missed and one.right and place not in chosen)
+            for place, one in options
+        ]
+    else:
+        parts.append(_right_answer(answer))
+        parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
+    if question.steps:
+        parts += section("Steps", numbered(map(prose, question.steps)))
+    if question.check:
+        parts += section("Check", prose(question.check))
+    return parts
+
+
+def stem(question: Question) -> list[RenderableType]:
+    """Draw what is asked, without anything to choose from."""
+    unit = f" (unit: {plain(question.unit)})" if question.unit else ""
+    how = Text(_HOW[question.kind] + unit, style="quiet")
+    parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
+    if question.code:
+        from ddpquiz.terminal.kit.highlight import python
+
+        parts += [indented(python(question.code)), Text()]
+    return parts
+
+
+def _choices(posed: Posed) -> list[Text]:
+    question = posed.question
+    if question.options:
+        options = [question.options[index] for index in posed.shown]
+        return [code(option.text) if option.code else prose(option.text) for option in options]
+    return [prose(question.lines[index].text) for index in posed.shown] if question.lines else []
+
+
+def _choice(place: int, text: Text, mark: str) -> RenderableType:
+    return columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)])
+
+
+class VerdictView:
+    """A question with what is right: the question in a few lines, and whole at the end, where all does not fit."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        question = self._answer.posed.question
+        asked, told = stem(question), judged(self._answer)
+        endless = options.update(height=None)
+        lines = console.render_lines(
+            prose(question.ask, "bold"), endless.update(width=options.max_width - 2), pad=False
+        )
+        height = len(console.render_lines(Group(*asked, *told), endless, pad=False))
+        if height <= console.height - _AROUND or (len(lines) <= _FOLDED and not question.code):
+            yield Group(*asked, *told)
+            return
+        for number, line in enumerate(lines[:_FOLDED], 1):
+            more = [Segment("…")] if number == _FOLDED < len(lines) else []
+            yield Segments([*line, *more, Segment.line()])
+        yield Group(Text(), *told, *section("The question", *asked))
+
+
+def field(question: Question, entry: Entry) -> Text:
+    """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
+    if entry.escaped:
+        return command_line()
+    return Text.assemble(("> ", "accent"), plain(entry.text), ("_", "accent"), f" {plain(question.unit)}")
+
+
+def command_line() -> Text:
+    """Draw what stands in place of a text while a key is a command."""
+    return Text.assemble(("command: ", "warn"), ("_", "accent"))
+
+
+def is_calculation(question: Question) -> bool:
+    """Whether the proof of a question only computes: one process, and nobody to talk to."""
+    proof = question.proof
+    return isinstance(proof, CodeProof) and proof.ranks == "1" and "dist." not in (proof.code or question.code)
+
+
+def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool) -> RenderableType:
+    mark, style = ("✓", "good") if option.right else ("✗", "bad") if chosen else (" ", "quiet")
+    text = code(option.text) if option.code else prose(option.text)
+    label = Text(f"{mark}{'>' if chosen else ' '}{place}", style=style)
+    more = [Text("missed: it is right too", style="warn")] if missed else []
+    return columns([(label, Group(text, *more, *([prose(option.why, "quiet")] if option.why else [])))])
+
+
+def verdict(answer: Answer) -> Text:
+    """Say in a line whether an answer is right."""
+    if answer.late and not answer.given:
+        return Text("Time is up; it counts as no answer. Take your time now to see how it goes.", style="warn")
+    if answer.solved:
+        return Text("This is the solution; it earns nothing.", style="warn")
+    late = "Time was up; what stood there is your answer. " if answer.late else ""
+    if not answer.verdict.right:
+        return Text(f"{late}✗ Wrong.", style="bad")
+    return Text(f"{late}✓ Right{', with a hint: half a point' if answer.hints else ''}.", style="good")
+
+
+def _right_answer(answer: Answer) -> RenderableType:
+    posed, lines = answer.posed, answer.posed.question.lines
+    given, right = answered(posed, answer.given), expected(posed)
+    yours = [(Text("yours", style="quiet"), Text(plain(given)))] if given and given != right else []
+    rows = columns([*yours, (Text("right", style="good"), Text(plain(right)))])
+    order = [(Text(f" {posed.shown.index(i) + 1}", style="key"), prose(line.text)) for i, line in enumerate(lines)]
+    return Group(rows, *([columns(order)] if order else []))

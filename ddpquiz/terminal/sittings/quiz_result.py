@@ -1,0 +1,147 @@
+"""What a quiz came to: the score, the verdict on what was asked about, calibration, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.curriculum.concept import Level
+from ddpquiz.learning import quiz as quizzes
+from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.mastery import MEANING, WORDS
+from ddpquiz.terminal.kit.layout import Commands, columns, indented, section
+from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.sittings import question_view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.learning.calibration import Calibration
+    from ddpquiz.learning.mastery import Strength
+    from ddpquiz.learning.quiz import LevelScore, Quiz
+
+_LEANS = {
+    Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
+    Lean.UNDER: "You know more than you trust yourself to: said {said:.0%} on average, right {right:.0%}.",
+    Lean.NONE: "You judge yourself well: what you said and what was right differ by no more than chance.",
+    None: "Too few answers to tell whether you judge yourself well; it takes {enough}. `ddpquiz stats` adds them up.",
+}
+
+
+def result(
+    quiz: Quiz,
+    again: Quiz | None,
+    strengths: Mapping[str, Strength],
+    called: int,
+    concepts: Mapping[str, Concept],
+    about: str = "",
+    go_on: str = "",
+) -> Group:
+    """Draw what a quiz came to; `again` is the last retry of what was wrong, `called` counts cards that became due.
+
+    `about` are the words of the command that say what was asked about, `go_on` is the whole command that was given.
+    """
+    exam = quiz.rules.exam
+    parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''], exam=exam)}.", style="head")]
+    if quiz.late:
+        parts.append(Text(f"Time was up on {_questions(len(quiz.late))}.", style="warn"))
+    if again:
+        parts.append(Text(f"Once more: {_score(quizzes.scores(again, '')[''])}. That does not count for the verdict."))
+    by_concept = quizzes.scores(quiz, "concept")
+    tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
+    if len(by_concept) == 1 and tested:
+        parts += _verdict(tested[0], strengths[tested[0]], concepts)
+    else:
+        rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
+        parts += section("By concept", rows)
+        if any("%" in strengths[name].short for name in by_concept if name in strengths):
+            parts += [indented(Text(MEANING, style="quiet")), indented(Text(WORDS, style="quiet"))]
+    levels = quizzes.scores(quiz, "level").items()
+    parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
+    if told := sureness(quiz):
+        parts += section("How sure you were", *_calibration(told))
+    parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip(), go_on))
+    return Group(*parts)
+
+
+def sureness(quiz: Quiz) -> Calibration | None:
+    """Return how sure the learner was and how often right, if that was asked for."""
+    given = [(each.confidence, each.verdict.right) for each in quiz.answers]
+    return calibration((said, right) for said, right in given if said is not None)
+
+
+def review(quiz: Quiz) -> list[RenderableType]:
+    """Draw each question of an exam with the verdict on it."""
+    answers = {id(answer.posed): answer for answer in quiz.answers}
+    parts: list[RenderableType] = []
+    for number, posed in enumerate(quiz.asked, 1):
+        answer = answers.get(id(posed))
+        parts.append(Text(plain(f"Question {number} · {posed.question.level} · {posed.question.key}"), style="title"))
+        late = ": time was up" if number - 1 in quiz.late else ""
+        parts.append(question_view.verdict(answer) if answer else Text(f"Not answered{late}.", style="warn"))
+        parts += [Text(), *question_view.stem(posed.question)]
+        parts += [
+            *(question_view.judged(answer) if answer else []),
+            Text(),
+        ]  # one that may still come keeps its solution
+    return parts
+
+
+def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
+    asked = concepts[concept].questions if concept in concepts else ()
+    outlook = strength.outlook((each.key, each.level, chance(each)) for each in asked)
+    told = [Text(str(strength)), Text(outlook)]
+    meaning = [Text(MEANING, style="quiet"), Text(WORDS, style="quiet")] if "%" in str(strength) else []
+    return section(plain(f"Verdict on {concept}"), *told, *meaning)
+
+
+def _calibration(told: Calibration) -> list[RenderableType]:
+    rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in told.bands)
+    brier = f"Brier score {told.brier:.2f}: 0 is perfect, always saying 50 % gives 0.25."
+    lean = _LEANS[told.lean].format(said=told.said, right=told.right, enough=ENOUGH)
+    return [columns(rows), Text(lean), Text(brier, style="quiet")]
+
+
+def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, go_on: str) -> RenderableType:
+    asked = {posed.question.concept for posed in quiz.asked}
+    score = quizzes.scores(quiz, "").get("")
+    rows: list[tuple[str, str]] = []
+    if quiz.missed:
+        rows.append((f"{test} --wrong", "what was wrong, once more"))
+    if weak := quizzes.wanting(quiz):
+        rows.append((f"ddpquiz learn {weak}", "read about what cost most"))
+    if called:
+        rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due by wrong answers"))
+    if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
+        command = f"{test} --wrong" if quiz.retry else go_on or test
+        rows.append((command, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
+    if not rows:
+        harder = any(q.level is Level.HARD for name in asked & concepts.keys() for q in concepts[name].questions)
+        hardest = all(posed.question.level is Level.HARD for posed in quiz.asked)
+        rows = [(f"{test} --level hard", "harder ones") if harder and not hardest else ("ddpquiz test", "others")]
+    return Commands(rows)
+
+
+def _row(name: str, score: str, strengths: Mapping[str, Strength]) -> tuple[Text, Text, Text]:
+    strength = Text(strengths[name].short, style="quiet") if name in strengths else Text()
+    return Text(plain(name)), Text(score), strength
+
+
+def _score(score: LevelScore, *, exam: bool = False) -> str:
+    """Say how many answers were right; in an exam, of all that was asked."""
+    skipped = score.asked - score.answered
+    if not score.answered:
+        return f"{skipped} not answered"
+    earned = f", {score.credit:g} earned" if score.credit != score.right else ""
+    of = score.asked if exam else score.answered
+    return f"{score.right} of {of} right{earned}" + (f", {skipped} not answered" if skipped else "")
+
+
+def _questions(count: int) -> str:
+    return f"{count} question{'s' * (count != 1)}"
