@@ -105,7 +105,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: Options, *, predict: 
     looks = (prediction.look, prediction.found) if prediction else ()
     seen = follow(script, args, options, *looks)
     alone = options.cluster is None or options.cluster.nodes == 1
-    if alone and not options.step:  # otherwise other machines, or the learner, were waited for
+    if alone:  # otherwise other machines were waited for
         keep_time(script, args, seen)
     end_as(seen, prediction)
 

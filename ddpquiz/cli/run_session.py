@@ -24,7 +24,9 @@ Timeout = Annotated[float | None, typer.Option(help="Seconds without any movemen
 Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of a live view.")]
 Json = Annotated[bool, typer.Option("--json", help="One event a line, as JSON, and nothing else.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse a script that asks for NCCL where there is none.")]
-Step = Annotated[bool, typer.Option("--step", help="Stop all ranks before each operation, and go on at a key.")]
+Step = Annotated[
+    bool, typer.Option("--step", help="Open the run at its first operation once it has ended, to step through it.")
+]
 Save = Annotated[
     Path | None,
     typer.Option(help="Keep the run: .json (events), .trace.json (for Perfetto), .svg or .html (pictures)."),
@@ -46,7 +48,7 @@ class Options:
     module: str = ""  # the script's name for `python -m`, if it is run in that way
     strict: bool = False  # refuse a script that asks for NCCL where there is none
     summary: bool = False
-    step: bool = False  # stop all ranks before each operation
+    step: bool = False  # open the run at its first operation once it has ended
 
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
@@ -84,7 +86,6 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
             module=options.module,
             cluster=options.cluster,
             strict=options.strict,
-            step=options.step,
         )
         run = begin(request)
         if kept:
@@ -92,18 +93,13 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
         return run
 
     if options.step and (options.json or options.plain or not screen.is_interactive()):
-        raise UserError("--step waits for keys, so it needs a terminal, and neither --plain nor --json.")
-    if options.step and options.cluster:
-        raise UserError(
-            "--step stops ranks that we start, and these torchrun's agent starts, for --nnodes or restarts; "
-            "run it without --step, and then step through what was seen with ← →."
-        )
+        raise UserError("--step needs a terminal, and neither --plain nor --json.")
     if options.json:
         seen = watch.json_lines(start())
     elif options.plain or not screen.is_interactive():
         seen = watch.lines(start(), style.console())
     else:
-        seen = watch.live(start, style.console(), look=look, found=found)
+        seen = watch.live(start, style.console(), look=look, found=found, step=options.step)
     if kept:
         kept.finish(seen)
     if options.summary:

@@ -60,7 +60,6 @@ class Request:
     module: str = ""  # the name by which `python -m` would run the script, if it is asked for in that way
     cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
     strict: bool = False  # refuse a script that asks for NCCL where there is none
-    step: bool = False  # stop all ranks before each operation
     environment: Mapping[str, str] = field(default_factory=dict)  # what the ranks find in theirs besides ours
 
 

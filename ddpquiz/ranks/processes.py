@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -46,7 +45,7 @@ class Processes:
         theirs: list[int] = []
         for rank in [*here, AGENT] if self.elastic else here:
             for carries in ("stdout", "stderr", "events", "stack"):
-                ours, end = _pair() if request.step and carries == "events" else os.pipe()
+                ours, end = os.pipe()
                 os.set_blocking(ours, False)
                 self.pipes[ours] = rank, carries
                 theirs.append(end)
@@ -55,7 +54,7 @@ class Processes:
         serving.ask(
             theirs, do="run", run=self.number, ranks=ranks, script=str(asked.path), named=str(request.script),
             module=request.module, args=list(request.args), cwd=str(Path.cwd()), strict=request.strict,
-            backend=chosen.backend, lack=chosen.lack, epoch=self.epoch, step=request.step,
+            backend=chosen.backend, lack=chosen.lack, epoch=self.epoch,
             env={**os.environ, **threads, **hidden, **request.environment},
             claims=[{"line": each.line, "text": each.text} for each in asked.claims],
             preload=preloads(asked.source), cluster=request.cluster and asdict(request.cluster),
@@ -106,7 +105,7 @@ class Processes:
         rank, carries = self.pipes[fd]
         try:
             data = os.read(fd, 1 << 16)
-        except (BlockingIOError, ConnectionResetError):  # the latter when a rank dies at its gate
+        except BlockingIOError:
             return
         if not data:
             del self.pipes[fd]
@@ -125,20 +124,6 @@ class Processes:
                 for piece in self._from_pipe(fd):
                     some = True
                     yield piece
-
-    def speak(self, rank: int, data: bytes) -> None:
-        """Send something to the gate of a rank."""
-        with contextlib.suppress(OSError):  # it may have died there
-            os.write(self._gate(rank), data)
-
-    def let_go(self) -> None:
-        """Open the gate of every rank for good."""
-        for rank in self.pids:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._gate(rank))) as gate:
-                gate.shutdown(socket.SHUT_WR)
-
-    def _gate(self, rank: int) -> int:
-        return next((fd for fd, carried in self.pipes.items() if carried == (rank, "events")), -1)
 
     def signal(self, which: int) -> None:
         """Send a signal to every rank."""
@@ -179,12 +164,6 @@ class Processes:
         for fd in self.pipes:
             os.close(fd)
         self.pipes.clear()
-
-
-def _pair() -> tuple[int, int]:
-    """Return a pipe that goes both ways."""
-    ours, theirs = socket.socketpair()
-    return ours.detach(), theirs.detach()
 
 
 def _kernel_kills() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import device, script
-from ddpquiz.ranks.inside.gate import Gates
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.output_order import PATIENCE, OutputOrder
 from ddpquiz.ranks.processes import Processes
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 MOST_RANKS = 64
 MOST_NOTES = 3  # operations that did not fit together, of which the end tells
-STEPPED = "Ranks that step together wait for each other more than they would; run it without --step."
 WROTE = re.compile(rb"(stdout|stderr) (\S+) (\d+)")  # how a rank tells of a write
 FAILED, HUNG = "failed", "hung"  # why we end a run ourselves, when nobody asked for it
 
@@ -85,7 +82,6 @@ class Run:
         self._lines: dict[int, LineBuffer] = {}
         self._written: dict[tuple[int, str], OutputOrder] = {}
         self._watchdog = Watchdog(self._processes, request.timeout, str(asked.path))
-        self.gates = Gates(self._processes, self.seen) if request.step else None
         self._failed_at: float | None = None
         self._notes: set[str] = set()
         self._stopped = ""  # why we ended it
@@ -104,8 +100,8 @@ class Run:
             self._note(events)
             return events
         for rank, carries, data in self._processes.read(timeout):
-            events += map(self._timed, self._understand(rank, carries, data))
-        events += map(self._timed, self._overdue())
+            events += self._understand(rank, carries, data)
+        events += self._overdue()
         events.sort(key=when)  # of one rank they are in order; of several, a cause shall come before what it causes
         self._note(events)
         events += self._add(self._watch())
@@ -127,25 +123,14 @@ class Run:
             yield from self.read(0.1)
 
     def now(self) -> float:
-        """Return the seconds since the run was asked for, less those of looks at a step: what an event has now."""
-        now = self._processes.now()
-        return self.gates.clock(now) if self.gates else now
+        """Return the seconds since the run was asked for."""
+        return self._processes.now()
 
     def stop(self, why: str) -> None:
         """End every process; the events that are left still come, and the last one says `why`."""
         if not self._stopped:
             self._stopped = why
             self._processes.stop()
-
-    @property
-    def stands(self) -> bool:
-        """Whether the ranks stopped before an operation, and no rank can go on before a step."""
-        return self.gates is not None and not self._stopped and self.gates.stand_still(self._processes.now())
-
-    def step(self) -> None:
-        """Let the ranks that stopped before an operation do it, up to the next one."""
-        if self.gates:
-            self.gates.step(self._processes.now())
 
     def _understand(self, rank: int, carries: str, data: bytes) -> list[Event]:
         now = self._processes.now()
@@ -219,13 +204,6 @@ class Run:
         if events:
             self._watchdog.moved(now)
 
-    def _timed(self, event: Event) -> Event:
-        """Return an event as it would have come if nobody had looked at a step."""
-        if self.gates is None:
-            return event
-        self.gates.hear(event)
-        return self.gates.timed(event)
-
     def _watch(self) -> list[Event]:
         """End the run soon after a failure, or when nothing moves; tell of a hang once every rank said where it is."""
         now = self._processes.now()
@@ -237,8 +215,6 @@ class Run:
             if now - self._failed_at > root_cause.GRACE and self._watchdog.has_heard(now):
                 self.stop(FAILED)
                 return self._gave_up()
-        elif self.gates and self.gates.before:  # they wait for the learner
-            self._watchdog.moved(now)
         elif standing := self._watchdog.standing_still(now, self.seen):
             self.stop(HUNG)
             return [Hung(self.now(), round(now - self._watchdog.moved_at, 1), standing)]
@@ -259,9 +235,7 @@ class Run:
         """Return why the run failed, if it did."""
         if self._stopped not in ("", FAILED, HUNG):
             return root_cause.Cause(why=self._stopped)
-        found = root_cause.find(self.seen, unlike)
-        broken = any(verdict == "broken" for _, verdict, _ in self.seen.verdicts())
-        return replace(found, mend=STEPPED) if broken and self.gates and not found.mend else found
+        return root_cause.find(self.seen, unlike)
 
     def _misfits(self) -> list[Mismatch]:
         """Return the operations for which the ranks asked in ways that do not fit."""

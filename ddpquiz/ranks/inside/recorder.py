@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ddpquiz.ranks.inside.event_writer import EventWriter
-    from ddpquiz.ranks.inside.gate import Gate
 
 LONG = 50e-6  # seconds; a wait that is shorter is none
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is forgotten
@@ -53,8 +52,8 @@ class Open:
 class Recorder:
     """Notes the operations of this rank; `script` is the file whose lines are named."""
 
-    def __init__(self, teller: EventWriter, script: str, gate: Gate | None = None) -> None:
-        self.teller, self.script, self.gate = teller, script, gate
+    def __init__(self, teller: EventWriter, script: str) -> None:
+        self.teller, self.script = teller, script
         self.numbers = itertools.count(1)
         self.running: set[int] = set()  # numbers of operations whose end has not been told
         self.by_work: dict[int, Open] = {}
@@ -88,8 +87,6 @@ class Recorder:
                 begun = mark_for(args[operator.brings])
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 self.missed(fault)
-            if self.gate:
-                self.gate.wait()
             try:
                 out = redispatch(keyset & below, *args)  # drops the GIL
             except BaseException:
@@ -294,10 +291,10 @@ class Recorder:
         self.teller.tell(Note(self.teller.now(), self.teller.rank, f"The recorder missed an operation: {fault!r}"))
 
 
-def install(teller: EventWriter, script: str, gate: Gate | None = None) -> None:
-    """Note every operation from now on, and stop at the gate before it; `script` is the file whose lines are named."""
+def install(teller: EventWriter, script: str) -> None:
+    """Record every operation from now on; `script` is the file whose lines are named."""
     try:
-        Recorder(teller, script, gate).install()
+        Recorder(teller, script).install()
     except (AttributeError, RuntimeError) as gone:
         text = f"This torch ({torch.__version__}) does not let its collectives be watched: {gone}"
         teller.tell(Note(teller.now(), teller.rank, text))

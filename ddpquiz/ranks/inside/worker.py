@@ -14,7 +14,6 @@ import tempfile
 import threading
 import traceback
 import types
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,14 +26,12 @@ from ddpquiz.ranks import claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import operators, recorder, training_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter, ToldFile
-from ddpquiz.ranks.inside.gate import Gate
 from ddpquiz.ranks.inside.source_location import is_ours, line_in
 from ddpquiz.ranks.inside.store_patch import meet, tell_of_spawning, wait_for_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LESSON = 5.0  # seconds; a group with a shorter time-out is made to see it run out
 _KEEP: list[object] = []  # what must outlive the script
 
 
@@ -67,11 +64,7 @@ def run(rank: int, fds: list[int], request: dict[str, Any], variables: dict[str,
     keep_models()
     tell_of_spawning(teller.note)
     os.register_at_fork(after_in_child=teller.hush)  # what a script forks is no rank of ours
-    gate = Gate(events) if request["step"] else None
-    recorder.install(teller, request["script"], gate)
-    if gate:
-        gate.stop_clocks()
-        outlast_looks()
+    recorder.install(teller, request["script"])
     training_marks.watch(teller, request["script"])
     teller.tell(Started(teller.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(run_script(request, teller))
@@ -110,21 +103,6 @@ def watch_groups(teller: EventWriter, request: dict[str, Any]) -> None:
         teller.tell(Joining(teller.now(), teller.rank, done=True, line=line))
 
     dist.init_process_group = init_process_group
-
-
-def outlast_looks() -> None:
-    """Let no group give up while the learner looks at a step: what an operation may take counts from its call.
-
-    A time-out of a few seconds is what a script is about, and stays.
-    """
-    c10d: Any = dist.distributed_c10d
-    original = c10d._new_process_group_helper  # noqa: SLF001  # what all ways to make a group have in common
-
-    def new_process_group(*args: Any, timeout: timedelta | None = None, **kwargs: Any) -> Any:
-        short = timeout is not None and timeout.total_seconds() < LESSON
-        return original(*args, timeout=timeout if short else timedelta(days=1), **kwargs)
-
-    c10d._new_process_group_helper = new_process_group  # noqa: SLF001
 
 
 def keep_models() -> None:

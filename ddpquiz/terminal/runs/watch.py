@@ -20,7 +20,6 @@ from ddpquiz.terminal.kit.style import complaints
 from ddpquiz.terminal.runs.frame import frame, on_screen, say, summary, torchrun
 from ddpquiz.terminal.runs.replay import step_through, steps
 from ddpquiz.terminal.runs.run_pages import URGENT, RunPages
-from ddpquiz.terminal.runs.step import Stepping
 from ddpquiz.terminal.runs.suggestions import to_try, tries
 
 if TYPE_CHECKING:
@@ -47,14 +46,20 @@ IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 
 
 def live(
-    start: Callable[[], Run], console: Console, *, look: str = "", found: str = "", stay: bool = False
+    start: Callable[[], Run],
+    console: Console,
+    *,
+    look: str = "",
+    found: str = "",
+    stay: bool = False,
+    step: bool = False,
 ) -> RunState:
     """Show a run while it lasts; `start` begins it, also once more.
 
     `look` says what to look at, and `found`, once a run has ended well, what was to be seen there.
 
     The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
-    nothing is left there, and a key leads back.
+    nothing is left there, and a key leads back. With `step`, the run opens at its first operation once it has ended.
     """
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
@@ -79,7 +84,13 @@ def live(
                 on_screen = True
             view.follow(keys)
             at_end = found if found and seen.end and seen.end.ok else look
-            hold = stay or view.is_held or not (_fits(seen, console, at_end) or _interrupted(seen))
+            opened = step and not _interrupted(seen)
+            if opened:
+                if not on_screen:
+                    painted.enter_context(screen)
+                    on_screen = True
+                step_through(recent.events, screen, keys)
+            hold = stay or opened or view.is_held or not (_fits(seen, console, at_end) or _interrupted(seen))
             again = hold and _looked(seen, recent.events, view.looking, keys, at_end)
     if not stay:
         _leave_in_scrollback(seen, console, at_end)
@@ -128,7 +139,6 @@ class View:
     def __init__(self, run: Run, screen: Screen, look: str) -> None:
         self.run, self.screen, self.look = run, screen, look
         self.looking = RunPages(screen)
-        self.stepping = Stepping(run, run.gates) if run.gates else None
         self.frames = 0
         self._still: tuple[RunState, float] | None = None  # what is shown while the view is paused, and its time
         self._events = 0
@@ -149,9 +159,8 @@ class View:
                 pressed = _follow(self.run, max(FRAME, cost / SHARE), keys)
                 for key in pressed:
                     self.take(key)
-                stopped = self.stepping is not None and self.stepping.has_stopped()
                 idle = self._still is not None or (self._events == painted and time.monotonic() - at < IDLE)
-                if pressed or stopped or not idle:
+                if pressed or not idle:
                     break
         while self._still:  # what is paused stays until the learner goes on
             self.paint()
@@ -159,8 +168,6 @@ class View:
 
     def take(self, key: str) -> None:
         """Obey a key."""
-        if self.stepping and self.stepping.is_on and not self.looking.is_away and self.stepping.take(key):
-            return
         if self.looking.take(key, self.run.seen):
             return
         if key == "space":
@@ -173,9 +180,6 @@ class View:
     def paint(self) -> None:
         """Draw a frame."""
         self.frames += 1
-        if self.stepping and self.stepping.is_on:
-            self.stepping.paint(self.looking, self.screen)
-            return
         seen, now = self._still or (self.run.seen, self.run.now())
         hold = "go on" if self._still else "pause"
         keys = [Hotkey("space", hold, "hold the picture while the run goes on, or let it go"), STOP]
