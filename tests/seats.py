@@ -66,7 +66,7 @@ def explaining(progress, *prompts, **options):
 
 def press(seat, *keys):
     for key in keys:
-        seat.take(key)
+        seat.handle_key(key)
     return seat
 
 

@@ -70,26 +70,26 @@ class Learner(RuleBasedStateMachine):
     @rule(grade=st.sampled_from(Grade))
     def grade(self, grade):
         card = self.seat.sitting.card.key
-        self.seat.take("space") if not self.seat.sitting.shown else None
-        self.seat.take(str(int(grade)))
+        self.seat.handle_key("space") if not self.seat.sitting.shown else None
+        self.seat.handle_key(str(int(grade)))
         self.note("review", card, grade)
 
     @precondition(lambda self: self.seat.sitting.card)
     @rule(key=st.sampled_from("xb"))
     def hide(self, key):
         card = self.seat.sitting.card.key
-        self.seat.take(key)
+        self.seat.handle_key(key)
         self.note("suspend" if key == "x" else "bury", card)
 
     @precondition(lambda self: self.seat.sitting.card)
     @rule()
     def skip(self):
-        self.seat.take("s")
+        self.seat.handle_key("s")
 
     @rule()
     def undo(self):
         before = len(self.seat.sitting.done)
-        self.seat.take("u")
+        self.seat.handle_key("u")
         if len(self.seat.sitting.done) < before:
             mine = [row for row in self.model[self.since :] if row[5] and row[1] in ("review", "suspend", "bury")]
             mine[-1][5] = False

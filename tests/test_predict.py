@@ -78,7 +78,7 @@ def test_who_leaves_at_the_prediction_gets_no_demo(tmp_path, key):
 def keyed(question, *keys):
     asking = PredictionScreen(pose(question, random.Random(1)), "sampler")
     for key in keys:
-        asking.take(key)
+        asking.handle_key(key)
     return asking
 
 

@@ -12,7 +12,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import standing
 from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey, key_line
-from ddpquiz.terminal.runs import replay, step, watch
+from ddpquiz.terminal.runs import replay, watch
 from ddpquiz.terminal.sittings import card_view
 
 
@@ -275,7 +275,7 @@ def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():
     assert key_line(keys, 20).plain == "? help · q quit"
 
 
-@pytest.mark.parametrize("last", [watch.STOP, replay.BACK, replay.LEAVE, step.KEYS[-1]])
+@pytest.mark.parametrize("last", [watch.STOP, replay.BACK, replay.LEAVE])
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     assert key_line(keys, 60).plain == f"← → step · n N operation · space play · {last} · ? help"

@@ -107,7 +107,7 @@ def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 
         )
         playing = playing and not last
         key = keys.get(PACE if playing else None)
-        if key and (looking.is_away or key not in ("home", "end")) and looking.take(key, seen):
+        if key and (looking.is_away or key not in ("home", "end")) and looking.handle_key(key, seen):
             continue
         match key:
             case None:

@@ -49,7 +49,7 @@ class RunPages:
         """Whether something else than the picture is on the screen."""
         return self._view != "picture"
 
-    def take(self, key: str, seen: RunState) -> bool:
+    def handle_key(self, key: str, seen: RunState) -> bool:
         """Obey a key, if it says what to look at or scrolls; away from the picture, its keys do nothing."""
         if key in DIGITS and int(key) in seen.here:
             self._show("picture" if self._view == int(key) else int(key))

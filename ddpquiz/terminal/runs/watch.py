@@ -78,7 +78,7 @@ def live(
             run.listeners.append(recent.add)
             view = View(run, screen, look)
             for key in _follow(run, 0.02 if on_screen else PATIENCE, keys):
-                view.take(key)
+                view.handle_key(key)
             if not on_screen and (not run.over or not _fits(seen, console, look)):
                 painted.enter_context(screen)
                 on_screen = True
@@ -142,7 +142,7 @@ class View:
         self.frames = 0
         self._still: tuple[RunState, float] | None = None  # what is shown while the view is paused, and its time
         self._events = 0
-        run.listeners.append(self._hear)
+        run.listeners.append(self._count_event)
 
     @property
     def is_held(self) -> bool:
@@ -158,17 +158,17 @@ class View:
             while not self.run.over:
                 pressed = _follow(self.run, max(FRAME, cost / SHARE), keys)
                 for key in pressed:
-                    self.take(key)
+                    self.handle_key(key)
                 idle = self._still is not None or (self._events == painted and time.monotonic() - at < IDLE)
                 if pressed or not idle:
                     break
         while self._still:  # what is paused stays until the learner goes on
             self.paint()
-            self.take(keys.get() or "")
+            self.handle_key(keys.get() or "")
 
-    def take(self, key: str) -> None:
+    def handle_key(self, key: str) -> None:
         """Obey a key."""
-        if self.looking.take(key, self.run.seen):
+        if self.looking.handle_key(key, self.run.seen):
             return
         if key == "space":
             self._still = None if self._still else (self.run.seen.copy(), self.run.now())
@@ -188,7 +188,7 @@ class View:
             seen, lambda: on_screen(seen, self.screen.console.size, now, look=self.look), keys, notice=notice
         )
 
-    def _hear(self, _: Event) -> None:
+    def _count_event(self, _: Event) -> None:
         self._events += 1
 
 
@@ -201,7 +201,7 @@ def _looked(seen: RunState, events: Sequence[Event], looking: RunPages, keys: Ke
             seen, lambda: (frame(seen, screen.console.width, look=look, verdict=False), [summary(seen)]), AFTER
         )
         key = keys.get() or ""
-        if looking.take(key, seen):
+        if looking.handle_key(key, seen):
             continue
         if key == "r":
             return True

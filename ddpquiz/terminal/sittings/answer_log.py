@@ -26,7 +26,7 @@ class Ledger:
         """How many cards became due."""
         return len({*self._before, *(card for _, card in self._kept if card)})
 
-    def keep(self, answer: Answer, at: datetime, *, retry: bool) -> None:
+    def append(self, answer: Answer, at: datetime, *, retry: bool) -> None:
         """Write an answer to the log; a wrong one makes a card of its concept due."""
         question = answer.posed.question
         concept = self._desk.concepts.get(question.concept)
@@ -44,7 +44,7 @@ class Ledger:
         )
         self._kept.append(kept)
 
-    def take_back(self, at: datetime) -> None:
+    def undo(self, at: datetime) -> None:
         """Undo the last answer."""
         self._desk.progress.undo(self._kept.pop().receipt, at)
 

@@ -79,7 +79,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
-def told(done: Done | None, *, cram: bool = False) -> str:
+def last_grade(done: Done | None, *, cram: bool = False) -> str:
     """Say what became of the last card, and when it comes back; None was done to one that was skipped."""
     if done is None:
         return "skipped · u undo"

@@ -18,7 +18,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.question_view import command_line
 from ddpquiz.terminal.sittings.rubric_view import count, points
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, told
+from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -106,13 +106,13 @@ class ExplainScreen(SittingScreen):
         """Draw what is to be explained, the points of what was written, or what it all came to."""
         prompt = self.state.prompt
         if prompt is None:
-            return Group(self.summary(), Text(), *told(self.note))
+            return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
             parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *points(explanation)]
         else:
             parts += [Text(HOW, style="quiet"), *self._hint()]
-        return Group(*parts, Text(), *told(self.note))
+        return Group(*parts, Text(), *note_lines(self.note))
 
     def above_keys(self) -> list[RenderableType]:
         """Draw what was written so far, around the cursor."""
@@ -145,15 +145,15 @@ class ExplainScreen(SittingScreen):
         """Return the keys that work now, with those that move in the text."""
         return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
 
-    def take(self, key: str) -> None:
+    def handle_key(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
         text = pasted(key)
         if self.helping or not self.writing:
-            super().take(key)
+            super().handle_key(key)
         elif text is None and self._escaped:
             self._escaped = False
             if key in {each.key for each in self._commands()}:
-                super().take(key)
+                super().handle_key(key)
             elif len(key) == 1:
                 self._type(key)
         else:
@@ -232,14 +232,14 @@ class ExplainScreen(SittingScreen):
         parts.append(Text(HOW_BY_LINES, style="quiet"))
         if self.text:  # from before; lines are added to it
             parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
-        return Group(*parts, *(told(self.note) if self.state.previous is None else []))
+        return Group(*parts, *(note_lines(self.note) if self.state.previous is None else []))
 
     def line_keys(self) -> list[Hotkey]:
         """Return the keys that work now where whole lines are read: an empty one ends a text."""
         keys = [Hotkey("empty line", "grade") if key is FINISH else key for key in super().line_keys()]
         return [] if self.writing and self.text else keys
 
-    def heard(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take a line: a piece of the text, which an empty line ends, or the letter of a key, here `:h`."""
         key = line.removeprefix(":")
         self.note = ""
@@ -249,7 +249,7 @@ class ExplainScreen(SittingScreen):
             else:
                 self.text = "\n".join((*filter(None, (self.text,)), line))
             return
-        super().take(key or "enter")
+        super().handle_key(key or "enter")
         if key == "h" and self.state.hinted and self.state.prompt:
             self.note = self.state.prompt.hint
         elif self.state.explanation and key.isdecimal():

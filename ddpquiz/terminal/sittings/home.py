@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.stats import counted, streak
 from ddpquiz.terminal.sittings import card_view
 from ddpquiz.terminal.sittings.card_view import forecast
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, told
+from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -96,7 +96,7 @@ class Home(SittingScreen):
 
     def body(self) -> RenderableType:
         """Draw what is read, or where the learner stands."""
-        return self._page or Group(standing(self._now), Text(), *told(self.note))
+        return self._page or Group(standing(self._now), Text(), *note_lines(self.note))
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now, the best first."""
@@ -154,9 +154,9 @@ class Home(SittingScreen):
         """Draw where the learner stands, for a terminal that only goes down."""
         return page(self._now)
 
-    def heard(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take a line."""
-        self.take(line)
+        self.handle_key(line)
 
     @property
     def _subject(self) -> Concept | None:

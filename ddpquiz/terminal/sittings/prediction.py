@@ -55,7 +55,7 @@ def ask(posed: Posed, demo: str, console: Console) -> Made | None:
             if key in ("ctrl+c", "ctrl+d", "eof"):
                 raise KeyboardInterrupt
             if key != "resize" and not screen.scroll(key):
-                asking.take(key)
+                asking.handle_key(key)
     return asking.made
 
 
@@ -71,7 +71,7 @@ class PredictionScreen:
         self._unclear = ""
         self._helping = False
 
-    def take(self, key: str) -> None:
+    def handle_key(self, key: str) -> None:
         """Take a key; Left when it means that no run is wanted."""
         typed, escaped = is_typed(self._posed.question), self._entry.escaped
         self._entry = replace(self._entry, escaped=typed and not escaped and not self._helping and key == ESCAPE)

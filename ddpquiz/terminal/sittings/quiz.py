@@ -17,7 +17,7 @@ from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import countdown, question_view, quiz_keys, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, ESCAPE, Entry, is_command, is_typed
 from ddpquiz.terminal.sittings.answer_log import Ledger
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, told
+from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
     import random
@@ -99,7 +99,7 @@ class QuizScreen(SittingScreen):
         posed = self._typing()
         left = self._left()
         field = [question_view.field(posed.question, self.entry)] if posed else []
-        return [*self._told(), *field, *([countdown.remaining(left)] if left is not None else [])]
+        return [*self._note_lines(), *field, *([countdown.remaining(left)] if left is not None else [])]
 
     def patience(self) -> float | None:
         """Return the seconds until the clock shows something else."""
@@ -127,15 +127,15 @@ class QuizScreen(SittingScreen):
             return []
         return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._has_demo())
 
-    def take(self, key: str) -> None:
+    def handle_key(self, key: str) -> None:
         """Take a key; a text takes all characters, also those that are keys elsewhere."""
         posed = None if self.helping else self._typing()
         if posed is None:
-            super().take(key)
+            super().handle_key(key)
         elif self.entry.escaped:
             self.entry = replace(self.entry, escaped=False)
             if key in {each.key for each in self.commands()}:
-                super().take(key)
+                super().handle_key(key)
             elif len(key) == 1:
                 self._type(key, posed.question)
         else:
@@ -207,7 +207,7 @@ class QuizScreen(SittingScreen):
         if self.quiz.pending:
             return Text(quiz_keys.remark(self.quiz))
         assert self.quiz.posed is not None  # noqa: S101
-        opening = self._told() if not self.quiz.place else []
+        opening = self._note_lines() if not self.quiz.place else []
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
 
     def goes_on(self) -> bool:
@@ -216,7 +216,7 @@ class QuizScreen(SittingScreen):
         self._do(QuizAction.NEXT)
         return judged
 
-    def heard(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
         if self._unread_sureness:
             self._unread_sureness = False
@@ -233,7 +233,7 @@ class QuizScreen(SittingScreen):
             self.run_proof(self.quiz.answers[-1].posed)
             self._do(QuizAction.BACK)
         elif as_key:
-            super().take(key)  # not as text
+            super().handle_key(key)  # not as text
             if key == "h" and posed and self.quiz.hints:
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
         elif self.quiz.pending:
@@ -263,8 +263,8 @@ class QuizScreen(SittingScreen):
         posed = self.quiz.posed
         return question_view.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key))
 
-    def _told(self) -> list[RenderableType]:
-        return told(self.note or quiz_keys.remark(self.quiz))
+    def _note_lines(self) -> list[RenderableType]:
+        return note_lines(self.note or quiz_keys.remark(self.quiz))
 
     def _flag_key(self) -> Hotkey:
         posed = self.quiz.posed
@@ -322,9 +322,9 @@ class QuizScreen(SittingScreen):
         after = quiz.step(self.quiz, event, now)
         added, taken = quiz.news(self.quiz, after)
         if added:
-            self._ledger.keep(added, now, retry=self.quiz.retry)
+            self._ledger.append(added, now, retry=self.quiz.retry)
         if taken:
-            self._ledger.take_back(now)
+            self._ledger.undo(now)
         if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
             self.entry = Entry()
         self.quiz = after

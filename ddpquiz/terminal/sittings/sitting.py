@@ -146,7 +146,7 @@ class SittingScreen(ABC):
             return key_line([Hotkey("any key", "goes back")], width)
         return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
 
-    def take(self, key: str) -> None:
+    def handle_key(self, key: str) -> None:
         """Take a key, whatever is on screen."""
         if self.helping:
             self.helping = False
@@ -237,7 +237,7 @@ class SittingScreen(ABC):
                 if key in self.leaving:
                     self.press(QUIT.key)
                 elif key not in ("", "resize") and not screen.scroll(self._scrolling(key)):
-                    self.take(key)
+                    self.handle_key(key)
         self._away = None
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
@@ -259,12 +259,12 @@ class SittingScreen(ABC):
             line = next(commands, None)
             if line is None:
                 break
-            self.heard(line.strip())
+            self.handle_line(line.strip())
             if self.helping:
                 show(console, self.shown())
                 self.helping = False
             if self.note:
-                show(console, Group(*told(self.note)))
+                show(console, Group(*note_lines(self.note)))
 
     def goes_on(self) -> bool:
         """Go on by itself where a terminal that only goes down keeps everything in sight; return whether it did."""
@@ -278,7 +278,7 @@ class SittingScreen(ABC):
         """Draw what is new, for a terminal that only goes down."""
 
     @abstractmethod
-    def heard(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take a line."""
 
     def _leave(self, run: Callable[[], object]) -> None:
@@ -304,6 +304,6 @@ def header(*parts: str) -> Text:
     return Text(plain(" · ".join(part for part in parts if part)), style="accent")
 
 
-def told(note: str) -> list[RenderableType]:
+def note_lines(note: str) -> list[RenderableType]:
     """Draw what is said about the last key, if anything."""
     return [Text(plain(note), style="warn")] if note else []

@@ -18,7 +18,7 @@ from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, told
+from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -93,7 +93,7 @@ class StudyScreen(SittingScreen):
         if self.finding:
             return self.finding.body()
         if self.sitting.card is None:
-            return Group(self.summary(), Text(), *told(self.note))
+            return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
@@ -101,7 +101,7 @@ class StudyScreen(SittingScreen):
         parts += [card_view.front(self.sitting), Text()]
         if self.sitting.shown:
             parts += [card_view.back(self.sitting), Text()]
-        return Group(*parts, *told(self.note))
+        return Group(*parts, *note_lines(self.note))
 
     def above_keys(self) -> list[RenderableType]:
         """Draw the buttons once the back is seen."""
@@ -135,13 +135,13 @@ class StudyScreen(SittingScreen):
         grades = enumerate(self.sitting.buttons, 1) if asked else ()
         return [*(Hotkey(str(number), card_view.NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
 
-    def take(self, key: str) -> None:
+    def handle_key(self, key: str) -> None:
         """Take a key; words that are looked up take all characters, also those that are keys elsewhere."""
         if self.finding:
             self.note = ""
             self.finding = self.finding.key(key)
         else:
-            super().take(key)
+            super().handle_key(key)
 
     def press(self, key: str) -> None:
         """Take a key."""
@@ -201,7 +201,7 @@ class StudyScreen(SittingScreen):
         last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
         return Group(*filter(None, last), Text(), self._where(), card_view.front(self.sitting))
 
-    def heard(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         """Take a line: the name of a key; an empty one turns the card. `/words` looks something up."""
         looking = self.finding is not None
         self.finding = None
@@ -209,7 +209,7 @@ class StudyScreen(SittingScreen):
             self.press("/")
             self.finding = self.finding and self.finding.spoken(line[1:])
         elif line or not looking:
-            self.take(line.lower() or "space")
+            self.handle_key(line.lower() or "space")
 
     def _do(self, event: study.Event) -> None:
         """Do a step, and keep what it changed before anything else is shown."""
@@ -243,7 +243,7 @@ class StudyScreen(SittingScreen):
         if stuck := self.sitting.stuck:
             shows = " · d shows it running" if self.demo_of(stuck.concept) else ""
             return f"forgotten often: set aside for today{shows} · u undo"
-        return card_view.told(self.sitting.last, cram=self.sitting.cram)
+        return card_view.last_grade(self.sitting.last, cram=self.sitting.cram)
 
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
