@@ -78,9 +78,9 @@ def test_bytes_become_whole_lines_however_they_are_cut():
         assert [line.decode() for line in [*found, *lines.feed(b"")]] == ["eins", "zwei é", "", "drei"]
 
 
-def test_the_readme_describes_every_event_with_all_its_fields():
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    rows = [line for line in readme.splitlines() if line.startswith("| `")]
+def test_the_documents_describe_every_event_with_all_its_fields():
+    page = (Path(__file__).parents[1] / "docs/events.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
     for name, kind in events._KINDS.items():
         row = next(line for line in rows if line.startswith(f"| `{name}` | `"))
         fields = [field.name for field in dataclasses.fields(kind)]
