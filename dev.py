@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Set up this checkout, run ddpquiz from it, and check it.
 
-    python3 dev.py run demo allreduce    any ddpquiz command
-    python3 dev.py check                 everything that must hold before a change is sent
-    python3 dev.py check -k WORD         what follows goes to pytest
+    python3 dev.py run demo allreduce    run any ddpquiz command
+    python3 dev.py check                 run every check, as CI does
+    python3 dev.py check --quick         leave out the proofs and the slow tests
+    python3 dev.py check -k WORD         pass further options to pytest
 
-The first call makes .venv in this folder and installs into it what pyproject.toml and constraints.txt name; later calls
-do that again only when one of the two has changed. Nothing outside this folder is touched.
+The first call creates .venv in this folder and installs what pyproject.toml and constraints.txt name. Later calls install
+again only if one of the two has changed. Nothing outside this folder is changed.
 """
 
-# An older Python must get as far as the sentence that says so: keep the syntax of this file old.
+# An older Python must be able to print the sentence about its version, so this file uses old syntax.
 from __future__ import annotations
 
 import hashlib
@@ -23,17 +24,18 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "installed-from"
+_WORKERS = max(3, (os.cpu_count() or 2) + 1)  # one more than cores, because tests often wait
 CHECKS = {
     "ruff check": ["-m", "ruff", "check", "."],
     "ruff format": ["-m", "ruff", "format", "--check", "."],
     "mypy": ["-m", "mypy"],
-    "pytest": ["-m", "pytest", "-n", "3", "--dist", "loadgroup"],  # ranks mostly wait, so more than there are cores
+    "pytest": ["-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup"],
 }
 
 
 def main(words: list[str]) -> int:
-    """Do what the command line says and return the exit status."""
-    if sys.version_info < (3, 11):  # noqa: UP036  # this file is started by whatever python3 there is
+    """Run the command line `words` and return the exit status."""
+    if sys.version_info < (3, 11):  # noqa: UP036  # any python3 may run this file
         return _fail(f"ddpquiz needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     if os.name == "nt":
         return _fail("ddpquiz runs on Linux and macOS; on Windows, run it inside WSL.")
@@ -56,43 +58,43 @@ def _fail(sentence: str) -> int:
 
 
 def _set_up() -> str | None:
-    """Make .venv hold what the project names; return None, or what is wrong in a sentence."""
+    """Install what the project names into .venv; return None, or a sentence that says what is wrong."""
     wanted = _fingerprint()
     if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted:
         return None
-    print("Setting up .venv; the first time this takes minutes, most of them for torch.", file=sys.stderr, flush=True)
+    print("Setting up .venv. The first time this takes minutes, most of them for torch.", file=sys.stderr, flush=True)
     STAMP.unlink(missing_ok=True)
     if not _works():
-        import venv  # slow to import, and hardly ever needed
+        import venv  # slow to import, and rarely needed
 
         try:
             venv.create(VENV, clear=True, symlinks=True, with_pip=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            return f"Python could not make .venv ({error}); on Debian and Ubuntu: apt install python3-venv."
+            return f"Python could not create .venv ({error}). On Debian and Ubuntu, run: apt install python3-venv."
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "-c", "constraints.txt"]
     pip += [] if sys.stderr.isatty() else ["--quiet"]
     if subprocess.call([*pip, "-e", ".", *_tools()], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sys.stderr):
-        return "pip could not install what ddpquiz needs; its own words are above."
+        return "pip could not install what ddpquiz needs; its messages are above."
     STAMP.write_text(wanted)
     return None
 
 
 def _fingerprint() -> str:
-    """Name what .venv is made from: the two files, and the folder that the editable install points to."""
+    """Return a hash of what .venv is made from: two files, and the folder to which the editable install points."""
     parts = [str(ROOT).encode(), *(ROOT.joinpath(name).read_bytes() for name in ("pyproject.toml", "constraints.txt"))]
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
 def _works() -> bool:
-    """Whether .venv has a Python that starts, is new enough and has pip."""
-    if not PYTHON.exists():  # also when it is a link to a Python that was removed
+    """Return whether .venv has a Python that starts, is new enough and has pip."""
+    if not PYTHON.exists():  # also if it is a link to a Python that was removed
         return False
     probe = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
     return subprocess.call([PYTHON, "-c", probe], stderr=subprocess.DEVNULL) == 0
 
 
 def _tools() -> list[str]:
-    """Read what the checks run with; pip itself reads dependency groups only from version 25.1 on."""
+    """Return the packages for the checks; only pip 25.1 and later can read a dependency group."""
     import tomllib
 
     tools: list[str] = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))["dependency-groups"]["dev"]
@@ -100,7 +102,7 @@ def _tools() -> list[str]:
 
 
 def _check(more: list[str]) -> int:
-    """Run every check, whatever the others say, and end with one line for each."""
+    """Run every check, also after one has failed, and print one line for each at the end."""
     failed, summary = False, []
     for name, command in CHECKS.items():
         print(f"== {name}", flush=True)

@@ -1,8 +1,17 @@
-"""What tests share: a warm server of ranks that ends with the session, data folders that are nobody's own, and logs."""
+"""What all tests share: the same environment everywhere, a warm server of ranks, data folders, and their order.
 
+`--quick` leaves out what is slow: tests that are marked `slow`, and test functions that took a second or more per case when
+durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests on a
+machine that does nothing else.
+"""
+
+import json
 import os
 import signal
 import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import mean
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,25 +23,81 @@ from ddpquiz.ranks import launch
 _HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
 os.environ["DDPQUIZ_HOME"] = _HOME.name  # here, since test modules copy the environment while they are being imported
 
-# What would make the same program look or do otherwise, here and in every process that a test starts. Pytest's workers
-# have the size of a terminal, and a pseudo-terminal has one of its own.
-_OTHERWISE = (
+# Variables that change what a program does or how it looks, here and in every process that a test starts. Pytest sets the
+# size of a terminal for its workers, but a pseudo-terminal has its own size.
+_UNWANTED = (
     *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
     *("PAGER", "LESS", "LESSOPEN", "EDITOR", "VISUAL", "PYTHONWARNINGS"),
 )
-for name in _OTHERWISE:
+for name in _UNWANTED:
     os.environ.pop(name, None)
 os.environ["TERM"] = "xterm-256color"
 
-for number in (signal.SIGHUP, signal.SIGINT):  # ignored under nohup, or in the background of a script
+for number in (signal.SIGHUP, signal.SIGINT):  # both are ignored under nohup, or in the background of a script
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, lambda *_: None)  # ignored still, but what we start finds them as a terminal gives them
+        signal.signal(number, lambda *_: None)  # still ignored here, but the default in what we start
 
-# A change is not to fail for what was there before it, nor for a machine that is slow
+# The same examples each time, and no deadline: a change must not fail for an old bug or on a slow machine
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")
-# Hypothesis also plays the constants of the modules that are loaded: here, of those that the tests before have needed
+# Hypothesis also plays the constants of all loaded modules, which depend on the tests before. Turn that off.
 providers._get_local_constants = providers.Constants
+
+DURATIONS = Path(__file__).with_name(
+    "durations.json"
+)  # seconds per case of each test function that takes half a second
+SLOW, WORTH_SAVING = 1.0, 0.5  # seconds per case
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out the slow tests, as CONTRIBUTING.md says")
+    parser.addoption("--save-durations", action="store_true", help=f"write {DURATIONS.name}")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is slow in a quick check; otherwise let workers begin with what takes longest."""
+    seconds = json.loads(DURATIONS.read_text("utf-8"))
+
+    def is_slow(item):
+        slow = seconds.get(item.originalname, 0) >= SLOW and not item.get_closest_marker("quick")
+        return bool(slow or item.get_closest_marker("slow"))
+
+    if config.option.quick:
+        config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
+        items[:] = [item for item in items if not is_slow(item)]
+    if hasattr(config, "workerinput"):
+        groups = Counter()  # one worker runs all tests of a group
+        for item in items:
+            groups[_group(item)] += seconds.get(item.originalname, 0)
+        items.sort(key=lambda item: groups[_group(item)], reverse=True)
+
+
+def _group(item):
+    marker = item.get_closest_marker("xdist_group")
+    return marker.args[0] if marker else item.nodeid
+
+
+class _Durations:
+    """Adds up the seconds of each case, and writes their mean for each test function."""
+
+    def __init__(self):
+        self.cases = Counter()
+
+    def pytest_runtest_logreport(self, report):
+        self.cases[report.nodeid.partition("@")[0]] += report.duration  # xdist appends @group
+
+    def pytest_sessionfinish(self):
+        functions = defaultdict(list)
+        for case, seconds in self.cases.items():
+            functions[case.partition("::")[2].partition("[")[0].rpartition("::")[2]].append(seconds)
+        means = {name: round(mean(seconds), 1) for name, seconds in functions.items()}
+        slow = {name: seconds for name, seconds in sorted(means.items()) if seconds >= WORTH_SAVING}
+        DURATIONS.write_text(json.dumps(slow, indent=0) + "\n", "utf-8")
+
+
+def pytest_configure(config):
+    if config.option.save_durations and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Durations())
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,12 +108,12 @@ def _end_of_server():
 
 @pytest.fixture
 def progress(tmp_path):
-    """The log of a learner who has done nothing yet."""
+    """The progress of a learner who has done nothing yet."""
     with Progress(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
 def home(tmp_path):
-    """The data folder of a learner; it is not there yet."""
+    """The data folder of a learner; it does not exist yet."""
     return tmp_path / "home"

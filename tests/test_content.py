@@ -21,6 +21,7 @@ def test_the_content_has_no_fault():
     assert [str(complaint) for complaint in survey(thorough=True).complaints] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concept", CONCEPTS)
 def test_every_proof_holds_for_its_key_and_for_no_other_answer(concept):
     questions = load().concept(concept).questions
@@ -34,6 +35,7 @@ def is_arithmetic(question):
     return bool(code) and not any(word in code for word in ("dist.", "Parallel", "subprocess"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [each for each in load().questions() if is_arithmetic(each)], ids=lambda q: q.key)
 def test_a_key_is_what_its_proof_prints_for_every_draw(question):
     """A proof runs on one draw at a time, and only some may show that a capacity must be a whole number."""

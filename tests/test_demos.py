@@ -48,7 +48,7 @@ def watched(path, ranks, args=()):
     return seen
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.quick), 3, 4])
 @pytest.mark.parametrize("name", DEMOS)
 def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
     seen = watched(demos_dir() / f"{name}.py", ranks)

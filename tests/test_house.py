@@ -42,7 +42,8 @@ def named_nodes(tree, prefix=""):
             yield from named_nodes(node, prefix)
 
 
-NODES = [(module, name, node) for module, text in SOURCES.items() for name, node in named_nodes(ast.parse(text))]
+TREES = {module: ast.parse(text) for module, text in SOURCES.items()}
+NODES = [(module, name, node) for module, tree in TREES.items() for name, node in named_nodes(tree)]
 
 
 def is_command(module, node):
@@ -83,10 +84,10 @@ def retired_names():
         words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
         return bool(words & (RETIRED - {"took"} if is_data else RETIRED))
 
-    for module, text in SOURCES.items():
+    for module, tree in TREES.items():
         if is_retired(module.rpartition("/")[2].removesuffix(".py")):
             yield module, 0
-        for name in variables(ast.parse(text)):
+        for name in variables(tree):
             if is_retired(name, is_data=True):
                 yield f"{module}:{name}", 0
     for module, name, node in NODES:

@@ -1,9 +1,10 @@
-"""Who may import whom, and what a command may load before it is needed."""
+"""Which module may import which, and what a command may load."""
 
 import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ MODULES = sorted(
     path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in {"content", "demos"}
 )
 
-# What the modules of a package may import from ddpquiz besides each other. A module at the top stands by its name.
+# What the modules of a package may import from ddpquiz besides each other. A top-level module has its own entry.
 KIT = "terminal.kit"
 MAY_IMPORT = {
     "errors": set(),
@@ -54,31 +55,34 @@ MAY_IMPORT_TORCH = {
 }
 
 
+@cache
 def imports(path):
-    """Yield (line, module) for every import of a file, inside functions too; `from a import b` is a.b."""
+    """List (line, module) for every import of a file, inside functions too; `from a import b` is a.b."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}:{node.lineno} is relative"
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
 
 
 NAMES = {".".join(("ddpquiz", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in MODULES}
 
 
-def room(words):
-    """Name the package, or the module at the top, that the dotted name of one of our modules belongs to."""
+def package_of(words):
+    """Name the package, or the top-level module, to which a module of ours belongs; `words` are its dotted name."""
     return next((name for name in (".".join(words[1:3]), words[1:2] and words[1]) if name in MAY_IMPORT), "__init__")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_imports_point_down_only(name):
-    here = room(name.split("."))
+    here = package_of(name.split("."))
     wrong = []
     for line, module in imports(NAMES[name]):
         words = module.split(".")
-        if words[0] == "ddpquiz" and room(words) not in MAY_IMPORT[here] | {here}:
+        if words[0] == "ddpquiz" and package_of(words) not in MAY_IMPORT[here] | {here}:
             wrong.append(f"{NAMES[name]}:{line}: {here} must not import {module}")
     assert not wrong
 
@@ -123,7 +127,7 @@ def test_a_command_imports_only_what_is_light_at_the_top(path):
             assert known or module.split(".")[0] in sys.stdlib_module_names, f"{path}:{node.lineno}: {module}"
 
 
-# Run a command in a fresh interpreter and say what it loaded. In this one, another test may have loaded anything.
+# Runs a command in a fresh interpreter and prints what it loaded; in this one, another test may have loaded anything.
 PROBE = """
 import sys
 sys.argv = ["ddpquiz", *sys.argv[1:]]
@@ -179,9 +183,9 @@ def test_a_command_loads_only_what_it_needs(command, tmp_path):
         text=True,
         timeout=60,
     )
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith("status"), done.stderr
+    reported = done.stderr.splitlines()[-1]
+    assert reported.startswith("status"), done.stderr
     if COMMANDS[command] is None:
-        assert not {"torch", "pydantic", "markdown_it", "numpy"} & set(said.split())
+        assert not {"torch", "pydantic", "markdown_it", "numpy"} & set(reported.split())
     else:
-        assert said == COMMANDS[command], done.stderr
+        assert reported == COMMANDS[command], done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # one worker builds it for all
 
 
 @pytest.fixture(scope="module")
