@@ -6,8 +6,8 @@
     python3 dev.py check --quick         leave out the proofs and the slow tests
     python3 dev.py check -k WORD         pass further options to pytest
 
-The first call creates .venv in this folder and installs what pyproject.toml and constraints.txt name. Later calls install
-again only if one of the two has changed. Nothing outside this folder is changed.
+The first call creates .venv in this folder and installs what pyproject.toml and constraints.txt name. Later calls
+install again only if one of the two has changed. Nothing outside this folder is changed.
 """
 
 # An older Python must be able to print the sentence about its version, so this file uses old syntax.
