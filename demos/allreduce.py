@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/allreduce.py
 
-Look at the bytes sent. The same sum is made three ways: by a ring, written
-out with sends and receives; through rank 0 as the root; by dist.all_reduce.
-In a ring of N ranks a tensor is cut into N chunks that travel round, and
-each rank sends 2(N-1)/N of it: 1.5 tensors on 4 ranks, below 2 on any number.
-The root sends N-1 tensors while the others wait; added up over the ranks,
-both ways cost the same; an all_gather of the counts checks that.
+Follow one number round the ring. Each tensor is cut into N chunks, one for
+each of the N ranks. In N-1 steps each rank sends a chunk to its right
+neighbour and adds its own numbers to the chunk that arrives, in brackets.
+Then each rank holds one finished sum, and in N-1 more steps the finished
+sums are copied. So each rank sends 2(N-1)/N of its tensor: 1.5 tensors on
+4 ranks, and less than 2 on any number of ranks.
 
-Try    --chunks     follow each chunk round the ring
-       --size 6     a tensor that 4 ranks cannot share out evenly
+Try    --root       the same sum by way of rank 0, and how much rank 0 sends
+       --size 6     a tensor that 4 ranks cannot divide evenly
        --sweep      time and bandwidth from 4 KiB to 16 MiB, and a prediction
 """
 
@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(x: torch.Tensor, trace: bool) -> int:
+def ring_all_reduce(x: torch.Tensor) -> int:
     """Sum `x` (1-D) over all ranks in place and return the bytes that this rank sent (Patarasuk & Yuan 2009)."""
     rank, world = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world, (rank - 1) % world
@@ -33,31 +33,29 @@ def ring_all_reduce(x: torch.Tensor, trace: bool) -> int:
     def pass_on(outgoing: int, incoming: int) -> torch.Tensor:
         nonlocal sent
         arrived = torch.empty_like(chunks[incoming])
-        # Both at once: if every rank sent first and received afterwards, all would wait for each other.
+        # Post both at once: if every rank sent first and received afterwards, all ranks would wait for each other.
         to_right, from_left = dist.P2POp(dist.isend, chunks[outgoing], right), dist.P2POp(dist.irecv, arrived, left)
         for request in dist.batch_isend_irecv([to_right, from_left]):
             request.wait()
         sent += chunks[outgoing].nbytes
         return arrived
 
-    # Phase 1, reduce-scatter: partial sums travel round. After N-1 steps rank r owns the full sum of chunk r+1.
+    # Phase 1, reduce-scatter: partial sums travel round. After N-1 steps rank r holds the full sum of chunk r+1.
     for step in range(world - 1):
         outgoing, incoming = (rank - step) % world, (rank - step - 1) % world
         chunks[incoming].add_(pass_on(outgoing, incoming))
-        if trace:
-            print(f"reduce-scatter {step + 1} (chunk): {incoming}: {brief(chunks[incoming])}")
+        print(f"reduce-scatter {step + 1}: {marked(chunks, incoming)}")
 
     # Phase 2, all-gather: the finished sums travel round once more, and are copied instead of added.
     for step in range(world - 1):
         outgoing, incoming = (rank - step + 1) % world, (rank - step) % world
         chunks[incoming].copy_(pass_on(outgoing, incoming))
-        if trace:
-            print(f"all-gather {step + 1} (chunk): {incoming}: {brief(chunks[incoming])}")
+        print(f"all-gather {step + 1}: {marked(chunks, incoming)}")
     return sent
 
 
 def root_all_reduce(x: torch.Tensor) -> int:
-    """Sum `x` over all ranks in place by way of rank 0 and return the bytes that this rank sent."""
+    """Sum `x` over all ranks in place by way of rank 0, the root, and return the bytes that this rank sent."""
     if dist.get_rank() > 0:
         dist.send(x, dst=0)
         dist.recv(x, src=0)
@@ -73,16 +71,52 @@ def root_all_reduce(x: torch.Tensor) -> int:
     return sent
 
 
+def compare(size: int, root: bool, device: torch.device) -> None:
+    """Make the same sum by a ring, by dist.all_reduce and, with `root`, by way of rank 0; count the bytes sent."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    everyone = torch.stack([torch.arange(size, device=device) + 10.0 * r for r in range(world)])
+    mine = everyone[rank]
+    total = everyone.sum(dim=0)  # the answer of one process, which sends nothing
+    print(f"mine: {brief(mine)}")
+
+    ring, theirs = mine.clone(), mine.clone()
+    ring_bytes = ring_all_reduce(ring)
+    dist.all_reduce(theirs)
+    print(f"after all_reduce: {brief(theirs)}")
+    print(f"bytes of my tensor: {mine.nbytes}")
+    print(f"bytes sent (ring): {ring_bytes}")
+
+    assert torch.equal(ring, total), "after the ring every rank holds the sum of all tensors"
+    assert torch.equal(theirs, total), "dist.all_reduce gives every rank the same sum"
+    if size % world == 0:  # otherwise some chunks are one number longer
+        assert ring_bytes == 2 * (world - 1) * mine.nbytes // world, (
+            "each of the N ranks in the ring sent 2(N-1)/N of its tensor"
+        )
+    if not root:
+        return
+
+    by_root = mine.clone()
+    root_bytes = root_all_reduce(by_root)
+    print(f"after the root: {brief(by_root)}")
+    print(f"bytes sent (root): {root_bytes}")
+    in_all = torch.tensor([ring_bytes, root_bytes], device=device)
+    dist.all_reduce(in_all)
+    assert torch.equal(by_root, total), "the sum made at rank 0 is the same on every rank"
+    if rank == 0:
+        assert root_bytes == (world - 1) * mine.nbytes, "rank 0 sent its tensor N-1 times"
+    assert in_all.tolist() == [2 * (world - 1) * mine.nbytes] * 2, "all ranks together sent 2(N-1) tensors either way"
+
+
 def sweep(device: torch.device) -> None:
     """Time dist.all_reduce on growing tensors; rank 0 prints the table."""
     rank, world = dist.get_rank(), dist.get_world_size()
     if rank == 0 and device.type == "cpu" and world > (os.cpu_count() or 1):
-        print("More ranks than cores: the time of a small tensor is the scheduler's, not the algorithm's.")
+        print("More ranks than cores: small tensors measure the scheduler, not the algorithm.")
     if rank == 0:
-        print("Each time is the fastest of 6. Bytes of the tensor / time is the algbw;")
-        print("times 2(N-1)/N it is the busbw, what each of N ranks sends a second.")
-        print("The line through 4 and 8192 KiB then predicts the time of 16384 KiB;")
-        print("where it begins, at 0 bytes, is the latency.")
+        print("Each time is the fastest of 6. algbw = bytes of the tensor / time;")
+        print("busbw = algbw x 2(N-1)/N, what each of the N ranks sends per second.")
+        print("A line through the times of 4 and 8192 KiB predicts that of 16384 KiB;")
+        print("its value at 0 bytes is the latency.")
     fastest = {}
     for kib in (4, 64, 1024, 8192, 16384):
         x, times = torch.full((kib * 256,), rank + 1.0, device=device), []
@@ -94,15 +128,15 @@ def sweep(device: torch.device) -> None:
                 torch.cuda.synchronize()  # NCCL only queues the work
             times.append(time.perf_counter() - start)
         # The first of the six makes 1 + 2 + .. + N, each later one N times as much.
-        assert x.eq(world * (world + 1) / 2 * world**5).all(), "each of the timed all-reduces made the sum"
+        assert x.eq(world * (world + 1) / 2 * world**5).all(), "every timed all-reduce made the sum"
         t = fastest[kib] = min(times)  # the one that other programs disturbed least
         algbw = x.nbytes / t / 1e6
         busbw = algbw * 2 * (world - 1) / world  # comparable over N (nccl-tests, PERFORMANCE.md)
         if rank == 0:
             print(f"{kib:6} KiB {t * 1e3:8.2f} ms   algbw {algbw:7.1f} MB/s   busbw {busbw:7.1f} MB/s")
 
-    # Two numbers describe it: a latency, and a time for each KiB. Take both from two sizes and predict a third. It is
-    # no claim, because other programs take their part of the processor, now from one measurement, now from another.
+    # Two numbers describe the times: a latency, and a time per KiB. Fit both to two sizes and predict a third. This is
+    # not a claim, because other programs on the machine disturb one measurement or another.
     per_kib = (fastest[8192] - fastest[4]) / (8192 - 4)
     latency = fastest[4] - 4 * per_kib
     predicted = latency + 16384 * per_kib
@@ -111,63 +145,40 @@ def sweep(device: torch.device) -> None:
     print(f"measured 16384 KiB (ms): {fastest[16384] * 1e3:.1f}")
 
 
+def marked(chunks: tuple[torch.Tensor, ...], arrived: int) -> str:
+    """Format a short tensor with the chunk that arrived in brackets; of a long tensor, that chunk only."""
+    if sum(chunk.numel() for chunk in chunks) > 4:
+        return f"chunk {arrived} = {brief(chunks[arrived])}"
+    return " ".join(f"[{brief(chunk)}]" if number == arrived else brief(chunk) for number, chunk in enumerate(chunks))
+
+
 def brief(x: torch.Tensor) -> str:
-    """The numbers of `x`, the middle left out if there are many."""
-    numbers = [f"{number:g}" for number in x.tolist()] or ["empty"]
+    """Format the numbers of `x`; leave out the middle if there are more than four."""
+    numbers = [f"{number:g}" for number in x.tolist()] or ["-"]
     return " ".join(numbers if len(numbers) <= 4 else [*numbers[:2], "..", numbers[-1]])
 
 
 def main() -> None:
-    """Make the same sum three ways, count what was sent, and compare."""
+    """Form the group, then compare the sums, or measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=8, help="numbers in each rank's tensor")
-    parser.add_argument("--chunks", action="store_true", help="print every step of the ring")
-    parser.add_argument("--sweep", action="store_true", help="measure bandwidth over a few sizes")
+    parser.add_argument("--size", type=int, help="numbers in each rank's tensor (default: one for each rank)")
+    parser.add_argument("--root", action="store_true", help="also sum by way of rank 0, and compare the bytes sent")
+    parser.add_argument("--sweep", action="store_true", help="measure bandwidth over five sizes instead")
     args = parser.parse_args()
-    if args.size < 1:
-        raise SystemExit(f"--size {args.size}: a tensor to sum holds at least 1 number.")
+    if args.size is not None and args.size < 1:
+        raise SystemExit(f"--size {args.size}: a tensor needs at least 1 number.")
     if args.sweep and os.environ["WORLD_SIZE"] == "1":
-        raise SystemExit("--sweep measures what passes between ranks: start at least 2.")
+        raise SystemExit("--sweep measures messages between ranks: start at least 2.")
 
-    device = torch.device("cpu")
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    gpu = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])  # NCCL needs a GPU for each rank
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
+    if gpu:
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
-    rank, world = dist.get_rank(), dist.get_world_size()
-
-    everyone = torch.stack([torch.arange(args.size, device=device) + 10.0 * r for r in range(world)])
-    mine = everyone[rank]
-    total = everyone.sum(dim=0)  # the plain answer, for which nothing was sent
-    print(f"mine: {brief(mine)}")
-
-    ring, root, theirs = mine.clone(), mine.clone(), mine.clone()
-    ring_bytes = ring_all_reduce(ring, args.chunks)
-    print(f"after the ring: {brief(ring)}")
-    root_bytes = root_all_reduce(root)
-    print(f"after a sum at rank 0: {brief(root)}")
-    counts = [torch.zeros(2, dtype=torch.int64, device=device) for _ in range(world)]
-    dist.all_gather(counts, torch.tensor([ring_bytes, root_bytes], device=device))  # to check the bytes, no more
-    in_all = torch.stack(counts).sum(dim=0).tolist()
-    dist.all_reduce(theirs)
-    print(f"after all_reduce: {brief(theirs)}")
-    print(f"bytes of my tensor: {mine.nbytes}")
-    print(f"bytes sent by the ring: {ring_bytes}")
-    print(f"bytes sent via rank 0: {root_bytes}")
-
-    assert torch.equal(ring, total), "after the ring every rank holds the sum of all ranks' tensors"
-    assert torch.equal(root, total), "the way through rank 0, the root, gives every rank the same sum"
-    assert torch.equal(theirs, total), "dist.all_reduce gives every rank the same sum"
-    if args.size % world == 0:  # otherwise some chunks are one number longer
-        assert ring_bytes == 2 * (world - 1) * mine.nbytes // world, (
-            "each of the N ranks in the ring sent 2(N-1)/N of its tensor"
-        )
-    if rank == 0:
-        assert root_bytes == (world - 1) * mine.nbytes, "the root, rank 0, sent its tensor N-1 times"
-    assert in_all == [2 * (world - 1) * mine.nbytes] * 2, "added up over the ranks, both sent 2(N-1) tensors"
-
+    dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=30))
     if args.sweep:
         sweep(device)
+    else:
+        compare(args.size or dist.get_world_size(), args.root, device)
     dist.destroy_process_group()
 
 

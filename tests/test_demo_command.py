@@ -32,7 +32,7 @@ def test_a_demo_in_a_pipe_prints_plain_lines():
     lines = ran.stdout.splitlines()
     assert lines[0] == "All-reduce: every rank brings a tensor, every rank leaves with the sum."
     assert lines[1].startswith("2 ranks on ")
-    assert "rank 1  bytes sent by the ring: 16" in lines
+    assert "rank 1  bytes sent (ring): 16" in lines
     assert lines[-1].startswith("done in ")
     assert "\x1b" not in ran.stdout
 
@@ -244,8 +244,8 @@ def test_a_demo_explains_its_knobs():
     ran = ddpquiz("demo", "allreduce", "--", "--help")
     assert ran.returncode == 0
     assert ran.stdout.startswith("All-reduce: every rank brings a tensor")
-    assert "\n  ddpquiz demo allreduce -- --chunks\n      follow each chunk round the ring\n" in ran.stdout
-    assert "--chunks" in ran.stdout.partition("options:")[2]
+    assert "\n  ddpquiz demo allreduce -- --size 6\n      a tensor that 4 ranks cannot divide evenly\n" in ran.stdout
+    assert "--size" in ran.stdout.partition("options:")[2]
     assert ddpquiz("demo", "allreduce", "--help").stdout == ran.stdout
     assert ddpquiz("demo", "--help").stdout.startswith("Usage: ddpquiz demo")
 

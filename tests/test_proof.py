@@ -77,7 +77,7 @@ ORDER = question(
 STEPS = question(Kind.ORDER, lines=(Line("first", "1"), Line("then", "2")), proof=CodeProof("1", "print(1)\nprint(2)"))
 DEMO = question(
     options=(Option("1,800", right=True, shows=Shows("1800")), Option("1,200", shows=Shows("1200"))),
-    proof=DemoProof("4", "allreduce", "bytes sent by the ring", ("--size", "300")),
+    proof=DemoProof("4", "allreduce", "bytes sent (ring)", ("--size", "300")),
 )
 SLOW = dataclasses.replace(
     CHOICE, proof=CodeProof("2", f"import time\nif rank:\n    time.sleep({2 * STILL})\n{SUM.code}")

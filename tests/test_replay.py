@@ -139,7 +139,7 @@ def test_a_replay_needs_no_torch(tmp_path):
         env=env,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "rank 3  bytes sent by the ring: 48" in ran.stdout
+    assert "rank 3  bytes sent (ring): 24" in ran.stdout
 
 
 def test_a_run_is_stepped_forward_and_back_in_a_terminal():

@@ -301,7 +301,7 @@ def test_the_formula_of_a_ring_gives_what_the_demo_that_sends_round_a_ring_count
     timeline, printed = Timeline(kept=None), {}
     for event in saved_run.read(recordings_dir() / "allreduce.json"):
         timeline.add(event)
-        if isinstance(event, Output) and event.label == "bytes sent by the ring":
+        if isinstance(event, Output) and event.label == "bytes sent (ring)":
             printed[event.rank] = int(event.value)
     whole = next(each for each in timeline.collectives if each.op == "all_reduce")
     assert {rank: sent(whole.sample, rank, whole.members) for rank in whole.members} == printed

@@ -335,10 +335,10 @@ def test_a_saved_run_becomes_another_file_without_torch(tmp_path, end):
             assert complaints(json.loads(text)) == []
         case ".svg":
             assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
-            assert "bytes&#160;sent&#160;by&#160;the&#160;ring" in text
+            assert "bytes&#160;sent&#160;(ring)" in text
             assert not re.search(r"url\((?!#)|@import|@font-face|href=\"(?!#)|<script", text)
         case ".html":
-            assert "bytes sent by the ring" in text
+            assert "bytes sent (ring)" in text
             assert Links(text).found == []
             assert not re.search(r"url\(|@import|@font-face", text)
 
