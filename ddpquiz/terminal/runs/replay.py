@@ -176,11 +176,11 @@ class ReplayScreen(RunScreen):
 
 def lines(events: Sequence[Event], console: Console) -> RunState:
     """Print a saved run as plain lines."""
-    seen = RunState()
+    state = RunState()
     for event in events:
-        seen.add(event)
-        say(event, seen, console, complaints())
-    return seen
+        state.add(event)
+        say(event, state, console, complaints())
+    return state
 
 
 def _finish(events: Sequence[Event]) -> float:

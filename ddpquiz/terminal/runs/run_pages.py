@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 ERR = ("err ", "warn")  # stands before a line of standard error where any was written
 
 
-def log(seen: RunState, rank: int, width: int) -> TextLines:
+def log(state: RunState, rank: int, width: int) -> TextLines:
     """Draw the lines of a rank, each with the second in which it came."""
-    said = seen.log.get(rank, ())
+    said = state.log.get(rank, ())
     if not said:
         return TextLines([[(f"Rank {rank} has printed nothing.", "quiet")]])
     has_errors = any(line.stream == "stderr" for line in said)

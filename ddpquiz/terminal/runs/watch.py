@@ -57,7 +57,7 @@ def live(
 ) -> RunState:
     """Show a run while it lasts; `start` begins it, also once more.
 
-    `look` says what to look at, and `found`, once a run has ended well, what was to be seen there.
+    `look` says what to look at, and `found`, once a run has ended well, what was to be state there.
 
     The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
     nothing is left there, and a key leads back. With `step`, the run opens at its first operation once it has ended.
@@ -109,22 +109,22 @@ def _wait_for_torch(console: Console, keys: Keys) -> None:
     console.file.write("\r\x1b[K")
 
 
-def _fits(seen: RunState, console: Console, look: str) -> bool:
-    shown = console.render_lines(_left(seen, console, look), pad=False)
+def _fits(state: RunState, console: Console, look: str) -> bool:
+    shown = console.render_lines(_left(state, console, look), pad=False)
     return len(shown) < console.height - 1  # the command line above it, and a prompt
 
 
-def _leave_in_scrollback(seen: RunState, console: Console, look: str) -> None:
-    for part in _left(seen, console, look).renderables:
+def _leave_in_scrollback(state: RunState, console: Console, look: str) -> None:
+    for part in _left(state, console, look).renderables:
         console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
 
 
-def _left(seen: RunState, console: Console, look: str) -> Group:
+def _left(state: RunState, console: Console, look: str) -> Group:
     """Return what stays in the scrollback: the last frame, and how to go on from there."""
-    parts = [frame(seen, console.width, look=look)]
-    if seen.began:
-        parts += [Text(), Text(f"The same without ddpquiz: {torchrun(seen.began)}", style="quiet")]
-    found = to_try(seen.began) if seen.end and seen.end.ok else ()
+    parts = [frame(state, console.width, look=look)]
+    if state.began:
+        parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
+    found = to_try(state.began) if state.end and state.end.ok else ()
     return Group(*parts, *([Text(), *tries(found)] if found else []))
 
 
