@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
 
 
-def claims(seen: RunState) -> list[tuple[Piece, Piece]]:
+def claims(state: RunState) -> list[tuple[Piece, Piece]]:
     """Return verdicts and claims, lined up; what this run did not claim comes last, once it has ended well."""
-    ended_well = seen.end is not None and seen.end.ok
-    here = " here" if seen.began and seen.began.here else ""
-    verdicts = sorted(seen.verdicts(), key=lambda each: each[1] == "not reached")
-    rows = [_claim(*each, len(seen.here), here) for each in verdicts if ended_well or each[1] != "not reached"]
+    ended_well = state.end is not None and state.end.ok
+    here = " here" if state.began and state.began.here else ""
+    verdicts = sorted(state.verdicts(), key=lambda each: each[1] == "not reached")
+    rows = [_claim(*each, len(state.here), here) for each in verdicts if ended_well or each[1] != "not reached"]
     width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
     return [((verdict.ljust(width), style), claim) for (verdict, style), claim in rows]
 
 
-def folded_claims(seen: RunState, width: int) -> TextLines:
+def folded_claims(state: RunState, width: int) -> TextLines:
     """Draw them for a screen, with a count of those that may still come."""
     lines: list[list[Piece]] = []
-    rows = claims(seen)
+    rows = claims(state)
     for verdict, (text, style) in rows:
         indent = cell_len(verdict[0])
         for number, part in enumerate(folded(text, width - indent)):
             lines.append([(" " * indent, "") if number else verdict, (part, style)])
-    left = len(seen.verdicts()) - len(rows)
-    if left and seen.end is None:
+    left = len(state.verdicts()) - len(rows)
+    if left and state.end is None:
         lines.append([(to_come(left), "quiet")])
     return TextLines(lines)
 
@@ -48,10 +48,10 @@ def to_come(count: int) -> str:
     return f"{count} claim{'s' * (count != 1)} to come"
 
 
-def counted_claims(seen: RunState) -> Text:
+def counted_claims(state: RunState) -> Text:
     """Say in a line how many claims were proven and broken so far."""
-    verdicts: list[str] = [verdict for _, verdict, _ in seen.verdicts()]
-    if set(verdicts) == {"not reached"} and not seen.end:
+    verdicts: list[str] = [verdict for _, verdict, _ in state.verdicts()]
+    if set(verdicts) == {"not reached"} and not state.end:
         return Text(to_come(len(verdicts)), style="quiet")
     line = Text(f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", style="quiet")
     broken = verdicts.count("broken")

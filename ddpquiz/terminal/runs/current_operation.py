@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 LONG = 0.001  # seconds; that somebody came last by less is no news
 
 
-def running(seen: RunState, now: float, width: int) -> Text:
+def running(state: RunState, now: float, width: int) -> Text:
     """Say what runs at `now`, or what ran last, in a line of at most `width` columns."""
-    line = _running(seen, now, width)
+    line = _running(state, now, width)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
-def _running(seen: RunState, now: float, width: int) -> Text:
-    joining = [rank for rank in seen.here if seen.waits_in(rank) == "init_process_group"]
+def _running(state: RunState, now: float, width: int) -> Text:
+    joining = [rank for rank in state.here if state.waits_in(rank) == "init_process_group"]
     if joining:
-        late = [rank for rank in seen.here if rank not in joining and rank not in seen.joined]
-        return _line(["init_process_group"], joining, late, seen).append("" if late else ", making the group")
-    current = seen.timeline.current()
+        late = [rank for rank in state.here if rank not in joining and rank not in state.joined]
+        return _line(["init_process_group"], joining, late, state).append("" if late else ", making the group")
+    current = state.timeline.current()
     if current:
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
         others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
-        line = _line([shown.op, *_between(shown, seen.ranks)], shown.arrived, shown.awaited, seen, now - _since(shown))
+        line = _line([shown.op, *_between(shown, state.ranks)], shown.arrived, shown.awaited, state, now - _since(shown))
         for part in [*_about(shown), *others]:  # what does not fit is left out, not cut
             if line.cell_len + cell_len(part) + 3 <= width:
                 line.append(f" · {part}", style="quiet")
         return line
-    last = next((each for each in reversed(seen.timeline.collectives) if each.ended is not None), None)
+    last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
     if last is None:
-        return Text("the group is made, no communication yet" if seen.joined else "no communication yet", style="quiet")
+        return Text("the group is made, no communication yet" if state.joined else "no communication yet", style="quiet")
     said = f"last: {last.op}"
-    for part in [*_between(last, seen.ranks), *_outcome(last), *_about(last)]:
+    for part in [*_between(last, state.ranks), *_outcome(last), *_about(last)]:
         said += f" · {part}" if cell_len(said) + cell_len(part) + 3 <= width else ""
     return Text(said, style="quiet")
 
@@ -74,7 +74,7 @@ def _about(collective: Collective) -> list[str]:
 
 
 def _line(
-    what: list[str], arrived: Collection[int], awaited: Collection[int], seen: RunState, for_seconds: float = 0.0
+    what: list[str], arrived: Collection[int], awaited: Collection[int], state: RunState, for_seconds: float = 0.0
 ) -> Text:
     op, *between = what
     line = Text.assemble((op, "accent"), *(f" · {part}" for part in between))
@@ -82,7 +82,7 @@ def _line(
     if not awaited:
         return line.append(f" · all arrived{lasting}")
     line.append(f" · arrived {few(arrived)} · ")
-    gone = [rank for rank in awaited if rank in seen.exited]
+    gone = [rank for rank in awaited if rank in state.exited]
     ended = f" ({'it has' if len(gone) == 1 else f'{few(gone)} have'} ended)" if gone else ""
     return line.append(f"awaiting {few(awaited)}{ended}{lasting}", style="warn")
 

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
 
 
-def failure(seen: RunState) -> list[RenderableType]:
+def failure(state: RunState) -> list[RenderableType]:
     """Return what went wrong: the traceback of the rank that failed first, or who waits where."""
     parts: list[RenderableType] = []
-    if seen.hung:
+    if state.hung:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for column in ("", "waits in", "stands at"):
             table.add_column(column)
-        for each in seen.hung.ranks:
+        for each in state.hung.ranks:
             place = f"{shown_path(each.file)}:{each.line}" if each.line else "-"
-            table.add_row(f"rank {each.rank}", Text(*_waits(each, seen)), place)
+            table.add_row(f"rank {each.rank}", Text(*_waits(each, state)), place)
         parts += [table, Text()]
-        ways = {each.rank: way(each.stack) for each in seen.hung.ranks}
+        ways = {each.rank: way(each.stack) for each in state.hung.ranks}
         if any(len(path) > 1 for path in ways.values()):
             parts += [Text(f"rank {rank}  {' > '.join(path)}", style="quiet") for rank, path in ways.items()]
             parts.append(Text())
-    elif seen.end and seen.end.rank is not None:
-        rank = seen.end.rank
-        raised, exited = seen.raised.get(rank), seen.exited.get(rank)
+    elif state.end and state.end.rank is not None:
+        rank = state.end.rank
+        raised, exited = state.raised.get(rank), state.exited.get(rank)
         if raised and raised.traceback and raised.error != "SystemExit":
             parts += [Text(f"rank {rank}", style="bad"), Text(plain(raised.traceback.rstrip()))]
         elif exited and exited.stack:
@@ -45,9 +45,9 @@ def failure(seen: RunState) -> list[RenderableType]:
     return parts
 
 
-def ending(seen: RunState) -> Text:
+def ending(state: RunState) -> Text:
     """Return what a failure comes to: why in a sentence, and what to do about it."""
-    end = seen.end
+    end = state.end
     if end is None or not end.why:
         return Text()
     return Text.assemble((plain(end.why), "bad"), *([f"\n{plain(end.mend)}"] if end.mend else []))
@@ -61,18 +61,18 @@ def way(stack: str) -> list[str]:
     return [plain(f"{shown_path(file)}:{line} {name}") for file, line, name in frames if not INSTALLED.search(file)]
 
 
-def _waits(rank: RankPosition, seen: RunState) -> tuple[str, str]:
+def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:
     """Say what a rank waits in, or why in nothing; and the style for it."""
     if rank.waits_in and rank.stack:
         return rank.waits_in, ""
-    exited = seen.exited.get(rank.rank)
-    if exited and seen.hung and exited.time < seen.hung.time and not exited.stopped:
+    exited = state.exited.get(rank.rank)
+    if exited and state.hung and exited.time < state.hung.time and not exited.stopped:
         return f"nothing: it has ended with status {exited.status}", "warn"
     return "not communicating" if rank.stack else "does not answer", "warn"
 
 
-def matters(line: Output, seen: RunState) -> bool:
+def matters(line: Output, state: RunState) -> bool:
     """Leave out what other ranks complain about when one has failed, and what its own last line says again."""
-    if line.stream == "stdout" or seen.end is None or seen.end.rank is None or seen.hung:
+    if line.stream == "stdout" or state.end is None or state.end.rank is None or state.hung:
         return True
-    return line.rank == seen.end.rank and line.text != seen.end.why
+    return line.rank == state.end.rank and line.text != state.end.why

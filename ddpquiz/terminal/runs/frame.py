@@ -33,25 +33,25 @@ FEWEST_ROWS = 4  # labels that a live frame shows, however low the screen is
 FRESH = 0.5  # seconds for which a live frame marks what a rank said
 
 
-def frame(seen: RunState, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True) -> RenderableType:
+def frame(state: RunState, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True) -> RenderableType:
     """Return the picture of a whole run.
 
     With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to
     look at. Without `verdict`, what the run came to is left out, for a screen that shows that elsewhere.
     """
-    parts = _top(seen, look)
-    parts += _values(seen, width, live=False, tensors=tensors, since=math.inf)
-    parts += [_line(line) for line in seen.lines if matters(line, seen)]
-    if any(span.kind != "compute" for rank in seen.timeline.ranks for span in seen.timeline.spans(rank, seen.time)):
-        parts += [Text(), gantt(seen, width, seen.time, live=False)]
-    parts += _proven(seen, width)
-    if seen.end:
-        parts += [Text(), *failure(seen), *([summary(seen)] if verdict else [])]
+    parts = _top(state, look)
+    parts += _values(state, width, live=False, tensors=tensors, since=math.inf)
+    parts += [_line(line) for line in state.lines if matters(line, state)]
+    if any(span.kind != "compute" for rank in state.timeline.ranks for span in state.timeline.spans(rank, state.time)):
+        parts += [Text(), gantt(state, width, state.time, live=False)]
+    parts += _proven(state, width)
+    if state.end:
+        parts += [Text(), *failure(state), *([summary(state)] if verdict else [])]
     return Group(*parts)
 
 
 def on_screen(
-    seen: RunState,
+    state: RunState,
     size: ConsoleDimensions,
     now: float,
     *,
@@ -64,51 +64,51 @@ def on_screen(
 
     What a rank said after `since` is marked; `until` is the end of a run that is known already.
     """
-    lanes = gantt(seen, size.width, now, live=True, until=until)
-    stays = 2 * (len(seen.here) + AROUND) <= size.height
-    now_running = [running(seen, now, size.width)] if seen.began else []
+    lanes = gantt(state, size.width, now, live=True, until=until)
+    stays = 2 * (len(state.here) + AROUND) <= size.height
+    now_running = [running(state, now, size.width)] if state.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *now_running]
-    top, proven = _top(seen, look), _proven(seen, size.width)
-    room = size.height - 1 - TAIL.start * bool(seen.lines) - _height([*below, *top], size.width)  # one for the keys
+    top, proven = _top(state, look), _proven(state, size.width)
+    room = size.height - 1 - TAIL.start * bool(state.lines) - _height([*below, *top], size.width)  # one for the keys
     since = now - FRESH if since is None else since
-    values, fit = _values_in(room - _height(proven, size.width), seen, size.width, tensors=tensors, since=since)
+    values, fit = _values_in(room - _height(proven, size.width), state, size.width, tensors=tensors, since=since)
     if proven and not fit:
-        proven = [Text(), counted_claims(seen)]
-        values, _ = _values_in(room - len(proven), seen, size.width, tensors=tensors, since=since)
-    room += TAIL.start * bool(seen.lines) - _height(proven, size.width)
+        proven = [Text(), counted_claims(state)]
+        values, _ = _values_in(room - len(proven), state, size.width, tensors=tensors, since=since)
+    room += TAIL.start * bool(state.lines) - _height(proven, size.width)
     left = min(max(room - _height(values, size.width), TAIL.start), TAIL.stop - 1)
-    lines = [_line(line) for line in seen.lines[-left:]]
+    lines = [_line(line) for line in state.lines[-left:]]
     body: list[RenderableType] = [*top, *values, *proven, *lines]
     return Group(*body) if stays else Group(*body, Text(), lanes), below
 
 
-def _top(seen: RunState, look: str) -> list[RenderableType]:
-    parts: list[RenderableType] = [header(seen)]
+def _top(state: RunState, look: str) -> list[RenderableType]:
+    parts: list[RenderableType] = [header(state)]
     parts += [Text.assemble(("look at  ", "quiet"), prose(look))] if look else []
-    parts += elastic(seen)
-    return [*parts, *(Text(plain(note), style="warn") for note in seen.notes)]
+    parts += elastic(state)
+    return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
 
 
-def header(seen: RunState) -> Text:
+def header(state: RunState) -> Text:
     """Say what this is, what runs on what, and why there."""
-    if seen.began is None:
+    if state.began is None:
         return Text("Loading torch ...", style="accent")
-    title = plain(seen.began.title) + "\n" if seen.began.title else ""
-    return Text.assemble((title, "head"), (seen.began.reason, "accent"))
+    title = plain(state.began.title) + "\n" if state.began.title else ""
+    return Text.assemble((title, "head"), (state.began.reason, "accent"))
 
 
-def elastic(seen: RunState) -> list[Text]:
+def elastic(state: RunState) -> list[Text]:
     """Say how many nodes have come, and how often torchrun's agent has started the ranks again."""
     parts = []
-    if seen.nodes:
-        missing = seen.nodes.joined < seen.nodes.needed
-        parts.append(Text(_nodes(seen.nodes), style="warn" if missing else "quiet"))
-    if seen.restart:
-        processes = " ".join(str(pid) for _, pid in sorted(seen.pids.items()))
-        of = f" of {seen.began.restarts}" if seen.began else ""
+    if state.nodes:
+        missing = state.nodes.joined < state.nodes.needed
+        parts.append(Text(_nodes(state.nodes), style="warn" if missing else "quiet"))
+    if state.restart:
+        processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
+        of = f" of {state.began.restarts}" if state.began else ""
         parts.append(
             Text(
-                f"restart {seen.restart}{of} · now processes {processes}",
+                f"restart {state.restart}{of} · now processes {processes}",
                 style="warn",
                 no_wrap=True,
                 overflow="ellipsis",
@@ -137,19 +137,19 @@ def torchrun(began: Began) -> str:
 
 
 def _values(
-    seen: RunState, width: int, *, live: bool, tensors: bool, since: float, rows: int | None = None, plot: bool = True
+    state: RunState, width: int, *, live: bool, tensors: bool, since: float, rows: int | None = None, plot: bool = True
 ) -> list[RenderableType]:
-    if not (seen.rows or live):
+    if not (state.rows or live):
         return []
-    plotted = to_plot(seen, width) if plot else {}
-    drawn = tables(seen, width, live=live, tensors=tensors, since=since, rows=rows, plotted=plotted)
+    plotted = to_plot(state, width) if plot else {}
+    drawn = tables(state, width, live=live, tensors=tensors, since=since, rows=rows, plotted=plotted)
     if plotted:
-        drawn.append(charts(seen, plotted, width))
+        drawn.append(charts(state, plotted, width))
     return [part for table in drawn for part in (Text(), table)]
 
 
 def _values_in(
-    room: int, seen: RunState, width: int, *, tensors: bool, since: float
+    room: int, state: RunState, width: int, *, tensors: bool, since: float
 ) -> tuple[list[RenderableType], bool]:
     """Draw values so that they fit: without charts, and without the oldest labels, where there is little room.
 
@@ -157,14 +157,14 @@ def _values_in(
     """
 
     def drawn(rows: int | None = None, *, plot: bool = False) -> tuple[list[RenderableType], int]:
-        shown = _values(seen, width, live=True, tensors=tensors, since=since, rows=rows, plot=plot)
+        shown = _values(state, width, live=True, tensors=tensors, since=since, rows=rows, plot=plot)
         return shown, _height(shown, width)
 
     for plot in (True, False):
         shown, lines = drawn(plot=plot)
         if lines <= room:
             return shown, True
-    count, heads = len(seen.rows), drawn(0)[1]
+    count, heads = len(state.rows), drawn(0)[1]
     rows = min(count, max(FEWEST_ROWS, count * (room - heads - 1) // max(1, lines - heads)))  # if all were as high
     while rows < count and drawn(rows + 1)[1] < room:
         rows += 1
@@ -176,8 +176,8 @@ def _values_in(
     return [*drawn(rows)[0], hidden], False
 
 
-def _proven(seen: RunState, width: int) -> list[RenderableType]:
-    verdicts = folded_claims(seen, width)
+def _proven(state: RunState, width: int) -> list[RenderableType]:
+    verdicts = folded_claims(state, width)
     return [Text(), verdicts] if verdicts.lines else []
 
 
@@ -194,9 +194,9 @@ def _line(line: Output) -> Text:
     return Text.assemble((f"rank {line.rank}  ", "quiet"), plain(line.text))
 
 
-def summary(seen: RunState) -> Text:
+def summary(state: RunState) -> Text:
     """Return the last line of a run."""
-    end = seen.end
+    end = state.end
     if end is None:
         return Text()
     claims = f" · {end.proven} of {end.claims} claims proven" if end.claims else ""
@@ -207,14 +207,14 @@ def summary(seen: RunState) -> Text:
     seconds = f"{end.time:.2f} s"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {seconds}{claims}")
-    return Text.assemble(ending(seen), f"\nended after {seconds}{claims}")
+    return Text.assemble(ending(state), f"\nended after {seconds}{claims}")
 
 
-def say(event: Event, seen: RunState, console: Console, complaints: Console) -> None:
+def say(event: Event, state: RunState, console: Console, complaints: Console) -> None:
     """Print an event as plain lines, for a pipe or a dumb terminal; what ranks wrote to standard error goes there."""
     match event:
         case Began():
-            console.print(header(seen), soft_wrap=True)
+            console.print(header(state), soft_wrap=True)
         case Output(stream=stream):
             to = complaints if stream == "stderr" else console
             to.print(Text(f"rank {event.rank}  {plain(event.text)}"), soft_wrap=True)
@@ -230,8 +230,8 @@ def say(event: Event, seen: RunState, console: Console, complaints: Console) -> 
         case Hung() | End():
             if isinstance(event, Hung):
                 return
-            for line in claims(seen):
+            for line in claims(state):
                 console.print(Text.assemble(*line), soft_wrap=True)
-            for part in failure(seen):
+            for part in failure(state):
                 console.print(part, soft_wrap=True)
-            console.print(summary(seen), soft_wrap=True)
+            console.print(summary(state), soft_wrap=True)

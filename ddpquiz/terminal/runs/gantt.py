@@ -26,18 +26,18 @@ WINDOW = 10.0  # seconds that a live view shows
 WIDEST = 100  # columns of a lane
 
 
-def gantt(seen: RunState, width: int, now: float, *, live: bool, until: float | None = None) -> TextLines:
+def gantt(state: RunState, width: int, now: float, *, live: bool, until: float | None = None) -> TextLines:
     """Draw what each rank did: in the last seconds while the run goes on, else in the whole run.
 
     With `until`, where the lanes of a run that is known end, there is room for all of it from the start, if it is
     short. The lanes begin where the first rank communicates or prints, and end where the last one does: what is before
     and after that is the start and the end of processes. Times are counted from there.
     """
-    names = len(f"rank {max(seen.here, default=0)}") + 2
+    names = len(f"rank {max(state.here, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
-    lanes = {rank: seen.timeline.spans(rank, now) for rank in seen.here if rank in seen.timeline.ranks}
+    lanes = {rank: state.timeline.spans(rank, now) for rank in state.here if rank in state.timeline.ranks}
     lanes = {rank: spans for rank, spans in lanes.items() if spans}
-    times = [time for rank, spans in lanes.items() for time in _moments(seen, rank, spans)]
+    times = [time for rank, spans in lanes.items() for time in _moments(state, rank, spans)]
     starts = times or [spans[0].start for spans in lanes.values()]
     if not starts:
         return TextLines([])
@@ -51,11 +51,11 @@ def gantt(seen: RunState, width: int, now: float, *, live: bool, until: float | 
     return TextLines([*lines, [(" " * names, ""), (axis(start - first, end - first, columns, zero), "quiet")]])
 
 
-def _moments(seen: RunState, rank: int, spans: list[Span]) -> list[float]:
+def _moments(state: RunState, rank: int, spans: list[Span]) -> list[float]:
     """Return when a rank's script first and last communicated or printed, and when it failed."""
     calls = [span for span in spans if span.kind != "compute"]
-    said = seen.log.get(rank, ())
-    raised, exited = seen.raised.get(rank), seen.exited.get(rank)
+    said = state.log.get(rank, ())
+    raised, exited = state.raised.get(rank), state.exited.get(rank)
     failed = [each.time for each in (raised, exited if exited and exited.status else None) if each]
     return [
         *([calls[0].start, calls[-1].end] if calls else []), *([said[0].time, said[-1].time] if said else []), *failed

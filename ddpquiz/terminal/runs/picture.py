@@ -35,30 +35,30 @@ pre {{{{ font-family: {fonts}; line-height: 1.25; }}}}
 """
 
 
-def svg(seen: RunState) -> str:
+def svg(state: RunState) -> str:
     """Return the last frame as SVG."""
-    drawn = _drawn(seen).export_svg(title=_title(seen), theme=DEFAULT_TERMINAL_THEME)
+    drawn = _drawn(state).export_svg(title=_title(state), theme=DEFAULT_TERMINAL_THEME)
     drawn = re.sub(r"@font-face\s*\{.*?\}", "", drawn, flags=re.DOTALL)  # rich would fetch its font from the network
     return re.sub(r"font-family:[^;]*;", f"font-family: {FONTS};", drawn)
 
 
-def html(seen: RunState) -> str:
+def html(state: RunState) -> str:
     """Return the last frame as a page of HTML."""
-    page = HTML.format(title=_escaped(_title(seen)), fonts=FONTS)
-    return _drawn(seen).export_html(theme=DEFAULT_TERMINAL_THEME, code_format=page)
+    page = HTML.format(title=_escaped(_title(state)), fonts=FONTS)
+    return _drawn(state).export_html(theme=DEFAULT_TERMINAL_THEME, code_format=page)
 
 
-def _drawn(seen: RunState) -> Console:
+def _drawn(state: RunState) -> Console:
     console = Console(
         file=io.StringIO(), width=WIDTH, record=True, theme=THEME, markup=False, emoji=False, highlight=False,
         force_terminal=True, color_system="256",
     )  # fmt: skip
-    console.print(frame(seen, WIDTH))
+    console.print(frame(state, WIDTH))
     return console
 
 
-def _title(seen: RunState) -> str:
-    return seen.began.title or seen.began.script if seen.began else "ddpquiz"
+def _title(state: RunState) -> str:
+    return state.began.title or state.began.script if state.began else "ddpquiz"
 
 
 def _escaped(text: str) -> str:

@@ -28,29 +28,29 @@ _COLUMNS = re.compile(r"^\s|\S {2}")  # how a line begins, or goes on, that is n
 HANGS = 4  # columns by which the rest of a folded line stands further right than its start
 
 
-def source(seen: RunState, width: int) -> tuple[TextLines, int]:
+def source(state: RunState, width: int) -> tuple[TextLines, int]:
     """Draw the script with marks, and say which line, from 0, to look at: the first one once all has gone well.
 
     Before that it is the line where most ranks are. Of ranks that are in another file, it is said above where.
     """
-    script = seen.began.script if seen.began else ""
-    marks = {line: _marks(ranks, seen) for line, ranks in _ranks_by_line(seen).items()}
+    script = state.began.script if state.began else ""
+    marks = {line: _marks(ranks, state) for line, ranks in _ranks_by_line(state).items()}
     margin = max([MARGIN, *map(len, marks.values())])
     above: list[list[Piece]] = [
         [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")]
-        for rank, (file, line) in sorted(seen.places.items())
-        if line and seen.in_script(rank) is None
+        for rank, (file, line) in sorted(state.places.items())
+        if line and state.in_script(rank) is None
     ]
     lines = _lines(script, width - margin - NUMBER)
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
-    drawn, current, look_at = above, _current(seen), 0
+    drawn, current, look_at = above, _current(state), 0
     for number, parts in enumerate(lines, 1):
         look_at = len(drawn) if number == current else look_at
         style = "head" if number in marks else "quiet"
         margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
         drawn += [[*(margins if at == 0 else [(" " * (margin + NUMBER), "")]), *part] for at, part in enumerate(parts)]
-    return TextLines(drawn), 0 if seen.end and seen.end.ok else look_at
+    return TextLines(drawn), 0 if state.end and state.end.ok else look_at
 
 
 def script_text(script: str) -> tuple[Path, str] | None:
@@ -63,25 +63,25 @@ def script_text(script: str) -> tuple[Path, str] | None:
     return None
 
 
-def _current(seen: RunState) -> int:
+def _current(state: RunState) -> int:
     """Return the line where most ranks are; of several, the last one."""
-    at = _ranks_by_line(seen)
+    at = _ranks_by_line(state)
     return max(at, key=lambda line: (len(at[line]), line), default=0)
 
 
-def _ranks_by_line(seen: RunState) -> dict[int, list[int]]:
+def _ranks_by_line(state: RunState) -> dict[int, list[int]]:
     at: dict[int, list[int]] = {}
-    for rank in sorted(seen.places):
-        line = seen.in_script(rank)
+    for rank in sorted(state.places):
+        line = state.in_script(rank)
         if line is not None:
             at.setdefault(line, []).append(rank)
     return at
 
 
-def _marks(ranks: list[int], seen: RunState) -> str:
+def _marks(ranks: list[int], state: RunState) -> str:
     kinds: dict[str, list[int]] = {}
     for rank in ranks:
-        kind = GONE if rank in seen.exited else INSIDE if seen.held_in(rank) else LAST
+        kind = GONE if rank in state.exited else INSIDE if state.held_in(rank) else LAST
         kinds.setdefault(kind, []).append(rank)
     return " ".join(f"{kind} {few(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
 

@@ -30,7 +30,7 @@ _BETWEEN = re.compile(r"\]+, \[+")
 
 
 def tables(
-    seen: RunState,
+    state: RunState,
     width: int,
     *,
     live: bool,
@@ -44,26 +44,26 @@ def tables(
     What was said after `since` is marked, and only the last `rows` labels are shown; those that are `plotted` elsewhere
     need no bars.
     """
-    labels = list(seen.rows) if rows is None else _newest(seen, rows)
-    names = max(map(cell_len, [f"rank {max(seen.here, default=0)}", *labels]))
+    labels = list(state.rows) if rows is None else _newest(state, rows)
+    names = max(map(cell_len, [f"rank {max(state.here, default=0)}", *labels]))
     names = min(max(names, 8) if live else names, width // 3)
     fit = max(1, (width - names) // (COLUMN + GAP))
-    groups = math.ceil(len(seen.here) / fit)
-    columns = math.ceil(len(seen.here) / max(1, groups))
+    groups = math.ceil(len(state.here) / fit)
+    columns = math.ceil(len(state.here) / max(1, groups))
     widest = (width - names) // max(1, columns) - GAP
     drawn: list[TextLines] = []
-    for start in range(0, len(seen.here), max(1, columns)):
-        ranks = seen.here[start : start + columns]
+    for start in range(0, len(state.here), max(1, columns)):
+        ranks = state.here[start : start + columns]
         grid = Grid([Cell(f"rank {rank}", "head") for rank in ranks])
         if live:
             grid.rows.append(
-                (Cell("doing", "quiet"), [Cell(_cut(seen.doing(rank), widest), "quiet") for rank in ranks])
+                (Cell("doing", "quiet"), [Cell(_cut(state.doing(rank), widest), "quiet") for rank in ranks])
             )
         if tensors:
-            grid.rows.append((Cell("brings", "head"), _in_a_line([_brings(seen, rank) for rank in ranks], widest)))
-            grid.rows.append((Cell("gets", "head"), _in_a_line([_gets(seen, rank) for rank in ranks], widest)))
+            grid.rows.append((Cell("brings", "head"), _in_a_line([_brings(state, rank) for rank in ranks], widest)))
+            grid.rows.append((Cell("gets", "head"), _in_a_line([_gets(state, rank) for rank in ranks], widest)))
         for label in labels:
-            cells = _cells(seen, label, ranks, widest, since, bars=label not in plotted)
+            cells = _cells(state, label, ranks, widest, since, bars=label not in plotted)
             grid.rows += _rows(Cell(label, "head"), ranks, cells, widest)
         if any(cell.marked for _, cells in grid.rows for cell in cells):
             grid.corner = Cell(f"{MARK} new", "accent")
@@ -71,49 +71,49 @@ def tables(
     return drawn
 
 
-def to_plot(seen: RunState, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
+def to_plot(state: RunState, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
     """Return numbers by label and rank that are worth a curve, as many labels as have room beside each other."""
     series: dict[str, dict[int, list[float]]] = {}
-    for label, said in seen.rows.items():
+    for label, said in state.rows.items():
         numbers = {rank: numbers_in(values) for rank, values in sorted(said.items())}
         if max(map(len, numbers.values())) >= FEWEST and any(map(bends, numbers.values())):
             series[label] = {rank: each for rank, each in numbers.items() if each}
-    longest = sorted(series, key=lambda label: -_count(seen, label))
+    longest = sorted(series, key=lambda label: -_count(state, label))
     return {label: series[label] for label in longest[: max(1, min(most, width // NARROWEST))]}
 
 
-def charts(seen: RunState, series: dict[str, dict[int, list[float]]], width: int) -> TextLines:
+def charts(state: RunState, series: dict[str, dict[int, list[float]]], width: int) -> TextLines:
     """Draw them beside each other."""
     each = min(width // max(1, len(series)), CHART)
-    drawn = [chart(label, series[label], _span(_count(seen, label)), each - GAP) for label in series]
+    drawn = [chart(label, series[label], _span(_count(state, label)), each - GAP) for label in series]
     return TextLines(beside([one for one in drawn if one], each))
 
 
-def _count(seen: RunState, label: str) -> int:
-    return max(map(len, seen.rows[label].values()))
+def _count(state: RunState, label: str) -> int:
+    return max(map(len, state.rows[label].values()))
 
 
 def _span(count: int) -> str:
     return f"value 1 to {count}" if count < KEPT else f"the last {count} values"
 
 
-def _newest(seen: RunState, rows: int) -> list[str]:
+def _newest(state: RunState, rows: int) -> list[str]:
     """Return the labels that the script's docstring names, and those that were said last, as they were said first."""
-    named = seen.began.look if seen.began else ()
-    said = sorted(seen.rows, key=lambda label: (label in named, max(seen.said_at[label].values())))
+    named = state.began.look if state.began else ()
+    said = sorted(state.rows, key=lambda label: (label in named, max(state.said_at[label].values())))
     kept = set(said[len(said) - rows :])
-    return [label for label in seen.rows if label in kept]
+    return [label for label in state.rows if label in kept]
 
 
-def _cells(seen: RunState, label: str, ranks: Sequence[int], width: int, since: float, *, bars: bool) -> list[Cell]:
+def _cells(state: RunState, label: str, ranks: Sequence[int], width: int, since: float, *, bars: bool) -> list[Cell]:
     """Return what ranks said last, with bars for all that they said, on one scale for all ranks."""
-    numbers = {rank: numbers_in(values) for rank, values in seen.rows[label].items()} if bars else {}
+    numbers = {rank: numbers_in(values) for rank, values in state.rows[label].items()} if bars else {}
     low, high = scale(numbers.values())
     cells = []
     for rank in ranks:
-        values, series = seen.rows[label].get(rank), numbers.get(rank, [])
+        values, series = state.rows[label].get(rank), numbers.get(rank, [])
         below = ((sparkline(series, min(width, 16), low, high), "accent"),) if bends(series) else ()
-        cells.append(Cell(values[-1], "", below, seen.changed(label, rank, since)) if values else NOTHING)
+        cells.append(Cell(values[-1], "", below, state.changed(label, rank, since)) if values else NOTHING)
     return cells
 
 
@@ -131,9 +131,9 @@ def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> li
     ]
 
 
-def _brings(seen: RunState, rank: int) -> Cell:
+def _brings(state: RunState, rank: int) -> Cell:
     """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
-    brought = seen.brought.get(rank)
+    brought = state.brought.get(rank)
     if brought is None or not brought.dtype:
         return NOTHING
     if brought.op in ("recv", "scatter") and brought.peer != rank and not brought.before:
@@ -142,12 +142,12 @@ def _brings(seen: RunState, rank: int) -> Cell:
     return Cell(" | ".join(brought.before) or f"{shapes} {brought.dtype}", "code")
 
 
-def _gets(seen: RunState, rank: int) -> Cell:
+def _gets(state: RunState, rank: int) -> Cell:
     """Show what the last operation of a rank left there, or at least that it is over."""
-    brought, got = seen.brought.get(rank), seen.got.get(rank)
+    brought, got = state.brought.get(rank), state.got.get(rank)
     if got:
         return Cell(" | ".join(got), "code")
-    calls = (each.calls[rank] for each in reversed(seen.timeline.collectives) if rank in each.calls)
+    calls = (each.calls[rank] for each in reversed(state.timeline.collectives) if rank in each.calls)
     last = next((call for call in calls if brought and call.number == brought.number), None)
     return Cell("done", "quiet") if last and last.ended is not None and not last.failed else NOTHING
 
