@@ -33,6 +33,7 @@ class Actions:
         self.started.append(link.run)
         if self.error:
             raise self.error
+        return True
 
     def prove(self, posed):
         self.started.append(posed.question.key)

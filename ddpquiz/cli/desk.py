@@ -60,12 +60,13 @@ class Runs:
         with contextlib.suppress(UserError):
             launch.warm()
 
-    def demo(self, link: DemoLink) -> object:
-        """Run a demo."""
+    def demo(self, link: DemoLink) -> bool:
+        """Run a demo; return whether the learner saw it."""
         from ddpquiz.cli import demo
         from ddpquiz.terminal.kit.style import console
 
-        return demo.play(link, console())
+        demo.play(link, console())
+        return True
 
     def prove(self, posed: Posed) -> object:
         """Run a proof."""
