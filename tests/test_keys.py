@@ -24,7 +24,7 @@ MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 # is slow, it waits long for the end of a sequence.
 PROGRAM = """
 import fcntl, struct, sys, termios, time
-from ddpquiz.terminal import keys as module
+from ddpquiz.terminal.kit import keys as module
 from ddpquiz.terminal.kit.keys import Keys
 options = dict(word.split("=") for word in sys.argv[1:])
 def come():
@@ -37,7 +37,7 @@ with Keys() as keys:
         time.sleep(0.01)
     if "drop" in options:
         print("drops", flush=True)
-        keys.drop()
+        keys.discard()
     if "child" in options:
         with keys.suspended():
             print("child got", input(), flush=True)

@@ -68,8 +68,8 @@ def test_a_demo_runs_without_a_prediction_too(tmp_path):
 def test_who_leaves_at_the_prediction_gets_no_demo(tmp_path, key):
     terminal = demo(tmp_path)
     terminal.wait("no prediction")
-    terminal.press("?", " goes back")
-    terminal.press(" ", "no prediction")
+    terminal.press("?", "esc back")
+    terminal.press("?", "no prediction")
     terminal.press(key)
     assert terminal.end() == 0
     assert not any("rank" in line for line in terminal.lines[-24:])
@@ -94,13 +94,13 @@ def test_no_prediction_is_s_or_enter_and_leaving_is_q_or_escape(question):
     before = ["escape"] if typed else []
     for keys in (["enter"], [*before, "s"]):
         asking = keyed(question, *keys)
-        assert (asking.done, asking.made) == (True, None)
+        assert (asking.left, asking.made) == (True, None)
     for key in ("q", "escape"):
         with pytest.raises(Left):
             keyed(question, *before, key)
-    assert "any key goes back" in foot(keyed(question, *before, "?"))
-    assert not keyed(question, *before, "?", "q").done
-    assert not keyed(question, "1", "x", "backspace").done or question is BYTES
+    assert "esc back" in foot(keyed(question, *before, "?"))
+    assert not keyed(question, *before, "?", "q").left
+    assert not keyed(question, "1", "x", "backspace").left or question is BYTES
 
 
 def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
@@ -110,7 +110,7 @@ def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
     asking = keyed(PRINTS, *"qs?", "ctrl+u", *"[4.0,6.0]", "enter")
     assert (asking.made.verdict.right, asking.made.words) == (True, "[4.0,6.0]")
     asking = keyed(HOOKS, "1", "enter")
-    assert (asking.done, asking.made) == (False, None)
+    assert (asking.left, asking.made) == (False, None)
     asking = keyed(PRINTS, "s", "enter")
     assert foot(asking).splitlines()[:2] == ["`s` is a key: press esc, then s.", "> _ "]
 

@@ -119,6 +119,7 @@ def test_each_frame_is_one_write():
 
     console = Console(file=File(), width=20, height=6, force_terminal=True)
     with Screen(console) as screen:
+        screen.open()
         before = len(writes)
         screen.paint(numbers(40), Text("foot"))
         assert len(writes) == before + 1
@@ -126,6 +127,7 @@ def test_each_frame_is_one_write():
 
 def test_it_leaves_the_terminal_as_it_was():
     terminal = Terminal()
+    terminal.screen.paint(Text("body"))
     with pytest.raises(ZeroDivisionError), terminal.screen:
         assert 1 / 0
     assert terminal.file.getvalue().startswith("\x1b[?1049h\x1b[?25l")
@@ -134,9 +136,18 @@ def test_it_leaves_the_terminal_as_it_was():
 
 def test_while_suspended_the_terminal_is_as_it_was():
     terminal = Terminal()
-    with terminal.screen, terminal.screen.suspended():
-        assert terminal.file.getvalue().endswith("\x1b[?25h\x1b[?1049l")
+    with terminal.screen:
+        terminal.screen.paint(Text("body"))
+        with terminal.screen.suspended():
+            assert terminal.file.getvalue().endswith("\x1b[?25h\x1b[?1049l")
     assert terminal.file.getvalue().count("\x1b[?1049h") == 2
+
+
+def test_a_screen_on_which_nothing_was_painted_leaves_no_trace():
+    terminal = Terminal()
+    with terminal.screen, terminal.screen.suspended():
+        pass
+    assert terminal.file.getvalue() == ""
 
 
 def test_text_cannot_steer_the_terminal():

@@ -88,7 +88,7 @@ b      not before tomorrow
 x      never again, until `ddpquiz progress restore` brings it back
 ?      the keys that work now
 q      end the sitting; every answer is kept already
-any key goes back"""
+esc back"""
     )
 
 
@@ -275,7 +275,7 @@ def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():
     assert key_line(keys, 20).plain == "? help · q quit"
 
 
-@pytest.mark.parametrize("last", [watch.STOP, replay.BACK, replay.LEAVE])
+@pytest.mark.parametrize("last", [watch.STOP, replay.TO_END, replay.LEAVE])
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     assert key_line(keys, 60).plain == f"← → step · n N operation · space play · {last} · ? help"

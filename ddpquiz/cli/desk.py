@@ -84,7 +84,7 @@ def sit_down(seat: SittingScreen, console: Console, *, lines: bool = False) -> N
     interrupted = False
     try:
         if is_interactive() and not lines:
-            seat.sit(console)
+            seat.show(console)
         else:
             seat.read(console, sys.stdin, asked=sys.stdin.isatty())
     except KeyboardInterrupt:

@@ -29,6 +29,8 @@ class Hotkey:
 
 
 HELP = Hotkey("?", "help", "the keys that work now")
+BACK = Hotkey("esc", "back", "back from this page (q, backspace and the key that opened it do it too)")
+GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
 FLAG = Hotkey("f", "flag", "note that something is wrong with this item; again takes it back")
 DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
 PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")

@@ -31,7 +31,7 @@ _PASTE = "paste:"  # how the key begins that is a paste; its text follows
 _MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # ask the terminal to say where a paste begins and ends
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # control characters but tab and line feed
-_URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when they were typed before a prompt was painted
+URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when they were typed before a prompt was painted
 _SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
 _FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
@@ -167,11 +167,11 @@ class Keys:
             pass
         return bool(self._typed)
 
-    def drop(self, keep: tuple[str, ...] = _URGENT) -> None:
-        """Forget what was typed so far: call it when a new prompt has been painted, which nobody can have answered."""
+    def discard(self, but: tuple[str, ...] = URGENT) -> None:
+        """Discard what was typed so far: call it before a new prompt is painted, which no one can have answered."""
         while "eof" not in self._typed and (self._wait(_ESCAPE_WAIT if self._rest else 0) or self._rest):
             pass
-        self._typed = deque(key for key in self._typed if key in (*keep, "resize"))
+        self._typed = deque(key for key in self._typed if key in (*but, "resize"))
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:

@@ -33,33 +33,48 @@ def is_interactive() -> bool:
 
 
 class Screen:
-    """The alternate screen while the `with` lasts; `paint` shows a body that scrolls and a foot that stays."""
+    """The alternate screen from the first `paint` to the end of the `with`: a body that scrolls, a foot that stays."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self.is_open = False  # the alternate screen is shown
+        self.scrolled = False  # the user has scrolled since the last `to_top`
         self._top = 0  # the first line of the body that is shown
         self._beyond = 0  # how far it can be scrolled
         self._page = 1  # lines of the body that fit
 
     def __enter__(self) -> Self:
-        self._write(_ENTER)
         return self
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):  # the terminal may be gone
-            self._write(_LEAVE)
+            self._close()
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
         """Show the terminal as it was before; what was painted must be painted again afterwards."""
-        self._write(_LEAVE)
+        was_open = self.is_open
+        self._close()
         try:
             yield
         finally:
+            if was_open:
+                self.open()
+
+    def open(self) -> None:
+        """Show the alternate screen, empty, before there is anything to paint."""
+        if not self.is_open:
+            self.is_open = True
             self._write(_ENTER)
+
+    def _close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self._write(_LEAVE)
 
     def paint(self, body: RenderableType, foot: RenderableType | None = None) -> None:
         """Show a frame; when the body is too tall, a line above the foot says how much of it is hidden."""
+        self.open()
         width, height = self.console.size
         tail = self._lines(foot, width)[:height] if foot is not None else []
         whole = body if isinstance(body, TextLines) else self._lines(body, width)
@@ -68,10 +83,8 @@ class Screen:
             self._page = max(1, self._page - 1)  # the line that says so
         self._beyond = max(0, len(whole) - self._page)
         self._top = min(max(0, self._top), self._beyond)
-        seen = whole[self._top : self._top + self._page]
-        shown = (
-            self._lines(seen, width) if isinstance(seen, TextLines) else seen
-        )  # drawing all of a log would take long
+        part = whole[self._top : self._top + self._page]  # before drawing: drawing all of a log would take long
+        shown = self._lines(part, width) if isinstance(part, TextLines) else part
         if self._beyond:
             tail = [*self._lines(self._hidden(), width), *tail]
         shown += [[] for _ in range(height - len(shown) - len(tail))]
@@ -84,11 +97,12 @@ class Screen:
         if not step or not self._beyond:
             return False
         self._top = min(max(0, self._top + step), self._beyond)
+        self.scrolled = True
         return True
 
     def to_top(self) -> None:
         """Show the next body from its first line."""
-        self._top = 0
+        self._top, self.scrolled = 0, False
 
     def to_end(self) -> None:
         """Show the next body up to its last line."""

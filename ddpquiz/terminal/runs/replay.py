@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.style import complaints
 from ddpquiz.terminal.runs.frame import frame, on_screen, say, summary
-from ddpquiz.terminal.runs.run_pages import RunPages
+from ddpquiz.terminal.runs.run_screen import RunScreen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.kit.screen import Screen
 
 PACE = 0.3  # seconds that a step is shown while it plays
-PLACES = 16  # of a long run where it is kept what was seen
+PLACES = 16  # states of a long run that are saved
 KEYS = (
     Hotkey("← →", "step", "the call of a rank before, and the next one"),
     Hotkey("n N", "operation", "the next operation as a whole, and the one before"),
     Hotkey("space", "play", "step on by itself, or stop that"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the frame stays in the terminal")
-BACK = Hotkey("q", "back", "back to the end of the run")
+TO_END = Hotkey("q", "back", "back to the end of the run")
 FAR_KEYS = Hotkey("home", "start", "before the first step"), Hotkey("end", "finish", "the end of the run")
 
 
@@ -57,25 +56,25 @@ def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
 
 
 class Tape:
-    """A run that can be wound to any event; what it showed is kept at some places, so that going back is fast."""
+    """A run that can be wound to any event; some states are saved, so that going back is fast."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
-        self.seen, self._at = RunState(), 0
+        self.state, self._at = RunState(), 0
         self._apart = max(1000, len(events) // PLACES)
-        self._kept = {0: RunState()}
+        self._saved = {0: RunState()}
 
     def wind(self, to: int) -> RunState:
-        """Return what the first `to` events show."""
+        """Return the state after the first `to` events."""
         if to < self._at:
-            self._at = max(place for place in self._kept if place <= to)
-            self.seen = self._kept[self._at].copy()
+            self._at = max(place for place in self._saved if place <= to)
+            self.state = self._saved[self._at].copy()
         for event in self.events[self._at : to]:
-            self.seen.add(event)
+            self.state.add(event)
             self._at += 1
-            if self._at % self._apart == 0 and self._at not in self._kept:
-                self._kept[self._at] = self.seen.copy()
-        return self.seen
+            if self._at % self._apart == 0 and self._at not in self._saved:
+                self._saved[self._at] = self.state.copy()
+        return self.state
 
 
 def replay(events: Sequence[Event], console: Console) -> RunState:
@@ -83,52 +82,96 @@ def replay(events: Sequence[Event], console: Console) -> RunState:
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 
-    screen = Screen(console)
-    with screen, Keys(away=screen.suspended) as keys:
-        at = step_through(events, screen, keys, leave=LEAVE)
-    seen = Tape(events).wind(steps(events)[at])
-    console.print(frame(seen, console.width, tensors=seen.end is None))
-    return seen
+    with Screen(console) as screen, Keys(away=screen.suspended) as keys:
+        shown = ReplayScreen(events, screen, leave=LEAVE)
+        shown.loop(screen, keys)
+    state = shown.state
+    console.print(frame(state, console.width, tensors=state.end is None))
+    return state
 
 
-def step_through(events: Sequence[Event], screen: Screen, keys: Keys, at: int = 0, *, leave: Hotkey = BACK) -> int:
-    """Let the learner go through a run step by step, from step `at`; return the step at which they left."""
-    stops, playing, looking, tape = steps(events), False, RunPages(screen), Tape(events)
-    whole = beginnings(events, stops)
-    screen.to_top()
-    while True:
-        before = when(events[stops[at - 1] - 1]) if at else 0.0
-        seen, last = tape.wind(stops[at]), at == len(stops) - 1
-        looking.paint(
-            seen,
-            partial(_frame, tape, screen, before, next_step(events, stops, at, screen.console.width)),
-            [*KEYS, leave],
-            rest=FAR_KEYS,
-        )
-        playing = playing and not last
-        key = keys.get(PACE if playing else None)
-        if key and (looking.is_away or key not in ("home", "end")) and looking.handle_key(key, seen):
-            continue
+class ReplayScreen(RunScreen):
+    """A run that the learner goes through step by step, from step `at`."""
+
+    def __init__(self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END) -> None:
+        super().__init__(screen)
+        self._leave = leave
+        self._stops = steps(events)
+        self._operations = beginnings(events, self._stops)
+        self._tape = Tape(events)
+        self._playing = False
+        self._go(at)
+
+    @property
+    def state(self) -> RunState:
+        """What the run has shown up to this step."""
+        return self._tape.state
+
+    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
+        """Draw a step; what has changed since the one before is marked. The last one shows the whole run."""
+        size, events = self.screen.console.size, self._tape.events
+        coming = next_step(events, self._stops, self._at, size.width)
+        if self.state.end:
+            return frame(self.state, size.width, verdict=False), [summary(self.state), coming]
+        before = when(events[self._stops[self._at - 1] - 1]) if self._at else 0.0
+        room = ConsoleDimensions(size.width, size.height - 1)
+        until = _finish(events)
+        body, below = on_screen(self.state, room, self.state.time, tensors=True, since=before, until=until)
+        return body, [*below, coming]
+
+    def picture_keys(self) -> list[Hotkey]:
+        """Return the keys that go through the run."""
+        return [*KEYS, self._leave]
+
+    def seldom_keys(self) -> tuple[Hotkey, ...]:
+        """Return the keys that go to the start and the end."""
+        return FAR_KEYS
+
+    def patience(self) -> float | None:
+        """Return the seconds until the next step while the run plays."""
+        return PACE if self._playing else None
+
+    def wait(self, keys: Keys) -> str | None:
+        """Wait for a key, or for the next step while the run plays."""
+        key = super().wait(keys)
+        if key is None:
+            self._go(self._at + 1, playing=True)
+        return key
+
+    def press(self, key: str) -> None:
+        """Go to another step, play, or leave."""
         match key:
-            case None:
-                at += 1
             case "space" | "enter":
-                playing = not playing
+                self._go(self._at, playing=not self._playing)
             case "right":
-                at, playing = min(at + 1, len(stops) - 1), False
+                self._go(self._at + 1)
             case "left":
-                at, playing = max(at - 1, 0), False
+                self._go(self._at - 1)
             case "n":
-                at, playing = next((step for step in whole if step > at), at), False
+                self._go(next((step for step in self._operations if step > self._at), self._at))
             case "N":
-                at, playing = next((step for step in reversed(whole) if step < at), 0), False
+                self._go(next((step for step in reversed(self._operations) if step < self._at), 0))
             case "home":
-                at, playing = 0, False
+                self._go(0)
             case "end":
-                at, playing = len(stops) - 1, False
-            case "q" | "escape" | "ctrl+c" | "ctrl+d" | "eof":
-                screen.to_top()
-                return at
+                self._go(len(self._stops))
+            case "q" | "escape":
+                self.screen.to_top()
+                self.left = True
+
+    def interrupt(self) -> None:
+        """Leave: nothing runs any more."""
+        self.press("q")
+
+    def _go(self, step: int, *, playing: bool = False) -> None:
+        last = len(self._stops) - 1
+        self._at = min(max(step, 0), last)
+        self._playing = playing and self._at < last
+        self._tape.wind(self._stops[self._at])
+
+    def _scrolling(self, key: str) -> str:
+        """Return the key as it scrolls: home and end are steps here."""
+        return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
 
 
 def lines(events: Sequence[Event], console: Console) -> RunState:
@@ -138,16 +181,6 @@ def lines(events: Sequence[Event], console: Console) -> RunState:
         seen.add(event)
         say(event, seen, console, complaints())
     return seen
-
-
-def _frame(tape: Tape, screen: Screen, before: float, coming: Text) -> tuple[RenderableType, list[RenderableType]]:
-    """Draw a step; what has changed since the one `before` is marked. The last one shows the whole run."""
-    seen, size = tape.seen, screen.console.size
-    if seen.end:
-        return frame(seen, size.width, verdict=False), [summary(seen), coming]
-    room = ConsoleDimensions(size.width, size.height - 1)
-    body, below = on_screen(seen, room, seen.time, tensors=True, since=before, until=_finish(tape.events))
-    return body, [*below, coming]
 
 
 def _finish(events: Sequence[Event]) -> float:

@@ -12,28 +12,29 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.analysis.events import encode
-from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.saved_run import Recent
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.style import complaints
 from ddpquiz.terminal.runs.frame import frame, on_screen, say, summary, torchrun
-from ddpquiz.terminal.runs.replay import step_through, steps
-from ddpquiz.terminal.runs.run_pages import URGENT, RunPages
+from ddpquiz.terminal.runs.replay import ReplayScreen, steps
+from ddpquiz.terminal.runs.run_screen import RunScreen
 from ddpquiz.terminal.runs.suggestions import to_try, tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.run_state import RunState
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 
 INTERRUPTED = "You stopped the run."
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
+FLASH = 0.02  # the same where a screen is open already
 FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
@@ -64,37 +65,35 @@ def live(
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 
-    screen, seen, again, at_end = Screen(console), RunState(), True, look
-    with contextlib.ExitStack() as painted, Keys(away=screen.suspended) as keys:
-        keys.drop(keep=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
-        on_screen = stay
+    with Screen(console) as screen, Keys(away=screen.suspended) as keys:
+        keys.discard(but=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         if stay:
-            painted.enter_context(screen)
-        while again:
+            screen.open()
+        while True:
             recent = Recent()
             _wait_for_torch(console, keys)
             run = start()
-            seen = run.seen
             run.listeners.append(recent.add)
-            view = View(run, screen, look)
-            for key in _follow(run, 0.02 if on_screen else PATIENCE, keys):
-                view.handle_key(key)
-            if not on_screen and (not run.over or not _fits(seen, console, look)):
-                painted.enter_context(screen)
-                on_screen = True
-            view.follow(keys)
-            at_end = found if found and seen.end and seen.end.ok else look
-            opened = step and not _interrupted(seen)
+            view = LiveScreen(run, screen, look)
+            view.follow_briefly(keys)
+            state, at_end = run.seen, look
+            if screen.is_open or not run.over or not _fits(state, console, look):
+                view.loop(screen, keys)
+            if found and state.end and state.end.ok:
+                at_end = found
+            interrupted = state.end is not None and state.end.why == INTERRUPTED
+            opened = step and not interrupted
             if opened:
-                if not on_screen:
-                    painted.enter_context(screen)
-                    on_screen = True
-                step_through(recent.events, screen, keys)
-            hold = stay or opened or view.is_held or not (_fits(seen, console, at_end) or _interrupted(seen))
-            again = hold and _looked(seen, recent.events, view.looking, keys, at_end)
+                ReplayScreen(recent.events, screen).loop(screen, keys)
+            if not (stay or opened or view.is_held or not (interrupted or _fits(state, console, at_end))):
+                break
+            end = EndScreen(state, recent.events, screen, keys, at_end)
+            end.loop(screen, keys)
+            if not end.again:
+                break
     if not stay:
-        _leave_in_scrollback(seen, console, at_end)
-    return seen
+        _leave_in_scrollback(state, console, at_end)
+    return state
 
 
 def _wait_for_torch(console: Console, keys: Keys) -> None:
@@ -115,10 +114,6 @@ def _fits(seen: RunState, console: Console, look: str) -> bool:
     return len(shown) < console.height - 1  # the command line above it, and a prompt
 
 
-def _interrupted(seen: RunState) -> bool:
-    return seen.end is not None and seen.end.why == INTERRUPTED
-
-
 def _leave_in_scrollback(seen: RunState, console: Console, look: str) -> None:
     for part in _left(seen, console, look).renderables:
         console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
@@ -133,95 +128,134 @@ def _left(seen: RunState, console: Console, look: str) -> Group:
     return Group(*parts, *([Text(), *tries(found)] if found else []))
 
 
-class View:
+class LiveScreen(RunScreen):
     """The live view of a run: painted when something has changed, and never for more than a tenth of the time."""
 
     def __init__(self, run: Run, screen: Screen, look: str) -> None:
-        self.run, self.screen, self.look = run, screen, look
-        self.looking = RunPages(screen)
-        self.frames = 0
-        self._still: tuple[RunState, float] | None = None  # what is shown while the view is paused, and its time
-        self._events = 0
+        super().__init__(screen)
+        self.run, self.look = run, look
+        self._paused: tuple[RunState, float] | None = None  # what is shown while the view is paused, and its time
+        self._events = self._painted = 0  # events so far, and at the last frame
+        self._cost = 0.0  # seconds of processor time of the last frame
         run.listeners.append(self._count_event)
+
+    @property
+    def state(self) -> RunState:
+        """What is shown: the run, or its copy while the view is paused."""
+        return self._paused[0] if self._paused else self.run.seen
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run is over; what is paused stays until the learner goes on."""
+        return self.run.over and not self._paused
 
     @property
     def is_held(self) -> bool:
         """Whether the learner looks at something that must not vanish when the run ends."""
-        return self._still is not None or self.looking.is_away
+        return self._paused is not None or not self.on_picture
 
-    def follow(self, keys: Keys) -> None:
-        """Show the run until it is over."""
-        while not self.run.over:
-            painted, before = self._events, time.process_time()
-            self.paint()
-            cost, at = time.process_time() - before, time.monotonic()
-            while not self.run.over:
-                pressed = _follow(self.run, max(FRAME, cost / SHARE), keys)
-                for key in pressed:
-                    self.handle_key(key)
-                idle = self._still is not None or (self._events == painted and time.monotonic() - at < IDLE)
-                if pressed or not idle:
-                    break
-        while self._still:  # what is paused stays until the learner goes on
-            self.paint()
-            self.handle_key(keys.get() or "")
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before this screen was painted."""
+        return ("ctrl+c", "ctrl+z", "eof")
 
-    def handle_key(self, key: str) -> None:
-        """Obey a key."""
-        if self.looking.handle_key(key, self.run.seen):
-            return
+    def follow_briefly(self, keys: Keys) -> None:
+        """Follow the run for a moment without a screen, which a run that is over by then is not worth."""
+        end = time.monotonic() + (FLASH if self.screen.is_open else PATIENCE)
+        while not self.run.over and time.monotonic() < end:
+            key = self._read(end, keys)
+            if key == "ctrl+c":
+                self.interrupt()
+            elif key:
+                self.handle_key(key)
+
+    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
+        """Draw the run as it is now, or as it was when the view was paused."""
+        now = self._paused[1] if self._paused else self.run.now()
+        return on_screen(self.state, self.screen.console.size, now, look=self.look)
+
+    def picture_keys(self) -> list[Hotkey]:
+        """Return the keys that pause the view and end the run."""
+        does = "go on" if self._paused else "pause"
+        return [Hotkey("space", does, "hold the picture while the run goes on, or let it go"), STOP]
+
+    def press(self, key: str) -> None:
+        """Pause or go on, or end the run."""
         if key == "space":
-            self._still = None if self._still else (self.run.seen.copy(), self.run.now())
-        elif key in ("q", *URGENT):
-            self._still = None
+            self._paused = None if self._paused else (self.run.seen.copy(), self.run.now())
+        elif key == "q":
+            self._paused = None
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
 
-    def paint(self) -> None:
-        """Draw a frame."""
-        self.frames += 1
-        seen, now = self._still or (self.run.seen, self.run.now())
-        hold = "go on" if self._still else "pause"
-        keys = [Hotkey("space", hold, "hold the picture while the run goes on, or let it go"), STOP]
-        notice = f"paused, the run {'has ended' if self.run.over else 'goes on'}" if self._still else ""
-        self.looking.paint(
-            seen, lambda: on_screen(seen, self.screen.console.size, now, look=self.look), keys, notice=notice
-        )
+    def interrupt(self) -> None:
+        """End the run, whatever is shown."""
+        self.press("q")
+
+    def wait(self, keys: Keys) -> str | None:
+        """Follow the run until a key is pressed or there is something new to paint."""
+        if self.run.over:  # and paused
+            return keys.get()
+        end, idle = time.monotonic() + max(FRAME, self._cost / SHARE), time.monotonic() + IDLE
+        while not self.run.over:
+            if key := self._read(end, keys):
+                return key
+            now = time.monotonic()
+            if now >= end and not self._paused and (self._events != self._painted or now >= idle):
+                break
+        return None
+
+    def paint(self, screen: Screen) -> None:
+        """Draw a frame, and measure what that costs."""
+        self._painted, before = self._events, time.process_time()
+        self.note = f"paused, the run {'has ended' if self.run.over else 'goes on'}" if self._paused else ""
+        super().paint(screen)
+        self._cost = time.process_time() - before
+
+    def _read(self, end: float, keys: Keys) -> str | None:
+        """Read a little of the run, at most until `end`; return a key that was pressed meanwhile."""
+        self.run.read(min(max(end - time.monotonic(), 0.01), 0.05))
+        return keys.get(0)
 
     def _count_event(self, _: Event) -> None:
         self._events += 1
 
 
-def _looked(seen: RunState, events: Sequence[Event], looking: RunPages, keys: Keys, look: str) -> bool:
-    """Let the learner look at the last frame, or step through the run; return whether it shall run once more."""
-    keys.drop()
-    screen = looking.screen
-    while True:
-        looking.paint(
-            seen, lambda: (frame(seen, screen.console.width, look=look, verdict=False), [summary(seen)]), AFTER
-        )
-        key = keys.get() or ""
-        if looking.handle_key(key, seen):
-            continue
-        if key == "r":
-            return True
-        if key in ("left", "right"):
-            step_through(events, screen, keys, max(0, len(steps(events)) - 2) if key == "left" else 0)
-        elif key in ("enter", "q", *URGENT):
-            return False
+class EndScreen(RunScreen):
+    """The last frame of a run that is over: the learner steps through it, runs it again, or leaves."""
 
+    def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, look: str) -> None:
+        super().__init__(screen)
+        self.again = False  # run it once more
+        self._state, self._events, self._keys, self._look = state, events, keys, look
 
-def _follow(run: Run, seconds: float, keys: Keys) -> list[str]:
-    """Listen to a run for some seconds, or until keys are pressed, which are returned."""
-    end = time.monotonic() + seconds
-    while not run.over and (left := end - time.monotonic()) > 0:
-        run.read(min(left, 0.05))
-        pressed = []
-        while (key := keys.get(0)) is not None:
-            pressed.append(key)
-        if pressed:
-            return pressed
-    return []
+    @property
+    def state(self) -> RunState:
+        """The run as it ended."""
+        return self._state
+
+    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
+        """Draw the whole run."""
+        return frame(self.state, self.screen.console.width, look=self._look, verdict=False), [summary(self.state)]
+
+    def picture_keys(self) -> list[Hotkey]:
+        """Return the keys that leave, step through the run and run it again."""
+        return list(AFTER)
+
+    def press(self, key: str) -> None:
+        """Step through the run, run it again, or leave."""
+        match key:
+            case "left" | "right":
+                at = len(steps(self._events)) - 2 if key == "left" else 0
+                ReplayScreen(self._events, self.screen, at).loop(self.screen, self._keys)
+            case "r":
+                self.again = self.left = True
+            case "enter" | "q":
+                self.left = True
+
+    def interrupt(self) -> None:
+        """Leave: nothing runs any more."""
+        self.left = True
 
 
 def lines(run: Run, console: Console) -> RunState:

@@ -9,7 +9,8 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.terminal.kit.hotkeys import HELP, LEAVE, Hotkey, help_page, key_line, prefixed
+from ddpquiz.terminal.kit.hotkeys import HELP, LEAVE, Hotkey
+from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import ESCAPE, Entry, is_command, is_typed
@@ -41,102 +42,86 @@ def ask(posed: Posed, demo: str, console: Console) -> Made | None:
 
     Left when the learner wants no run after all, KeyboardInterrupt for ctrl+c.
     """
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
-
     asking = PredictionScreen(posed, demo)
-    screen = Screen(console)
-    with screen, Keys(away=screen.suspended) as keys:
-        screen.paint(asking.body(), asking.foot(console.width))
-        keys.drop(keep=("ctrl+c", "eof"))
-        while not asking.done:
-            screen.paint(asking.body(), asking.foot(console.width))
-            key = keys.get() or ""
-            if key in ("ctrl+c", "ctrl+d", "eof"):
-                raise KeyboardInterrupt
-            if key != "resize" and not screen.scroll(key):
-                asking.handle_key(key)
+    asking.show(console)
     return asking.made
 
 
-class PredictionScreen:
-    """A prediction that is asked for: it takes keys until it is `done`, by the rules of a quiz."""
+class PredictionScreen(KeyScreen):
+    """A prediction that is asked for, by the rules of a quiz, until it is made or declined."""
 
     def __init__(self, posed: Posed, demo: str) -> None:
+        super().__init__()
         self.made: Made | None = None
-        self.done = False
         self._posed = posed
         self._demo = demo
         self._entry = Entry()
-        self._unclear = ""
-        self._helping = False
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed for the shell; a `q` was not meant for this screen."""
+        return ("ctrl+c", "ctrl+z", "eof")
 
     def handle_key(self, key: str) -> None:
-        """Take a key; Left when it means that no run is wanted."""
+        """Obey a key; Left when it means that no run is wanted."""
         typed, escaped = is_typed(self._posed.question), self._entry.escaped
-        self._entry = replace(self._entry, escaped=typed and not escaped and not self._helping and key == ESCAPE)
-        if self._helping:
-            self._helping = False
-        elif self._entry.escaped:
+        self._entry = replace(self._entry, escaped=typed and not escaped and not self.helping and key == ESCAPE)
+        if self._entry.escaped:
             return
-        elif escaped or (not typed and (len(key) == 1 or key == ESCAPE)):
-            self._command(key)
+        if self.helping or escaped or (not typed and (len(key) == 1 or key == ESCAPE)):
+            super().handle_key(key)
         elif key == "enter" and not self._entry.text:
-            self.done = True
+            self.left = True
         else:
             self._type(key)
 
-    def body(self) -> RenderableType:
-        """Draw what is asked, or what the keys do when that was asked for."""
-        if self._helping:
-            return help_page([*self._keys(), *prefixed(self._after_escape(), "esc ")])
-        head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
-        counts = Text("It counts as an answer in a test does; a wrong one makes a card due.", style="quiet")
-        return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self._entry.text))
-
-    def foot(self, width: int) -> RenderableType:
-        """Draw what was typed so far, and the keys that work now."""
-        if self._helping:
-            return key_line([Hotkey("any key", "goes back")], width)
-        line = key_line(self._keys(), width, self._after_escape())
-        note = [Text(plain(self._unclear), style="warn")] if self._unclear else []
-        typed = is_typed(self._posed.question)
-        return Group(*note, *([question_view.field(self._posed.question, self._entry)] if typed else []), line)
-
-    def _type(self, key: str) -> None:
-        self._entry = self._entry.key(key, self._posed.question)
-        self._unclear = ""
-        if not self._entry.given:
-            return
-        text = self._entry.text
-        if is_command(text, self._posed.question):
-            self._entry, self._unclear = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
-            return
-        verdict = judge(self._posed, text)
-        self._entry, self._unclear = replace(self._entry, given=False), verdict.unclear
-        self.done = not verdict.unclear
-        if self.done:
-            self.made = Made(predicted(self._posed, text, verdict), verdict)
-
-    def _command(self, key: str) -> None:
+    def press(self, key: str) -> None:
+        """Obey a key that is a command, or the digit of an option."""
         match key:
             case "q" | "escape":
                 raise Left
             case "s":
-                self.done = True
-            case "?":
-                self._helping = True
+                self.left = True
             case _ if not is_typed(self._posed.question):
                 self._type(key)
 
-    def _keys(self) -> list[Hotkey]:
+    def body(self) -> RenderableType:
+        """Draw what is asked."""
+        head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
+        counts = Text("It counts as an answer in a test does; a wrong one makes a card due.", style="quiet")
+        return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self._entry.text))
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw a remark about the last key, and what was typed so far."""
+        note = [Text(plain(self.note), style="warn")] if self.note else []
+        typed = is_typed(self._posed.question)
+        return [*note, *([question_view.field(self._posed.question, self._entry)] if typed else [])]
+
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now."""
         question = self._posed.question
         if not is_typed(question):
             return [*self._entry.keys(question), *_COMMANDS]
         return list(_COMMANDS) if self._entry.escaped else self._entry.keys(question)
 
-    def _after_escape(self) -> list[Hotkey]:
+    def commands(self) -> list[Hotkey]:
+        """Return the keys that work after escape, while an answer is typed."""
         return list(_COMMANDS) if is_typed(self._posed.question) and not self._entry.escaped else []
+
+    def _type(self, key: str) -> None:
+        self._entry = self._entry.key(key, self._posed.question)
+        self.note = ""
+        if not self._entry.given:
+            return
+        text = self._entry.text
+        if is_command(text, self._posed.question):
+            self._entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
+            return
+        verdict = judge(self._posed, text)
+        self._entry, self.note = replace(self._entry, given=False), verdict.unclear
+        self.left = not verdict.unclear
+        if self.left:
+            self.made = Made(predicted(self._posed, text, verdict), verdict)
 
 
 def predicted(posed: Posed, given: str, verdict: Verdict) -> str:

@@ -16,7 +16,8 @@ from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
 from ddpquiz.curriculum.posed import number, worth
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
-from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line
+from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
+from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, plain, prose
@@ -43,32 +44,58 @@ def show(posed: Posed, console: Console) -> bool:
 
 
 def visit(posed: Posed, console: Console) -> bool:
-    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back.
-
-    What was observed stands above what ran, so that it is in sight.
-    """
-    page, ran = [*question(posed), _head(posed)], [Text(), Text("What ran", style="title"), _running(posed)]
-    agrees, running = True, Text("it runs · ctrl+c stops it", style="quiet")
+    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back."""
     with Screen(console) as screen:
+        shown = ProofScreen(posed)
         with _unechoed():
-            screen.paint(_page([*page, *ran]), running)
-            for found in observe(posed):
-                page.append(found.shown)
-                agrees = agrees and found.agrees
-                screen.paint(_page([*page, *ran]), running)
+            agrees = shown.run(screen)
         with Keys(away=screen.suspended) as keys:
-            keys.drop()
-            foot = Group(_outcome(agrees=agrees), key_line([Hotkey("enter", "back")], console.width))
-            key = ""
-            while key not in ("enter", "space", "escape", "q", "p", "ctrl+c", "ctrl+d", "eof"):
-                screen.scroll(key)
-                screen.paint(_page([*page, *ran]), foot)
-                key = keys.get() or ""
+            shown.loop(screen, keys)
     return agrees
 
 
-def _page(parts: list[RenderableType]) -> RenderableType:
-    return Constrain(Group(*parts), layout.MEASURE)
+class ProofScreen(KeyScreen):
+    """A proof that runs, and then can be read. What was observed stands above what ran, so that it is in sight."""
+
+    def __init__(self, posed: Posed) -> None:
+        super().__init__()
+        self._posed = posed
+        self._found: list[ProofOutcome] = []
+
+    def run(self, screen: Screen) -> bool:
+        """Run the proof, and paint what was observed so far; return whether it agrees with the key."""
+        foot = Text("it runs · ctrl+c stops it", style="quiet")
+        screen.paint(self.body(), foot)
+        for found in observe(self._posed):
+            self._found.append(found)
+            screen.paint(self.body(), foot)
+        return self._agrees
+
+    def body(self) -> RenderableType:
+        """Draw the question, what was observed, and what ran."""
+        observed = [found.shown for found in self._found]
+        ran = [Text(), Text("What ran", style="title"), _running(self._posed)]
+        return Constrain(Group(*question(self._posed), _head(self._posed), *observed, *ran), layout.MEASURE)
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw whether the run agrees with the answer."""
+        return [_outcome(agrees=self._agrees)]
+
+    def keys(self) -> list[Hotkey]:
+        """Return the key that leads back."""
+        return [Hotkey("enter", "back", "back to where you were (space, p, q, esc and backspace do it too)"), HELP]
+
+    def press(self, key: str) -> None:
+        """Obey a key."""
+        self.left = key in ("enter", "space", "p", *GOES_BACK)
+
+    def interrupt(self) -> None:
+        """Go back: nothing runs any more."""
+        self.left = True
+
+    @property
+    def _agrees(self) -> bool:
+        return all(found.agrees for found in self._found)
 
 
 def question(posed: Posed) -> list[RenderableType]:

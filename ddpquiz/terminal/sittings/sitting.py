@@ -1,25 +1,24 @@
-"""What study and quiz share at the keyboard: the loop of a sitting, the line of keys, and leaving for a demo."""
+"""What sittings share: the desk, flags, runs of demos and proofs, and sittings by lines instead of keys."""
 
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group
-from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.kit.hotkeys import FLAG, HELP, QUIT, Hotkey, help_page, key_line, prefixed
-from ddpquiz.terminal.kit.layout import MEASURE, show
+from ddpquiz.terminal.kit.hotkeys import FLAG, Hotkey, key_line, prefixed
+from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from rich.console import Console, RenderableType
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ddpquiz.learning.log_rows import Receipt
     from ddpquiz.learning.progress import Progress
 
-LEAVING = ("ctrl+d", "eof")
 UNFLAG = Hotkey("f", "unflag", "take back that something is wrong with this item")
 
 
@@ -57,106 +55,41 @@ class Desk:
     clock: Callable[[], datetime]
 
 
-class SittingScreen(ABC):
-    """A learner at a desk. A sitting draws itself as `body` and `keys`, and takes a key in `press`."""
+class SittingScreen(KeyScreen):
+    """A learner at a desk, on a screen that keys control or, in a pipe, by lines."""
 
     def __init__(self, desk: Desk) -> None:
+        super().__init__()
         self.desk = desk
-        self.note = ""  # said once, about the last key
-        self.helping = False
-        self.left = False
-        self._away: Callable[[], AbstractContextManager[None]] | None = None
-
-    @property
-    @abstractmethod
-    def scene(self) -> Hashable:
-        """What is asked now: when it changes, keys typed before it was painted do not count."""
-
-    @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted."""
-        return ("ctrl+c", "ctrl+z", QUIT.key, "eof")
-
-    @property
-    def leaving(self) -> tuple[str, ...]:
-        """The keys that leave besides q."""
-        return LEAVING
 
     @property
     @abstractmethod
     def over(self) -> bool:
         """Whether nothing is left to ask."""
 
-    @property
-    def reading(self) -> bool:
-        """Whether a page is read, in which space goes on to the next screenful."""
-        return False
-
-    @property
-    def added(self) -> Hashable:
-        """What was added below what is asked: when that changes, it is scrolled to."""
-        return None
-
-    def patience(self) -> float | None:
-        """Return after how many seconds the screen is painted again without a key; None: never."""
-        return None
-
-    def tick(self) -> bool:
-        """Do what the time that went by asks for; return whether something else is asked now."""
-        return False
-
-    @abstractmethod
-    def body(self) -> RenderableType:
-        """Draw what is asked now."""
-
     @abstractmethod
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
 
-    def above_keys(self) -> list[RenderableType]:
-        """Draw lines that stay above the line of keys."""
-        return []
+    @abstractmethod
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
 
     @abstractmethod
-    def keys(self) -> list[Hotkey]:
-        """Return the keys that work now, the most needed first."""
+    def handle_line(self, line: str) -> None:
+        """Obey a line."""
 
-    def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, because letters are text now."""
-        return []
-
-    def all_keys(self) -> list[Hotkey]:
-        """Return the keys that work now, with those that stand above the line of keys."""
-        return [*self.keys(), *prefixed(self.commands(), "esc ")]
+    def goes_on(self) -> bool:
+        """Go on by itself where a terminal that only goes down leaves everything in sight; return whether it did."""
+        return False
 
     def line_keys(self) -> list[Hotkey]:
         """Return the keys that work now where whole lines are read."""
         return [*self.keys(), *prefixed(self.commands(), ":")]
 
-    @abstractmethod
-    def press(self, key: str) -> None:
-        """Take a key."""
-
-    def shown(self) -> RenderableType:
-        """Draw the body, or what the keys do when that was asked for."""
-        return help_page(self.all_keys()) if self.helping else self.body()
-
-    def foot(self, width: int) -> RenderableType:
-        """Draw what stays at the bottom."""
-        if self.helping:
-            return key_line([Hotkey("any key", "goes back")], width)
-        return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
-
-    def handle_key(self, key: str) -> None:
-        """Take a key, whatever is on screen."""
-        if self.helping:
-            self.helping = False
-            return
-        self.note = ""
-        if key == HELP.key:
-            self.helping = True
-        else:
-            self.press(key)
+    def opened(self) -> None:
+        """Import torch while the learner reads."""
+        self.desk.actions.warm()
 
     def demo_of(self, concept: str | None) -> DemoLink | None:
         """Return the demo that `d` runs for a concept."""
@@ -208,39 +141,6 @@ class SittingScreen(ABC):
         parts = (source.title, source.authors, source.year, source.address) if source else (key,)
         self.note = " · ".join(part for part in parts if part)
 
-    def sit(self, console: Console) -> None:
-        """Let the learner work on the whole screen until they leave; ctrl+c raises KeyboardInterrupt."""
-        from ddpquiz.terminal.kit.keys import Keys
-        from ddpquiz.terminal.kit.screen import Screen
-
-        scene: Hashable = None
-        added = self.added
-        with Screen(console) as screen, Keys(away=screen.suspended) as keys:
-            self._away = keys.suspended
-            while not self.left:
-                new = (self.scene, self.helping)
-                if new != scene:
-                    screen.to_top()
-                    keys.drop(self.early)  # nobody can have answered what was not painted yet
-                elif self.added != added:
-                    screen.to_end()
-                added = self.added
-                if new != scene or not keys.waiting():  # one frame for all keys that came at once
-                    screen.paint(Constrain(self.shown(), MEASURE), self.foot(console.width))
-                if scene is None:
-                    self.desk.actions.warm()
-                scene = new
-                key = keys.get(self.patience()) or ""
-                if key == "ctrl+c":
-                    raise KeyboardInterrupt
-                if self.tick():
-                    continue  # the key was meant for what is gone
-                if key in self.leaving:
-                    self.press(QUIT.key)
-                elif key not in ("", "resize") and not screen.scroll(self._scrolling(key)):
-                    self.handle_key(key)
-        self._away = None
-
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
         """Let lines do what keys do, for pipes and terminals that cannot be painted; what is new is printed.
 
@@ -266,21 +166,6 @@ class SittingScreen(ABC):
                 self.helping = False
             if self.note:
                 show(console, Group(*note_lines(self.note)))
-
-    def goes_on(self) -> bool:
-        """Go on by itself where a terminal that only goes down keeps everything in sight; return whether it did."""
-        return False
-
-    def _scrolling(self, key: str) -> str:
-        return "pagedown" if key == "space" and self.reading and not self.helping else key
-
-    @abstractmethod
-    def spoken(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
-
-    @abstractmethod
-    def handle_line(self, line: str) -> None:
-        """Take a line."""
 
     def _leave(self, run: Callable[[], object]) -> object:
         """Run something that has the terminal to itself, and return what it returns; a failure becomes the note."""

@@ -1,0 +1,172 @@
+"""The loop that reads keys and paints: a screen names its body and its keys, and says what each key does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.constrain import Constrain
+
+from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, QUIT, Hotkey, help_page, key_line, prefixed
+from ddpquiz.terminal.kit.keys import URGENT, Keys
+from ddpquiz.terminal.kit.layout import MEASURE
+from ddpquiz.terminal.kit.screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from contextlib import AbstractContextManager
+
+    from rich.console import Console, RenderableType
+
+LEAVING = ("ctrl+d", "eof")
+
+
+class KeyScreen(ABC):
+    """What takes the whole screen and all keys until the user leaves it. Subclasses draw `body` and obey `press`."""
+
+    def __init__(self) -> None:
+        self.note = ""  # a remark about the last key, shown once
+        self.helping = False  # the page of help is shown
+        self.left = False  # the user has left
+        self._away: Callable[[], AbstractContextManager[None]] | None = None
+
+    @abstractmethod
+    def body(self) -> RenderableType:
+        """Draw what scrolls."""
+
+    @abstractmethod
+    def keys(self) -> list[Hotkey]:
+        """Return the keys that work now, the most needed first."""
+
+    @abstractmethod
+    def press(self, key: str) -> None:
+        """Obey a key."""
+
+    @property
+    def scene(self) -> Hashable:
+        """What is asked now. When it changes, the body is shown from its top and keys typed before do not count."""
+        return None
+
+    @property
+    def added(self) -> Hashable:
+        """What was added below the body. When it changes, the body is scrolled to its end."""
+        return None
+
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted."""
+        return URGENT
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """The keys that always do what `q` does, whatever is shown."""
+        return LEAVING
+
+    @property
+    def reading(self) -> bool:
+        """Whether a page of text is shown, in which space scrolls to the next screenful."""
+        return False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the loop ends."""
+        return self.left
+
+    def commands(self) -> list[Hotkey]:
+        """Return the keys that work after escape, while letters are text."""
+        return []
+
+    def all_keys(self) -> list[Hotkey]:
+        """Return the keys that the page of help explains."""
+        return [*self.keys(), *prefixed(self.commands(), "esc ")]
+
+    def above_keys(self) -> list[RenderableType]:
+        """Draw the lines that stay above the line of keys."""
+        return []
+
+    def help(self) -> RenderableType:
+        """Draw the page of help."""
+        return help_page(self.all_keys())
+
+    def shown(self) -> RenderableType:
+        """Draw the body, or the page of help."""
+        return self.help() if self.helping else self.body()
+
+    def foot(self, width: int) -> RenderableType:
+        """Draw what stays at the bottom."""
+        if self.helping:
+            return key_line([BACK], width)
+        return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
+
+    def handle_key(self, key: str) -> None:
+        """Obey a key, also on the page of help."""
+        if self.helping:
+            self.helping = key not in (HELP.key, *GOES_BACK)
+            return
+        self.note = ""
+        if key == HELP.key:
+            self.helping = True
+        else:
+            self.press(key)
+
+    def interrupt(self) -> None:
+        """Obey ctrl+c, which raises KeyboardInterrupt unless a subclass has something to end first."""
+        raise KeyboardInterrupt
+
+    def opened(self) -> None:  # noqa: B027  # most screens prepare nothing
+        """Do what can be prepared once the first frame is on the screen."""
+
+    def patience(self) -> float | None:
+        """Return the seconds after which the screen is painted again without a key; None: never."""
+        return None
+
+    def tick(self) -> bool:
+        """Do what is due by now; True drops the key that came meanwhile, because what it was meant for is gone."""
+        return False
+
+    def wait(self, keys: Keys) -> str | None:
+        """Wait for the next key; None asks for another frame."""
+        return keys.get(self.patience())
+
+    def paint(self, screen: Screen) -> None:
+        """Draw a frame."""
+        screen.paint(Constrain(self.shown(), MEASURE), self.foot(screen.console.width))
+
+    def show(self, console: Console) -> None:
+        """Run the loop on a screen of its own."""
+        with Screen(console) as screen, Keys(away=screen.suspended) as keys:
+            self.loop(screen, keys)
+
+    def loop(self, screen: Screen, keys: Keys) -> None:
+        """Paint and obey keys until the user leaves."""
+        self._away = keys.suspended
+        scene: tuple[Hashable, ...] = ()
+        added = self.added
+        while not self.closed:
+            now = (self.scene, self.helping)
+            if now != scene:
+                screen.to_top()
+                keys.discard(self.early)  # no one can have answered what was not painted yet
+            elif self.added != added:
+                screen.to_end()
+            added = self.added
+            if now != scene or not keys.waiting():  # one frame for all keys that came at once
+                self.paint(screen)
+            if not scene:
+                self.opened()
+            scene = now
+            key = self.wait(keys) or ""
+            if key == "ctrl+c":
+                self.interrupt()
+            elif self.tick():
+                continue
+            elif key in self.leaving:
+                self.press(QUIT.key)
+            elif key not in ("", "resize") and not screen.scroll(self._scrolling(key)):
+                self.handle_key(key)
+        self._away = None
+
+    def _scrolling(self, key: str) -> str:
+        """Return the key as it scrolls: space is the next screenful where text is read."""
+        return "pagedown" if key == "space" and (self.reading or self.helping) else key

@@ -1,0 +1,160 @@
+"""The loop that reads keys and paints, and the one rule for going back from a page."""
+
+import io
+
+import pytest
+from rich.text import Text
+
+from ddpquiz.analysis.events import Began, End, Output
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.runs.watch import EndScreen
+
+
+class ScriptedKeys:
+    """Keys that were pressed one after the other; each of `early` was there before anything was painted."""
+
+    def __init__(self, *pressed, early=()):
+        self.pressed, self.early = list(pressed), list(early)
+
+    def get(self, timeout=None):
+        del timeout
+        return self.early.pop(0) if self.early else self.pressed.pop(0)
+
+    def waiting(self):
+        return bool(self.early)
+
+    def discard(self, but=()):
+        self.early = [key for key in self.early if key in but]
+
+    def suspended(self):
+        raise NotImplementedError
+
+
+class Counter(KeyScreen):
+    """Notes the keys that it obeys; `n` asks something new."""
+
+    def __init__(self):
+        super().__init__()
+        self.obeyed, self.frames, self.asked = [], [], 0
+
+    @property
+    def scene(self):
+        return self.asked
+
+    def body(self):
+        return Text("\n".join(f"line {number}" for number in range(30)))
+
+    def keys(self):
+        return [Hotkey("n", "next"), HELP, QUIT]
+
+    def press(self, key):
+        self.obeyed.append(key)
+        self.asked += key == "n"
+        self.left = key == "q"
+
+    def paint(self, screen):
+        before = screen.console.file.tell()
+        super().paint(screen)
+        self.frames.append(screen.console.file.getvalue()[before:])
+
+
+def play(shown, keys):
+    console = style.console(io.StringIO(), width=60)
+    console.size = (60, 10)
+    with Screen(console) as screen:
+        shown.loop(screen, keys)
+    return shown
+
+
+def test_keys_that_were_typed_before_a_question_was_painted_do_not_answer_it():
+    assert play(Counter(), ScriptedKeys("x", "q", early="abq")).obeyed == ["q"]
+    assert play(Counter(), ScriptedKeys("n", "x", "q", early="ab")).obeyed == ["n", "x", "q"]
+
+
+def test_a_key_that_scrolls_is_not_obeyed_and_a_new_question_is_shown_from_its_top():
+    shown = play(Counter(), ScriptedKeys("down", "end", "n", "q"))
+    assert shown.obeyed == ["n", "q"]
+    assert ["line 0" in frame for frame in shown.frames] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("back", ["escape", "q", "backspace", "?"])
+def test_help_is_left_by_the_keys_that_go_back_and_by_no_other(back):
+    shown = play(Counter(), ScriptedKeys("?", "x", "space", "n", back, "x", "q"))
+    assert shown.obeyed == ["x", "q"]
+    assert ["Keys that work here" in frame for frame in shown.frames] == [False, *[True] * 4, False, False]
+
+
+@pytest.mark.parametrize("key", ["ctrl+d", "eof"])
+def test_a_terminal_that_is_gone_leaves_also_from_help(key):
+    assert play(Counter(), ScriptedKeys("?", key)).obeyed == ["q"]
+
+
+def test_ctrl_c_interrupts():
+    with pytest.raises(KeyboardInterrupt):
+        play(Counter(), ScriptedKeys("?", "ctrl+c"))
+
+
+EVENTS = (
+    Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo"),
+    *(Output(at / 100, at % 2, "stdout", f"line {at}") for at in range(100)),
+    End(2.0, True, 0, 0),
+)
+
+
+@pytest.fixture
+def ended():
+    """The screen of a run that is over, with its first frame painted."""
+    console = style.console(io.StringIO(), width=60)
+    console.size = (60, 10)
+    state = RunState()
+    for event in EVENTS:
+        state.add(event)
+    screen = Screen(console)
+    shown = EndScreen(state, EVENTS, screen, ScriptedKeys(), "")
+    shown.paint(screen)
+    return shown
+
+
+@pytest.mark.parametrize("page", ["v", "t", "0", "1", "?"])
+def test_any_page_of_a_run_is_left_by_the_keys_that_go_back_and_the_one_that_opened_it(ended, page):
+    for back in ("escape", "q", "backspace", page):
+        ended.handle_key(page)
+        assert not ended.on_picture
+        for unknown in ("x", "r", "enter", "left"):
+            ended.handle_key(unknown)
+        assert not ended.on_picture
+        ended.handle_key(back)
+        assert (ended.on_picture, ended.left, ended.again) == (True, False, False)
+
+
+def test_a_page_of_a_run_leads_to_the_others_and_help_goes_back_to_where_it_was_opened(ended):
+    ended.loop(ended.screen, ScriptedKeys("1", "tab", "?", "v", "?", "?", "ctrl+c"))
+    frames = ended.screen.console.file.getvalue().split("\x1b[?2026h")[-7:]
+    marks = ["2 ranks on", "line 99", "line 98", "Keys that work here", "read here", "Keys that work", "read here"]
+    assert all(mark in frame for mark, frame in zip(marks, frames, strict=True))
+
+
+def test_a_log_stays_at_its_end_until_it_is_scrolled_and_again_from_its_end(ended):
+    def lines():
+        before = ended.screen.console.file.tell()
+        ended.paint(ended.screen)
+        return ended.screen.console.file.getvalue()[before:]
+
+    def say(text):
+        ended.state.add(Output(3.0, 0, "stdout", text))
+
+    ended.handle_key("0")
+    assert "line 98" in lines()
+    say("more")
+    assert "more\x1b" in lines()
+    ended.screen.scroll("up")
+    say("still more")
+    assert "still more" not in lines()
+    ended.screen.scroll("end")
+    lines()
+    say("the last")
+    assert "the last" in lines()
