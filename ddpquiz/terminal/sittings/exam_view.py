@@ -25,6 +25,6 @@ def overview(quiz: Quiz) -> RenderableType:
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)
-        text = prose(answer_text(answer)) if answer else Text("no answer", style="warn")
+        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
         rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
     return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Option, Question
     from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.learning.judge import Verdict
     from ddpquiz.learning.quiz import Answer, Quiz
     from ddpquiz.terminal.sittings.answer_entry import Entry
 
@@ -125,11 +126,11 @@ class VerdictView:
         yield Group(Text(), *told, *section("The question", *asked))
 
 
-def answer_text(answer: Answer) -> str:
+def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
     """Return an answer in words: the texts of the options that were chosen, or what was typed."""
-    options, posed = answer.posed.question.options, answer.posed
-    texts = [options[posed.shown[place]].text for place in answer.verdict.chosen] if options else []
-    return "; ".join(texts) or answered(posed, answer.given)
+    options = posed.question.options
+    texts = [options[posed.shown[place]].text for place in verdict.chosen] if options else []
+    return "; ".join(texts) or answered(posed, given)
 
 
 def field(question: Question, entry: Entry) -> Text:

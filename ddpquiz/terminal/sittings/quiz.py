@@ -198,7 +198,8 @@ class QuizScreen(SittingScreen):
         """Run the demo, while no clock runs; before the answer it counts as all hints."""
         posed = self.quiz.posed
         if self._left() is None and not self.quiz.pending:
-            shown = self.run_demo(posed.question.concept if posed else quiz.wanting(self.quiz))
+            concept = posed.question.concept if posed else quiz.wanting(self.quiz)
+            shown = self.run_demo(self.demo_of(concept), answered=posed.question.key if posed else "")
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:

@@ -37,8 +37,11 @@ class Actions(Protocol):
     def warm(self) -> None:
         """Get ready for demos while the learner reads."""
 
-    def demo(self, link: DemoLink) -> bool:
-        """Run a demo, and return whether the learner saw it."""
+    def demo(self, link: DemoLink, *, answered: str, step: bool) -> str | None:
+        """Run a demo, after a prediction by another question than the one `answered`; return what to say about it.
+
+        None when the learner wanted no run. With `step`, the run opens at its first operation once it has ended.
+        """
 
     def prove(self, posed: Posed) -> object:
         """Run the proof of a question, and return when the learner has read what was observed."""
@@ -96,13 +99,14 @@ class SittingScreen(KeyScreen):
         found = self.desk.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
-    def run_demo(self, concept: str | None) -> bool:
-        """Run the demo of a concept, and come back; return whether the learner saw it."""
-        link = self.demo_of(concept)
+    def run_demo(self, link: DemoLink | None, *, answered: str = "", step: bool = False) -> bool:
+        """Run a demo, and come back; return whether the learner saw it. For the options see `Actions.demo`."""
         if link is None:
             self.note = "This concept has no demo."
             return False
-        return self._leave(lambda: self.desk.actions.demo(link)) is True
+        said = self._leave(lambda: self.desk.actions.demo(link, answered=answered, step=step))
+        self.note = said if isinstance(said, str) else self.note
+        return said is not None
 
     def run_proof(self, posed: Posed) -> None:
         """Run a proof, and come back."""
