@@ -16,9 +16,10 @@ class Runs:
     def warm(self):
         pass
 
-    def demo(self, link):
+    def demo(self, link, **_):
         print("the demo", link.run, "runs")
         input("enter goes back")
+        return ""
 
     def prove(self, posed):
         print("the proof of", posed.question.key, "runs")

@@ -25,14 +25,17 @@ class Actions:
     def __init__(self):
         self.started = []
         self.error = None
+        self.said = ""
 
     def warm(self):
         self.started.append("warm")
 
-    def demo(self, link):
+    def demo(self, link, *, answered="", step=False):
         self.started.append(link.run)
+        self.asked = {"answered": answered, "step": step}
         if self.error:
             raise self.error
+        return self.said
 
     def prove(self, posed):
         self.started.append(posed.question.key)

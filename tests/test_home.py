@@ -1,7 +1,6 @@
 """Home: what it says, and where its keys lead."""
 
 import io
-import re
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
@@ -57,9 +56,9 @@ def test_the_first_screen_is_three_sentences_and_the_first_card(progress):
     assert screen(seat) == (
         "ddpquiz\n\n"
         "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
-        "demos that run real ranks here. What you learn comes back just before you would\n"
-        "forget it, and every answer is kept at once. Whatever an answer claims, you can\n"
-        "run it: press `d` for the demo and `p` for the proof.\n\n"
+        "demos that run real ranks on this machine. What you learn comes back just before\n"
+        "you would forget it, and every answer is saved at once. You can run what an\n"
+        "answer claims: press `d` for the demo and `p` for the proof.\n\n"
         "enter first card · s study · t test · l learn · d demo · ? help · q quit"
     )
     press(seat, "enter")
@@ -80,11 +79,11 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Tracks, the weakest first\n"
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"
-        "  ddpquiz study       2 cards coming again\n"
-        "  ddpquiz learn ring  your weakest concept, weak: by 8 answers you know 2% to\n"
-        "                      22% of it\n"
-        "  ddpquiz test ddp    not tested yet\n\n"
-        "s study · t test · l learn · i stats · ? help · q quit"
+        "  s  study: 2 cards coming again\n"
+        '  l  learn "The ring": your weakest concept, weak: by 8 answers you know 2% to\n'
+        "     22% of it\n"
+        '  t  test "DDP": not tested yet\n\n'
+        "s study · t test · l learn · d demo · i stats · ? help · q quit"
     )
 
 
@@ -98,12 +97,29 @@ def test_each_key_leads_where_it_says_and_back(progress):
         assert seat.reading
         assert "Next" in screen(press(seat, "escape", "escape"))
     assert screen(press(seat, "i")) == "the statistics\nspace next page · esc back"
-    assert "Next" in screen(press(seat, "q"))
-    assert not seat.left
+    for key in ("q", "backspace", "i"):
+        assert "Next" in screen(press(seat, key))
+        press(seat, "i")
+    assert not press(seat, "escape").left
     press(seat, "d")
     assert seat.desk.actions.started == ["allreduce"]
+    assert not seat.desk.actions.asked["step"]
     press(seat, "q")
     assert seat.left
+
+
+def test_the_first_demo_is_all_reduce_opened_at_its_first_step(progress):
+    seat, _ = at_home(progress)
+    press(seat, "d")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert seat.desk.actions.asked == {"answered": "", "step": True}
+
+
+def test_on_screen_home_names_keys_and_no_shell_commands(progress):
+    assert "ddpquiz " not in screen(at_home(progress)[0])[10:].replace("ddpquiz teaches", "")
+    answer(progress, "ring/q", 0.0, 8)
+    for keys in ([], ["?"]):
+        assert "ddpquiz " not in screen(press(at_home(progress)[0], *keys))
 
 
 def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
@@ -130,21 +146,21 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat, rooms = at_home(progress)
     assert "New        today's 10 are done, 5 cards not seen yet\n" in screen(seat)
-    assert "  ddpquiz study --new 20  5 more new cards today\n" in screen(seat)
+    assert "  n  study more: 5 more new cards today\n" in screen(seat)
     assert "s study ahead · n 5 more new cards · t test" in screen(seat)
     press(seat, "n")
     assert rooms.seen == [("study", False, 15)]
     for card in (*RING.cards[1:], *DDP.cards[:-1]):
         progress.review(card.key, Grade.EASY, START, START - START)
-    assert re.search(r"  ddpquiz study --new \d+  1 more new card today\n", screen(at_home(progress)[0]))
+    assert "  n  study more: 1 more new card today\n" in screen(at_home(progress)[0])
 
 
 def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):
     seat, rooms = at_home(progress)
-    assert 'ten questions about "The ring", the next concept that you have not been tested on' in helped(seat)
+    assert 'ten questions about "The ring", which you have not been tested on' in helped(seat)
     progress.review("ddp/one", Grade.EASY, START, START - START)
     seat, rooms = at_home(progress)
-    assert "ddpquiz test ddp  not tested yet" in screen(seat)
+    assert '  t  test "DDP": not tested yet' in screen(seat)
     rooms.study = lambda **_: None
     for tested in ("ddp/q", "ring/q"):
         press(seat, "t")
@@ -159,6 +175,7 @@ def helped(seat):
     """Return the page of keys as one line."""
     shown = " ".join(screen(press(seat, "?")).split())
     press(seat, "?")
+    assert not seat.helping
     return shown
 
 
@@ -171,7 +188,7 @@ def left_with(seat):
 
 def test_what_is_due_is_said_once_when_one_leaves(progress):
     seat, _ = at_home(progress)
-    assert left_with(seat) == "You have not begun; `ddpquiz study` does.\n"
+    assert left_with(seat) == "You have not begun yet: `ddpquiz study` shows the first card.\n"
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     seat, _ = at_home(progress)
     assert left_with(seat) == "1 card coming again. Due in the next seven days: none.\n"
@@ -187,7 +204,7 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress)[0])
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress)[0])
-    assert "ddpquiz study      1 card due and 2 cards coming again" in screen(at_home(progress)[0])
+    assert "  s  study: 1 card due and 2 cards coming again" in screen(at_home(progress)[0])
     for name in ("two", "three"):
         progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
     seat, rooms = at_home(progress)
@@ -228,7 +245,7 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
     layout.show(console, page(look(progress)))
     shown = console.file.getvalue()
     assert "Next\n  ddpquiz study" in shown
-    assert "  ddpquiz stats               what you recall, and how strong you are\n" in shown
+    assert "  ddpquiz stats               see what you recall, and how strong you are\n" in shown
 
 
 def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
@@ -257,7 +274,7 @@ def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
     terminal.press("\x1b", "enter first card")
     terminal.press("\x1bq")
     assert terminal.end() == 0
-    assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun;")
+    assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun yet:")
 
 
 def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):

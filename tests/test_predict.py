@@ -8,13 +8,13 @@ import pytest
 from program import ddpquiz
 from sample import BYTES, HOOKS, PHASES, PRINTS
 
-from ddpquiz.cli.prediction import _question
+from ddpquiz.cli.prediction import _question, ask
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.prediction import Left, PredictionScreen
+from ddpquiz.terminal.sittings.prediction import NoRun, PredictionScreen
 
 
 def demo(home, *words):
@@ -39,18 +39,51 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     shown = terminal.wait("no prediction")
     first, second, *_ = shown.splitlines()
     assert first.startswith("Predict · demo sampler · distributed-sampler")
-    assert "It counts as an answer in a test does; a wrong one makes a card due." in second
+    assert "It counts like an answer in a test: a wrong one makes a card due." in second
     terminal.press(place(shown, right), "predicted")  # in sight while it runs
     assert terminal.end() == 0
     text = " ".join(terminal.lines)
-    held, failed = r"You predicted [^;]+; and so it was\.", r"You predicted [^;]+; it was "
-    assert (bool(re.search(held, text)), bool(re.search(failed, text))) == (right, not right)
-    assert re.search(r"look at .*; you predicted [^;]+; " + ("and so it was" if right else "it was "), text)
+    held, failed = r"✓ You predicted .*\. The run showed the same\.", r"✗ You predicted .*\. The run showed "
+    assert (bool(re.search(held, text)), bool(re.search(failed, text)) and not right) == (right, not right)
+    assert sum(line.startswith("✓ You predicted" if right else "✗ You predicted") for line in terminal.lines) == 1
     assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
     with Progress(tmp_path) as progress:
         (row,) = progress.kept("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
         assert bool(progress.memories()) is not right
+
+
+def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
+    terminal = ddpquiz("study", "distributed-sampler", home=tmp_path, height=60)
+    terminal.wait("Card 1/")
+    terminal.press("d", "Predict · demo sampler")
+    terminal.press("q", "Card 1/")  # no run after all
+    shown = terminal.press("d", "no prediction")
+    terminal.press(place(shown, right=False), "enter go on", "^✗ You predicted .* The run showed")
+    shown = " ".join(terminal.press("\r", "Card 1/", "✗ You predicted").split())
+    assert re.search(r"The run showed .*\. The card distributed-sampler/[\w-]+ is due\.", shown)
+    terminal.press("q")
+    assert terminal.end() == 0
+    with Progress(tmp_path) as progress:
+        assert [(row.item, row.credit) for row in progress.kept("answer")] == [(predicted().key, 0.0)]
+
+
+def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
+    terminal = ddpquiz(home=tmp_path)
+    terminal.wait("enter first card")
+    terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
+    terminal.press("1", r"^step 0 of \d+ · next: rank \d", "claims")
+    terminal.press("q", "enter go on", r"^[✓✗] You predicted")
+    terminal.press("q", "q quit")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_the_question_on_screen_is_not_asked_as_a_prediction(monkeypatch):
+    monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *_: None)
+    console = style.console(io.StringIO())
+    assert ask("sampler", (), None, console).posed.question.key == predicted().key
+    assert ask("sampler", (), None, console, answered=predicted().key) is None
 
 
 def test_a_demo_runs_without_a_prediction_too(tmp_path):
@@ -94,9 +127,9 @@ def test_no_prediction_is_s_or_enter_and_leaving_is_q_or_escape(question):
     before = ["escape"] if typed else []
     for keys in (["enter"], [*before, "s"]):
         asking = keyed(question, *keys)
-        assert (asking.left, asking.made) == (True, None)
+        assert (asking.left, asking.prediction) == (True, None)
     for key in ("q", "escape"):
-        with pytest.raises(Left):
+        with pytest.raises(NoRun):
             keyed(question, *before, key)
     assert "esc back" in foot(keyed(question, *before, "?"))
     assert not keyed(question, *before, "?", "q").left
@@ -108,9 +141,9 @@ def test_a_prediction_that_is_typed_takes_letters_as_a_quiz_does():
     assert foot(asking).splitlines() == ["> qs?_ ", "enter answer · esc: s no prediction · ? help · q leave"]
     assert foot(keyed(PRINTS, "escape")).splitlines()[1] == "s no prediction · ? help · q leave"
     asking = keyed(PRINTS, *"qs?", "ctrl+u", *"[4.0,6.0]", "enter")
-    assert (asking.made.verdict.right, asking.made.words) == (True, "[4.0,6.0]")
+    assert (asking.prediction.verdict.right, asking.prediction.words) == (True, "[4.0,6.0]")
     asking = keyed(HOOKS, "1", "enter")
-    assert (asking.left, asking.made) == (False, None)
+    assert (asking.left, asking.prediction) == (False, None)
     asking = keyed(PRINTS, "s", "enter")
     assert foot(asking).splitlines()[:2] == ["`s` is a key: press esc, then s.", "> _ "]
 

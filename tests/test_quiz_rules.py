@@ -1,10 +1,8 @@
-"""A quiz with a clock, an exam, a quiz that asks how sure one is, and one that picks what tells most."""
+"""A quiz with a clock, one that asks how sure the learner is, and one that chooses what tells most."""
 
 import json
-import os
 import random
 import re
-import signal
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,7 +19,6 @@ from ddpquiz.learning.quiz import Given, Late, QuizAction, Rules, SetSureness, b
 from ddpquiz.terminal.sittings import countdown
 
 TIMED = Rules(timed=timedelta(seconds=30))
-EXAM = Rules(exam=True)
 CONFIDENT = Rules(confidence=True)
 
 
@@ -81,10 +78,6 @@ def test_no_clock_is_stopped_by_looking_back():
 
 def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
     assert play(quiz(TIMED), QuizAction.SKIP, QuizAction.UNDO).place == 1
-    state = quiz(replace(TIMED, exam=True))
-    assert play(state, right(state), QuizAction.UNDO).place == 1
-    state = play(quiz(replace(TIMED, exam=True)), Late(), QuizAction.UNDO)
-    assert (state.place, state.judged) == (1, False)
     state = quiz(replace(TIMED, confidence=True))
     assert play(state, right(state), QuizAction.UNDO).pending  # asked how sure one is: the clock would begin anew
 
@@ -104,7 +97,7 @@ def test_the_clock_is_on_screen_and_the_end_of_time_is_told_kindly(progress):
     assert not seat.tick()
     seat.desk.clock.at += timedelta(seconds=31)
     assert seat.tick()
-    assert "Time is up; it counts as no answer. Take your time now to see how it goes.\n" in screen(seat)
+    assert "Time is up, without an answer. Take your time to read the solution.\n" in screen(seat)
     assert "✓ 2  1,800 bytes" in screen(seat)
     assert progress.log() == []
     assert "30 s left" in screen(press(seat, "enter"))
@@ -116,30 +109,25 @@ def run_out(seat):
     return seat
 
 
-def test_what_was_typed_or_ticked_counts_when_the_time_is_over(progress):
-    seat = quizzing(progress, STEPS, PHASES, PHASES, HOOKS, rules=replace(TIMED, exam=True))
+def test_what_was_typed_counts_when_the_time_is_over(progress):
+    seat = quizzing(progress, STEPS, HOOKS, rules=TIMED)
     seat.desk.clock.tick = timedelta(0)
     press(seat, *"1800")
-    assert "Time was up: what stood there is your answer.\n" in screen(run_out(seat))
-    ticked = expected(seat.quiz.posed).split()
-    run_out(press(seat, *ticked))
-    assert "Time was up; that question counts as not answered.\n" in screen(run_out(seat))
-    assert [answer.right for answer in seat.quiz.answers] == [True, True]
-    shown = screen(run_out(press(seat, "h")))
-    assert shown.startswith("Done: 2 of 4 right, 2 not answered.\nTime was up on 4 questions.\n")
-    assert "Question 1 · hard · ring/steps\nTime was up; what stood there is your answer. ✓ Right.\n" in shown
-    assert "Question 4 · medium · ddp/hooks\nNot answered: time was up.\n" in shown
-    assert "--level hard" not in shown
+    assert "Time is up: what you had entered is your answer. ✓ Right.\n" in screen(run_out(seat))
+    press(seat, "enter")
+    assert "Time is up, without an answer. " in screen(run_out(seat))
+    assert [answer.right for answer in seat.quiz.answers] == [True]
+    assert "Time was up on 2 questions.\n" in screen(press(seat, "enter"))
 
 
 def test_with_confidence_the_end_of_time_asks_how_sure_and_keeps_the_clock_off(progress):
     seat = quizzing(progress, STEPS, rules=replace(TIMED, confidence=True))
     seat.desk.clock.tick = timedelta(0)
     shown = screen(run_out(press(seat, *"1800")))
-    assert "Time was up: what stood there is your answer.\n" in shown
+    assert "Time is up: what you had entered is your answer.\n" in shown
     assert "1 guess 0% · 2 unsure 50%" in shown
     assert " left" not in shown
-    assert "what stood there is your answer. ✓ Right.\n" in screen(press(seat, "4"))
+    assert "what you had entered is your answer. ✓ Right.\n" in screen(press(seat, "4"))
 
 
 def test_while_the_clock_runs_no_demo_stops_it(progress):
@@ -170,61 +158,6 @@ def test_a_pipe_has_no_clock(home):
     done = piped(home, "test", "ring", "--kind", "number", "--timed", "5", lines="1800\n")
     assert "Done: 1 of 1 right." in done.stdout
     assert " left" not in done.stdout
-
-
-# The exam
-
-
-def test_an_exam_shows_no_verdict_and_gives_no_hint_and_no_solution():
-    state = play(quiz(EXAM), QuizAction.HINT, QuizAction.SOLVE)
-    assert (state.hints, state.place, state.answers) == (0, 0, ())
-    state = play(state, wrong(state))
-    assert (state.place, state.judged, len(state.answers)) == (1, False, 1)
-
-
-def test_in_an_exam_an_answer_can_be_changed_until_the_end():
-    state = quiz(EXAM)
-    state = play(state, wrong(state), QuizAction.UNDO)
-    state = play(state, right(state), Given("1"))
-    assert (state.posed, [answer.right for answer in state.answers]) == (None, [True, False])
-    assert play(state, QuizAction.UNDO).posed is None  # every verdict was shown
-
-
-def test_leaving_an_exam_shows_every_verdict_and_is_final():
-    state = play(quiz(EXAM), Given("1"), QuizAction.STOP)
-    assert play(state, QuizAction.UNDO) == state
-
-
-def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
-    seat = quizzing(progress, BYTES, PHASES, rules=EXAM)
-    assert screen(seat).startswith("Question 1/2 · exam · medium · ring\n")
-    assert "An exam: answers are taken without a word, and the verdicts come at the end.\n" in screen(seat)
-    assert screen(seat).endswith("1-4 answer · s skip · f flag · ? help · q quit")
-    assert "There are no hints, solutions and demos in an exam; s skips.\n" in screen(press(seat, "h"))
-    assert screen(press(seat, "x", "d")).startswith("Question 1/2")
-    seat = press(seat, "1")
-    assert "Wrong" not in screen(seat)
-    assert screen(seat).startswith("Question 2/2 · exam")
-    shown = screen(press(seat, "s"))
-    assert shown.startswith("Done: 0 of 2 right, 1 not answered.\n")
-    assert "Question 1 · medium · ring/bytes\n✗ Wrong.\n" in shown
-    assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
-    assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
-    assert "✓" not in shown.partition("ring/phases\n")[2]  # it may still be asked, so its solution is kept back
-    assert [row.credit for row in progress.kept("answer")] == [0.0]
-    assert "once more" in screen(press(seat, "r"))
-    assert "✓ Right." in screen(press(seat, "2"))  # asked again it is no exam
-
-
-def test_an_exam_in_a_pipe_tells_nothing_before_the_end(progress):
-    seat = quizzing(progress, BYTES, PRINTS, rules=EXAM, final=True)
-    text = spoken(seat, "h", "1", ":x", ":p", "[4.0, 6.0]")
-    assert text.count("There are no hints, solutions and demos in an exam; s skips.\n") == 2
-    assert "The proof comes with the verdict.\n" in text
-    assert seat.desk.actions.started == []
-    assert "Wrong" not in text
-    assert seat.over
-    assert [answer.right for answer in seat.quiz.answers] == [False, True]
 
 
 # How sure
@@ -284,7 +217,7 @@ def test_what_was_answered_is_told_with_its_unit_before_its_verdict(progress):
 
 def test_before_the_verdict_nothing_tells_whether_an_output_is_right(progress):
     for typed in ("4 6", "6 4"):
-        for rules in (CONFIDENT, EXAM):
+        for rules in (CONFIDENT, Rules(exam=True)):
             seat = press(quizzing(progress, PRINTS, BYTES, rules=rules), *typed.replace(" ", ","), "enter")
             assert (seat.note, seat.quiz.unclear) == ("", "")
             assert seat.quiz.pending or seat.quiz.place == 1
@@ -306,12 +239,6 @@ def test_in_a_pipe_the_line_after_an_answer_that_is_none_is_not_the_next_answer(
     assert [(row.item, row.confidence) for row in progress.kept("answer")] == [("ring/steps", 0.95)]
     assert seat.unread.keys() == {"ring/bytes"}
     assert capsys.readouterr().err.count("is no answer") == 1
-
-
-def test_an_exam_may_ask_how_sure_too(progress):
-    seat = press(quizzing(progress, BYTES, PHASES, rules=replace(EXAM, confidence=True)), "2")
-    assert "How sure are you" in screen(seat)
-    assert screen(press(seat, "4")).startswith("Question 2/2 · exam")
 
 
 # What tells most
@@ -438,11 +365,6 @@ def test_what_comes_next_keeps_the_words_that_say_what_is_asked_about(home):
     assert "\n  ddpquiz test --track collectives --kind number --wrong  " in said
 
 
-def test_an_adaptive_exam_says_that_it_may_end_early(progress):
-    seat = quizzing(progress, BYTES, PHASES, rules=Rules(exam=True, adaptive=2))
-    assert "It ends early once enough is known." in " ".join(screen(seat).split())
-
-
 # From end to end
 
 
@@ -473,21 +395,10 @@ def test_all_of_it_at_once_in_a_narrow_terminal(home):
     terminal.wait("1:[23][0-9] left")
     terminal.press("1", "How sure are you")
     terminal.resize(14, 60)
-    terminal.press("3", "enter leave")
+    terminal.press("3", "Every question has an answer")
+    terminal.press("q", "enter leave")
     terminal.press("q")
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[0-9;]*m|\r", "", terminal.raw.split(LEAVE_SCREEN)[-1])
     assert "said 75%" in left
     assert max(map(len, left.split("\n"))) <= 60
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_in_an_exam_keeps_what_was_answered(home, number):
-    terminal = sample(home, "test", "ring", "--exam", "--seed", "1")
-    terminal.wait("Question 1/3")
-    terminal.press("s", "Question 2/3")
-    terminal.press("1", "Question 3/3")
-    os.kill(terminal.child.pid, number)
-    assert terminal.end() == 128 + number
-    assert LEAVE_SCREEN in terminal.raw
-    assert len(log(home)) == 1

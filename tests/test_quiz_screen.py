@@ -12,6 +12,7 @@ from seats import press, quizzing, screen, spoken
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
+from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
 from ddpquiz.terminal.kit import layout, style
@@ -82,6 +83,31 @@ def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
 def test_a_solution_that_was_asked_for_earns_nothing(progress):
     assert "This is the solution; it earns nothing." in screen(press(quizzing(progress), "x"))
     assert [(row.credit, row.given) for row in progress.kept("answer")] == [(0.0, "")]
+
+
+def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress):
+    seat = press(quizzing(progress, BYTES, PHASES, BYTES), "d")
+    assert seat.desk.actions.started == ["allreduce"]
+    assert "Hint 1  How large is a chunk?\n\nHint 2  There are six steps.\n" in screen(seat)
+    assert "h hint" not in screen(seat)
+    assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
+    press(seat, "enter", "d")  # the next one has no hints
+    press(seat, *expected(seat.quiz.posed).split(), "enter")
+    assert "✓ Right, with a hint: half a point." in screen(seat)
+    assert "✓ Right.\n" in screen(press(seat, "enter", "2", "d"))
+    assert [row.credit for row in progress.kept("answer")] == [0.5, 0.5, 1.0]
+
+
+def test_a_demo_that_did_not_run_costs_nothing(progress):
+    seat = quizzing(progress, BYTES)
+    seat.desk.actions.error = UserError("It cannot run here.")
+    assert "It cannot run here.\n" in screen(press(seat, "d"))
+    assert "✓ Right.\n" in screen(press(seat, "2"))
+
+
+def test_the_help_says_what_a_demo_before_the_answer_costs(progress):
+    shown = " ".join(screen(press(quizzing(progress, BYTES), "?")).split())
+    assert "before the answer it counts as a hint, so a right answer earns half a point" in shown
 
 
 def test_several_options_are_toggled_and_given_with_enter(progress):
@@ -254,9 +280,19 @@ def test_lines_are_ordered_by_their_digits(progress):
     assert "> 331_" in screen(seat)
     seat = press(seat, "enter")
     assert "Give each number from 1 to 3 once, in order, such as 2 1 3." in screen(seat)
-    seat = press(seat, "backspace", "backspace", *"1 2", "enter")
+    seat = press(seat, "backspace", "backspace")
+    assert "Give each number" not in screen(seat)
+    seat = press(seat, *"1 2", "enter")
     right = expected(seat.quiz.answer.posed)
     assert f"right  {right}\n" in screen(seat)
+
+
+def test_what_was_said_about_an_answer_is_not_said_on_the_last_screen(progress):
+    seat = press(quizzing(progress, BYTES, HOOKS), "1", "enter", "3", "enter")
+    assert "Give each number" in screen(seat)
+    shown = screen(press(seat, "escape", "q"))
+    assert shown.startswith("Done: ")
+    assert "Give each number" not in shown
 
 
 def test_what_is_printed_is_typed_on_after_a_hint(progress):
@@ -333,15 +369,6 @@ def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progre
     press(seat, "u", "enter", "u")
     assert list(progress.memories()) == ["ring/two"]
     assert len(progress.kept("answer")) == 1
-
-
-def test_an_answer_of_an_exam_is_taken_back_with_the_card_that_it_made_due(progress):
-    seat = press(quizzing(progress, BYTES, PHASES, rules=quiz.Rules(exam=True)), "1")
-    assert list(progress.memories()) == ["ring/two"]
-    press(seat, "u")
-    assert progress.memories() == {}
-    assert progress.kept("answer") == []
-    assert "became due" not in screen(press(seat, "2", "s"))
 
 
 def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):

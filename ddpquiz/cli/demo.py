@@ -30,11 +30,8 @@ from ddpquiz.cli.run_session import (
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.cli.prediction import PredictedRun
-    from ddpquiz.curriculum.concept import DemoLink
 
 PATIENCE = 10.0  # seconds without any movement that count as a hang
 
@@ -183,6 +180,7 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
     from ddpquiz.cli import prediction
     from ddpquiz.errors import ContentError
     from ddpquiz.terminal.kit import screen, style
+    from ddpquiz.terminal.sittings.prediction import NoRun
 
     if not screen.is_interactive():
         return None
@@ -190,6 +188,8 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
         return prediction.ask(script.stem, args, nproc, style.console())
     except ContentError:  # a demo runs also while somebody writes content
         return None
+    except NoRun:
+        raise typer.Exit from None
 
 
 def script_of(name: str) -> Path:
@@ -264,19 +264,3 @@ def play_again(what: str, options: Options) -> None:
         replay.lines(events, style.console())
     else:
         replay.replay(events, style.console())
-
-
-def play(link: DemoLink, console: Console) -> RunState:
-    """Run a concept's demo for a learner who is in the middle of a sitting, and wait until they have looked at it."""
-    from ddpquiz.ranks.launch import Request
-    from ddpquiz.ranks.machines.elastic import begin, of_demo
-    from ddpquiz.terminal.runs import watch
-
-    script = script_of(link.run)
-    request = Request(script, link.args, link.ranks, timeout=PATIENCE, cluster=of_demo(script))
-    if not console.is_terminal or console.is_dumb_terminal:
-        seen = watch.lines(begin(request), console)
-    else:
-        seen = watch.live(lambda: begin(request), console, look=link.look, stay=True)
-    keep_time(request.script, link.args, seen)
-    return seen

@@ -60,12 +60,33 @@ class Runs:
         with contextlib.suppress(UserError):
             launch.warm()
 
-    def demo(self, link: DemoLink) -> object:
-        """Run a demo."""
-        from ddpquiz.cli import demo
-        from ddpquiz.terminal.kit.style import console
+    def demo(self, link: DemoLink, *, answered: str = "", step: bool = False) -> str | None:
+        """Ask for a prediction, and run a demo; None when the learner wants no run.
 
-        return demo.play(link, console())
+        The text says what a wrong prediction leads to.
+        """
+        from ddpquiz.cli import demo, prediction
+        from ddpquiz.ranks.launch import Request
+        from ddpquiz.ranks.machines.elastic import begin, of_demo
+        from ddpquiz.terminal.kit import screen, style
+        from ddpquiz.terminal.runs import watch
+        from ddpquiz.terminal.sittings.prediction import NoRun
+
+        console, script, predicted = style.console(), demo.script_of(link.run), None
+        if screen.is_interactive():
+            try:
+                predicted = prediction.ask(link.run, link.args, link.ranks, console, answered=answered)
+            except NoRun:
+                return None
+        ranks = predicted.link.ranks if predicted else link.ranks
+        request = Request(script, link.args, ranks, timeout=demo.PATIENCE, cluster=of_demo(script))
+        if screen.is_interactive():
+            look, found = (predicted.look, predicted.found) if predicted else (link.look, "")
+            state = watch.live(lambda: begin(request), console, look=look, found=found, stay=True, step=step)
+        else:
+            state = watch.lines(begin(request), console)
+        demo.keep_time(script, link.args, state)
+        return prediction.note(predicted, state) if predicted else ""
 
     def prove(self, posed: Posed) -> object:
         """Run a proof."""

@@ -1,4 +1,4 @@
-"""Which question a demo is predicted by, asking it, and what becomes of the answer."""
+"""Which question predicts a run, asking it before the run, and saving the answer after it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -17,36 +15,38 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import DemoLink, Question
     from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.terminal.sittings.prediction import Made
+    from ddpquiz.terminal.sittings.prediction import Prediction
 
 
 @dataclass(frozen=True)
 class PredictedRun:
-    """A question that was asked before a run: what it was about, and how the answer would be judged."""
+    """A run and the question that was asked before it."""
 
     catalog: Catalog
     link: DemoLink
     posed: Posed
-    made: Made | None  # None: the learner made none
-    took: timedelta
+    prediction: Prediction | None  # None: the learner declined
+    time: timedelta  # that the learner needed for the answer
 
     @property
     def look(self) -> str:
-        """What to look at while it runs, with what was predicted in sight."""
-        return f"{self.link.look}; you predicted {self.made.words}" if self.made else self.link.look
+        """What to look at during the run; on a second line, what was predicted."""
+        return f"{self.link.look}\nYou predicted {self.prediction.words}." if self.prediction else self.link.look
 
     @property
     def found(self) -> str:
-        """What stands there once it has run: whether the prediction held."""
-        from ddpquiz.terminal.sittings.prediction import compared
+        """What to look at after the run; on a second line, whether the prediction was right."""
+        from ddpquiz.terminal.sittings.prediction import verdict_line
 
-        return f"{self.link.look}; {compared(self.made, self.posed)}" if self.made else ""
+        return f"{self.link.look}\n{verdict_line(self.prediction, self.posed)}" if self.prediction else ""
 
 
-def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -> PredictedRun | None:
-    """Ask for a prediction of the run that is wanted, if a concept has a question about just that run.
+def ask(
+    name: str, args: tuple[str, ...], ranks: int | None, console: Console, *, answered: str = ""
+) -> PredictedRun | None:
+    """Ask for a prediction of a run; None when no concept has a question about exactly this run.
 
-    A learner who wants no run after all ends the command here, with status 0.
+    The question `answered`, which the learner has on screen already, is not asked. NoRun when the learner wants no run.
     """
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.posed import pose
@@ -54,32 +54,57 @@ def ask(name: str, args: tuple[str, ...], ranks: int | None, console: Console) -
 
     known = loading.load()
     found = _question(known, name, args, ranks)
-    if found is None:
+    if found is None or found[1].key == answered:
         return None
     link, question = found
     posed = pose(question, random.Random())  # noqa: S311
     began = time.monotonic()
-    try:
-        made = prediction.ask(posed, name, console)
-    except prediction.Left:
-        raise typer.Exit from None
-    return PredictedRun(known, link, posed, made, timedelta(seconds=time.monotonic() - began))
+    predicted = prediction.ask(posed, name, console)
+    return PredictedRun(known, link, posed, predicted, timedelta(seconds=time.monotonic() - began))
 
 
-def settle(predicted: PredictedRun, seen: RunState, console: Console) -> None:
-    """Say whether a prediction held, and keep it; a wrong one makes a card due."""
-    from ddpquiz.terminal.sittings import prediction
+def save(predicted: PredictedRun, run: RunState) -> str | None:
+    """Save the answer if the run ended well; return the card that a wrong one made due."""
+    from ddpquiz.cli.clock import now
+    from ddpquiz.learning.answers import save_answer, worded
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.paths import data_dir
 
-    if predicted.made is None:
-        return
-    shown = seen.end is not None and seen.end.ok
-    called = _keep(predicted, predicted.made) if shown else None
-    console.print()
-    console.print(prediction.outcome(predicted.made, predicted.posed, called, shown=shown))
+    if predicted.prediction is None or run.end is None or not run.end.ok:
+        return None
+    question, verdict = predicted.posed.question, predicted.prediction.verdict
+    cards = predicted.catalog.concept(question.concept).cards
+    given = worded(predicted.posed, predicted.prediction.words, verdict.chosen)
+    with Progress(data_dir()) as progress:
+        kept = save_answer(
+            progress, question, cards, now(),
+            right=verdict.right, credit=float(verdict.right), took=predicted.time, given=given,
+        )  # fmt: skip
+    return kept.called
+
+
+def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
+    """Save the answer, and print why a wrong one is wrong."""
+    from ddpquiz.terminal.sittings.prediction import outcome
+
+    if predicted.prediction:
+        called = save(predicted, run)
+        console.print(outcome(predicted.prediction, predicted.posed, called, ok=bool(run.end and run.end.ok)))
+
+
+def note(predicted: PredictedRun, run: RunState) -> str:
+    """Save the answer, and return in a few sentences what a wrong one leads to."""
+    from ddpquiz.terminal.sittings.prediction import verdict_line
+
+    called, made = save(predicted, run), predicted.prediction
+    if made is None or made.verdict.right or not (run.end and run.end.ok):
+        return ""
+    due = [f"The card {called} is due."] if called else []
+    return " ".join((verdict_line(made, predicted.posed), *made.verdict.whys, *due))
 
 
 def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | None) -> tuple[DemoLink, Question] | None:
-    """Return the question that predicts just this run, and the link that says so; the demo's own proof comes first."""
+    """Return the question that predicts exactly this run, and its link; one proven by the demo itself comes first."""
     from ddpquiz.curriculum.concept import DemoProof, Kind
 
     found = [
@@ -91,22 +116,3 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
         if question.id == link.predict and question.kind is not Kind.NUMBER  # whose values would have to be the run's
     ]
     return min(found, key=lambda pair: not isinstance(pair[1].proof, DemoProof), default=None)
-
-
-def _keep(predicted: PredictedRun, made: Made) -> str | None:
-    """Keep a prediction as the answer that it is; return the card that it made due."""
-    from ddpquiz.cli.clock import now
-    from ddpquiz.learning.answers import save_answer, worded
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
-
-    question = predicted.posed.question
-    cards = predicted.catalog.concept(question.concept).cards
-    right = made.verdict.right
-    given = worded(predicted.posed, made.words, made.verdict.chosen)
-    with Progress(data_dir()) as progress:
-        kept = save_answer(
-            progress, question, cards, now(),
-            right=right, credit=float(right), took=predicted.took, given=given,
-        )  # fmt: skip
-    return kept.called

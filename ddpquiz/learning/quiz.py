@@ -33,7 +33,9 @@ class QuizAction(Enum):
     SKIP = auto()
     NEXT = auto()
     UNDO = auto()
-    BACK = auto()  # the learner returns from a demo or a proof
+    DEMO = auto()  # the learner returns from the demo of the concept; before the answer that counts as all hints
+    BACK = auto()  # the learner returns from a proof; the time away does not count
+    OVERVIEW = auto()  # in an exam: see what is not answered yet
     STOP = auto()
 
 
@@ -58,15 +60,22 @@ class Late:
     text: str = ""
 
 
-Event = QuizAction | Given | SetSureness | Late
+@dataclass(frozen=True, slots=True)
+class GoTo:
+    """In an exam: show the question at a place, counted from 0."""
+
+    place: int
+
+
+Event = QuizAction | Given | SetSureness | Late | GoTo
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How a quiz is played."""
 
-    timed: timedelta | None = None  # for each question; then there is no way back to one that was left
-    exam: bool = False  # no verdict before the end, no hint and no solution
+    timed: timedelta | None = None  # for each question, with no way back; an exam has the sum of them as a whole
+    exam: bool = False  # no verdict, hint or solution before the end, and until then every answer can be changed
     confidence: bool = False  # before each verdict the learner says how sure they are
     adaptive: int = 0  # ask so many questions at most, each time the one that tells most; 0: those that were chosen
 
@@ -110,6 +119,7 @@ class Quiz:
 
     asked: tuple[Posed, ...]
     since: datetime  # when this question came on screen
+    began: datetime  # the quiz as a whole
     place: int = 0
     hints: int = 0  # shown so far, of this question
     unclear: str = ""  # why what was just typed is no answer
@@ -130,6 +140,31 @@ class Quiz:
         if self.looked:
             return self.behind[-self.looked].posed
         return None if self.stopped or self.place >= len(self.asked) else self.asked[self.place]
+
+    @property
+    def over(self) -> bool:
+        """Whether no question is left, and what the quiz came to is shown."""
+        return self.posed is None and not self.overview
+
+    @property
+    def overview(self) -> bool:
+        """Whether the end of an exam is reached, where the learner sees what is not answered, and ends it."""
+        return self.rules.exam and not self.stopped and self.place >= len(self.asked)
+
+    @property
+    def given(self) -> Answer | None:
+        """In an exam: the answer that the question on screen has so far."""
+        return self.answer_to(self.posed) if self.rules.exam and self.posed else None
+
+    def answer_to(self, posed: Posed) -> Answer | None:
+        """Return the answer to a question that was asked."""
+        return next((answer for answer in self.answers if answer.posed is posed), None)
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The places of the questions that were asked and have no answer."""
+        answered = {id(answer.posed) for answer in self.answers}
+        return tuple(place for place, posed in enumerate(self.asked) if id(posed) not in answered)
 
     @property
     def shown(self) -> Answer | None:
@@ -161,9 +196,12 @@ class Quiz:
         return self.rules.adaptive or len(self.asked)
 
     def left(self, at: datetime) -> timedelta | None:
-        """Return the time that is left for the question on screen; None when no clock runs."""
-        runs = self.rules.timed and self.posed and not self.judged and not self.pending
-        return max(timedelta(0), self.since + self.rules.timed - at) if runs and self.rules.timed else None
+        """Return the time that is left for the question on screen, or for the whole exam; None when no clock runs."""
+        if self.rules.timed is None or self.over:
+            return None
+        if self.rules.exam:
+            return max(timedelta(0), self.began + self.most * self.rules.timed - at)
+        return None if self.judged or self.pending else max(timedelta(0), self.since + self.rules.timed - at)
 
     @property
     def missed(self) -> tuple[Question, ...]:
@@ -177,13 +215,15 @@ def begin(
     """Return a quiz with the first question on screen."""
     posed = tuple(pose(question, dice) for question in questions)
     if not rules.adaptive:
-        return Quiz(posed, at, retry=retry, rules=rules)
+        return Quiz(posed, at, at, retry=retry, rules=rules)
     rules = replace(rules, adaptive=min(rules.adaptive, len(posed)))
-    return _dealt(Quiz((), at, rules=rules, pool=posed))
+    return _dealt(Quiz((), at, at, rules=rules, pool=posed))
 
 
 def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
     """Return what a quiz becomes by an event; one that means nothing now changes nothing."""
+    if quiz.rules.exam:
+        return _exam_step(quiz, event, at)
     posed = quiz.posed
     match event:
         case QuizAction.UNDO if quiz.previous and not quiz.looked:
@@ -192,33 +232,100 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
             return replace(quiz, looked=min(quiz.looked + 1, len(quiz.behind)))
         case QuizAction.NEXT if quiz.looked:
             return replace(quiz, looked=quiz.looked - 1, since=at)
-        case QuizAction.BACK:
+        case QuizAction.DEMO if posed and not quiz.judged:
+            return replace(quiz, since=at, hints=max(1, len(posed.question.hints)))
+        case QuizAction.BACK | QuizAction.DEMO:
             return replace(quiz, since=at)
         case QuizAction.STOP if posed:
-            kept = _answered(quiz, quiz.pending, at) if quiz.pending else quiz  # an answer counts, however sure
+            kept = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts, however sure
             return _reached(replace(kept, stopped=True, looked=0), quiz)
         case QuizAction.NEXT if quiz.judged:
             return _advanced(quiz, at)
         case _ if posed is None or quiz.judged:
             return quiz
         case SetSureness(of_it) if quiz.pending:
-            return _answered(quiz, replace(quiz.pending, confidence=of_it), at)
+            return _answered(quiz, replace(quiz.pending, confidence=of_it))
         case _ if quiz.pending:
             return quiz
         case QuizAction.SKIP:
             return _reached(_advanced(quiz, at), quiz)
-        case QuizAction.HINT if quiz.hints < len(posed.question.hints) and not quiz.rules.exam:
+        case QuizAction.HINT if quiz.hints < len(posed.question.hints):
             return replace(quiz, hints=quiz.hints + 1, unclear="")
-        case QuizAction.SOLVE if not quiz.rules.exam:
-            return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since), at)
+        case QuizAction.SOLVE:
+            return _answered(quiz, Answer(posed, "", Verdict(right=False), quiz.hints, True, at, at - quiz.since))
         case Late(text):
             return _out_of_time(replace(quiz, late=quiz.late | {quiz.place}), posed, text, at)
         case Given(text):
             verdict = judge(posed, text)
             if verdict.unclear:
                 return replace(quiz, unclear=verdict.unclear)
-            return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since), at)
+            return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since))
     return quiz
+
+
+def _exam_step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
+    """Return what an exam becomes by an event: the learner goes back and forward, and answers replace each other."""
+    posed = quiz.posed
+    match event:
+        case _ if quiz.stopped:
+            return quiz
+        case Late(text):
+            return _end_of_exam(quiz, text, at)
+        case QuizAction.UNDO if quiz.pending:
+            return replace(quiz, pending=None)
+        case QuizAction.UNDO:
+            return _moved(quiz, max(0, quiz.place - 1), at)
+        case QuizAction.STOP:
+            return replace(_recorded(quiz, quiz.pending), stopped=True)
+        case GoTo(place):
+            return _moved(_recorded(quiz, quiz.pending), place, at)
+        case QuizAction.OVERVIEW:
+            return _moved(_recorded(quiz, quiz.pending), len(quiz.asked), at)
+        case SetSureness(of_it) if quiz.pending:
+            return _went_on(_recorded(quiz, replace(quiz.pending, confidence=of_it)), at)
+        case _ if posed is None or quiz.pending:
+            return quiz
+        case QuizAction.SKIP:
+            return _went_on(quiz, at)
+        case Given(text) if quiz.given and quiz.given.given == text:
+            return _went_on(quiz, at)
+        case Given(text):
+            verdict = judge(posed, text)
+            if verdict.unclear:
+                return replace(quiz, unclear=verdict.unclear)
+            answer = Answer(posed, text, verdict, 0, False, at, at - quiz.since)
+            if quiz.rules.confidence:
+                return replace(quiz, pending=answer, unclear="")
+            return _went_on(_recorded(quiz, answer), at)
+    return quiz
+
+
+def _moved(quiz: Quiz, place: int, at: datetime) -> Quiz:
+    """Show the question of an exam at a place, or the overview behind the last one."""
+    return replace(quiz, place=min(place, len(quiz.asked)), unclear="", pending=None, since=at)
+
+
+def _went_on(quiz: Quiz, at: datetime) -> Quiz:
+    """Go on to the next question of an exam, which an adaptive one chooses now."""
+    return _dealt(_moved(quiz, quiz.place + 1, at))
+
+
+def _recorded(quiz: Quiz, answer: Answer | None) -> Quiz:
+    """Put an answer in place of the one that its question had in an exam."""
+    if answer is None:
+        return quiz
+    others = (each for each in quiz.answers if each.posed is not answer.posed)
+    return replace(quiz, answers=(*others, answer), pending=None, unclear="")
+
+
+def _end_of_exam(quiz: Quiz, text: str, at: datetime) -> Quiz:
+    """End an exam whose time is over; what stands there is the answer to the question on screen."""
+    posed, answer = quiz.posed, quiz.pending
+    verdict = judge(posed, text) if posed and not answer else None
+    if posed and verdict and not verdict.unclear and (quiz.given is None or quiz.given.given != text):
+        answer = Answer(posed, text, verdict, 0, False, at, at - quiz.since, late=True)
+    ended = replace(_recorded(quiz, answer), stopped=True)
+    return replace(ended, late=frozenset(ended.open))
 
 
 def unanswered(posed: Posed, at: datetime) -> Answer:
@@ -228,8 +335,10 @@ def unanswered(posed: Posed, at: datetime) -> Answer:
 
 def news(old: Quiz, new: Quiz) -> tuple[Answer | None, Answer | None]:
     """Return the answer that a step added and the one that it took back: what the log is to learn."""
-    count, before = len(new.answers), len(old.answers)
-    return new.answers[-1] if count > before else None, old.answers[-1] if count < before else None
+    now, before = new.answers[-1:], old.answers
+    added = now[0] if now and not any(answer is now[0] for answer in before) else None
+    after = {id(answer) for answer in new.answers}
+    return added, next((answer for answer in before if id(answer) not in after), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,35 +400,28 @@ def _dealt(quiz: Quiz) -> Quiz:
     return replace(quiz, asked=(*quiz.asked, best)) if best else quiz
 
 
-def _given(quiz: Quiz, answer: Answer, at: datetime) -> Quiz:
-    """Take an answer; where that is wanted, ask first how sure the learner is of it."""
+def _given(quiz: Quiz, answer: Answer) -> Quiz:
+    """Accept an answer; where that is wanted, ask first how sure the learner is of it."""
     if quiz.rules.confidence:
         return _reached(replace(quiz, pending=answer, unclear=""), quiz)
-    return _answered(quiz, answer, at)
+    return _answered(quiz, answer)
 
 
-def _answered(quiz: Quiz, answer: Answer, at: datetime) -> Quiz:
-    """Keep an answer, and show the verdict on it; in an exam, go on."""
-    before = quiz.previous if quiz.pending else quiz
-    after = replace(quiz, answers=(*quiz.answers, answer), pending=None, unclear="", previous=None)
-    if not quiz.rules.exam:
-        return replace(after, answer=answer)
-    return _reached(_advanced(after, at), before)
+def _answered(quiz: Quiz, answer: Answer) -> Quiz:
+    """Record an answer, and show the verdict on it."""
+    return replace(quiz, answers=(*quiz.answers, answer), answer=answer, pending=None, unclear="", previous=None)
 
 
-def _reached(after: Quiz, before: Quiz | None) -> Quiz:
-    """Let undo lead back, but not to a question whose clock ran, nor from the end of an exam, which shows verdicts."""
-    is_final = after.rules.timed or (after.rules.exam and after.posed is None)
-    return replace(after, previous=None if is_final else before)
+def _reached(after: Quiz, before: Quiz) -> Quiz:
+    """Let undo lead back, but not to a question whose clock ran."""
+    return replace(after, previous=None if after.rules.timed else before)
 
 
 def _out_of_time(quiz: Quiz, posed: Posed, text: str, at: datetime) -> Quiz:
     """Take what stands there as the answer; what is none counts as not answered, and the solution may be read."""
     verdict = judge(posed, text)
     if not verdict.unclear:
-        return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, late=True), at)
-    if quiz.rules.exam:
-        return _advanced(quiz, at)
+        return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, late=True))
     return replace(quiz, answer=unanswered(posed, at), unclear="", previous=None)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows, however low the screen is
+_MARKS = {"✓": "good", "✗": "bad"}  # at the start of a prediction
 FRESH = 0.5  # seconds for which a live frame marks what a rank said
 
 
@@ -37,7 +38,8 @@ def frame(state: RunState, width: int, *, tensors: bool = False, look: str = "",
     """Return the picture of a whole run.
 
     With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to
-    look at. Without `verdict`, what the run came to is left out, for a screen that shows that elsewhere.
+    look at, and on a second line what was predicted. Without `verdict`, what the run came to is left out, for a screen
+    that shows that elsewhere.
     """
     parts = _top(state, look)
     parts += _values(state, width, live=False, tensors=tensors, since=math.inf)
@@ -84,7 +86,9 @@ def on_screen(
 
 def _top(state: RunState, look: str) -> list[RenderableType]:
     parts: list[RenderableType] = [header(state)]
-    parts += [Text.assemble(("look at  ", "quiet"), prose(look))] if look else []
+    hint, _, prediction = look.partition("\n")
+    parts += [Text.assemble(("look at  ", "quiet"), prose(hint))] if hint else []
+    parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
     parts += elastic(state)
     return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
 

@@ -11,6 +11,7 @@ from ddpquiz.terminal.kit.keys import typed
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question
+    from ddpquiz.learning.quiz import Answer
 
 SUBMIT = Hotkey("enter", "answer", "give what you chose or typed as your answer (ctrl+u clears it)")
 ESCAPE = "escape"
@@ -28,6 +29,11 @@ class Entry:
     text: str = ""
     escaped: bool = False
     given: bool = False
+
+    @classmethod
+    def of(cls, answer: Answer | None) -> Entry:
+        """Return the entry that gives an answer once more; an option that was chosen with one key is not in it."""
+        return cls(answer.given) if answer and answer.posed.question.kind is not Kind.CHOICE else cls()
 
     def key(self, key: str, question: Question) -> Entry:
         """Return the entry after a key; one that means nothing here changes nothing."""

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """What one sitting has written so far, the last of which can be taken back."""
+    """What one sitting has written so far; each answer can be undone until `close`."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._kept: list[SavedAnswer] = []  # in order
+        self._saved: dict[str, SavedAnswer] = {}  # by question
         self._before: list[str] = []  # cards called before a retry
 
     @property
     def called(self) -> int:
         """How many cards became due."""
-        return len({*self._before, *(card for _, card in self._kept if card)})
+        return len({*self._before, *(saved.called for saved in self._saved.values() if saved.called)})
 
     def append(self, answer: Answer, at: datetime, *, retry: bool) -> None:
         """Write an answer to the log; a wrong one makes a card of its concept due."""
         question = answer.posed.question
         concept = self._desk.concepts.get(question.concept)
-        kept = save_answer(
+        self._saved[question.key] = save_answer(
             self._desk.progress,
             question,
             concept.cards if concept else (),
@@ -42,13 +42,12 @@ class Ledger:
             retry=retry,
             confidence=answer.confidence,
         )
-        self._kept.append(kept)
 
-    def undo(self, at: datetime) -> None:
-        """Undo the last answer."""
-        self._desk.progress.undo(self._kept.pop().receipt, at)
+    def undo(self, answer: Answer, at: datetime) -> None:
+        """Undo an answer that was appended."""
+        self._desk.progress.undo(self._saved.pop(answer.posed.question.key).receipt, at)
 
     def close(self) -> None:
         """Make what was written so far final, as a retry does."""
-        self._before += [card for _, card in self._kept if card]
-        self._kept.clear()
+        self._before += [saved.called for saved in self._saved.values() if saved.called]
+        self._saved.clear()

@@ -177,7 +177,7 @@ class ExplainScreen(SittingScreen):
                 self._do(ExplainAction.STOP)
                 self.left = True
             case "d":
-                self.run_demo(prompt.concept)
+                self.run_demo(self.demo_of(prompt.concept))
                 self._do(ExplainAction.BACK)
             case "f":
                 self.flag(prompt.key)

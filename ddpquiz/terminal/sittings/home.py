@@ -1,4 +1,4 @@
-"""What `ddpquiz` shows without a command: where the learner stands and what to do next, with a key for each."""
+"""The home screen: where the learner stands, and a key for each thing to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.standing import NEW_A_DAY, advise
-from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.stats import counted, streak
@@ -18,47 +18,49 @@ from ddpquiz.terminal.sittings.card_view import forecast
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable
 
     from rich.console import RenderableType
 
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.standing import Advice, Standing
+    from ddpquiz.curriculum.concept import Concept, DemoLink
+    from ddpquiz.learning.standing import Standing
 
 WELCOME = (
-    "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks here. "
-    "What you learn comes back just before you would forget it, and every answer is kept at once. "
-    "Whatever an answer claims, you can run it: press `d` for the demo and `p` for the proof."
+    "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "
+    "machine. What you learn comes back just before you would forget it, and every answer is saved at once. You can "
+    "run what an answer claims: press `d` for the demo and `p` for the proof."
 )
 COMMANDS = (
     ("study", "recall cards, each just before you would forget it"),
-    ("test", "questions at three levels, each with the reason why"),
-    ("explain", "say it in your own words, and see which points you made"),
+    ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
+    ("explain", "explain a concept in your own words, and check your points"),
     ("demo", "run a demo on real ranks, live"),
     ("learn", "read the lesson of a concept"),
-    ("list, search, show", "what there is to learn"),
+    ("list, search, show", "see what there is to learn"),
     ("prove", "run the proof behind an answer"),
-    ("run", "run a torchrun script of your own, watched"),
-    ("stats", "what you recall, and how strong you are"),
-    ("doctor", "look whether everything works on this machine"),
+    ("run", "run your own torchrun script and watch it"),
+    ("stats", "see what you recall, and how strong you are"),
+    ("doctor", "check that everything works on this machine"),
 )
+FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 FIRST = Hotkey("enter", "first card", "begin with the first card")
 STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
-AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule stays as it is")
-STATS = Hotkey("i", "stats", "what you recall, what comes due, how strong you are")
-READ_ON = Hotkey("space", "next page", "go on to the next screenful (page down does it too)")
-BACK = Hotkey("esc", "back", "back to the overview (q does it too)")
+AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
+STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
+READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
+CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _TRACKS = 5  # that are shown
+_KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 
 
-class HomeDoors(Protocol):
-    """Where the keys lead; `study` and `test` have the terminal to themselves, and may raise UserError."""
+class HomeActions(Protocol):
+    """What the keys start; `study` and `test` have the terminal to themselves, and may raise UserError."""
 
     def study(self, *, ahead: bool, new: int) -> object:
-        """Sit down with cards: those that are due and new ones, so many a day, or cards `ahead` of their time."""
+        """Study cards: due ones and up to `new` new ones a day, or with `ahead` cards that are not due."""
 
     def test(self, concept: Concept | None) -> object:
-        """Sit down with questions about a concept, or about all of them."""
+        """Ask questions about a concept, or about all of them."""
 
     def lesson(self, concept: Concept) -> RenderableType:
         """Draw the lesson of a concept."""
@@ -68,16 +70,17 @@ class HomeDoors(Protocol):
 
 
 class Home(SittingScreen):
-    """A learner who decides what to do; what they do changes where they stand, which `look` finds out anew."""
+    """The overview, and the lesson or the statistics above it; `look` finds out anew where the learner stands."""
 
-    def __init__(self, desk: Desk, look: Callable[[], Standing], rooms: HomeDoors) -> None:
+    def __init__(self, desk: Desk, look: Callable[[], Standing], actions: HomeActions) -> None:
         super().__init__(desk)
         self._look = look
-        self._rooms = rooms
+        self._actions = actions
         self._page: RenderableType | None = None
+        self._opened_by = ""  # the key that opened the page
         self._now = look()
         self._visits = 0
-        self._due_was_told = False  # by the sitting that the learner came back from
+        self._due_was_shown = False  # by the sitting that the learner came back from
 
     @property
     def scene(self) -> Hashable:
@@ -95,33 +98,40 @@ class Home(SittingScreen):
         return False
 
     def body(self) -> RenderableType:
-        """Draw what is read, or where the learner stands."""
-        return self._page or Group(standing(self._now), Text(), *note_lines(self.note))
+        """Draw the page that is open, or where the learner stands and what to do next."""
+        if self._page:
+            return self._page
+        advised = [] if self._now.fresh else section("Next", self._advice())
+        return Group(standing(self._now), *advised, Text(), *note_lines(self.note))
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now, the best first."""
         if self._page:
-            return [READ_ON, BACK]
-        now, demo = self._now, self.demo_of(self._subject.id if self._subject else None)
+            return [READ_ON, CLOSE]
+        now, subject, demo = self._now, self._subject, self._demo
         study = STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
-        lesson = self._subject
         return [
             *([FIRST] if now.fresh else []),
             *([study] if study else []),
             *([card_view.more(now.more)] if now.more else []),
             self._test_key(),
-            *([Hotkey("l", "learn", f'read about "{lesson.title}", {self._reason}')] if lesson else []),
-            *([Hotkey("d", "demo", f"run `{demo.run}` on real ranks")] if demo else []),
+            *([Hotkey("l", "learn", f'read about "{subject.title}", {self._reason}')] if subject else []),
+            *(
+                [Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")]
+                if demo
+                else []
+            ),
             *([] if now.fresh else [STATS]),
             HELP,
             QUIT,
         ]
 
     def press(self, key: str) -> None:
-        """Take a key."""
+        """Obey a key."""
         if self._page:
-            self._page = None if key in ("escape", QUIT.key) else self._page
+            self._page = None if key in (*GOES_BACK, self._opened_by) else self._page
             return
+        self._opened_by = key
         known = {hotkey.key for hotkey in self.keys()}
         match key:
             case "q":
@@ -133,75 +143,87 @@ class Home(SittingScreen):
             case "n" if "n" in known:
                 self._study(self._now.begun + self._now.more)
             case "t":
-                self._visit(lambda: self._rooms.test(self._now.next_concept))
+                self._visit(lambda: self._actions.test(self._now.next_concept))
             case "l" if self._subject:
-                self._page = self._rooms.lesson(self._subject)
-            case "d" if "d" in known and self._subject:
-                self.run_demo(self._subject.id)
-                self._visits += 1
+                self._page = self._actions.lesson(self._subject)
+            case "d" if self._demo:
+                self.run_demo(self._demo, step=self._now.fresh)
+                self._look_again()
             case "i" if not self._now.fresh:
-                self._page = self._rooms.stats()
+                self._page = self._actions.stats()
 
     def summary(self) -> RenderableType:
-        """Say what comes next time, unless a sitting has just said it."""
+        """Draw what comes next time, unless the last sitting has just shown it."""
         if self._now.fresh:
-            return prose("You have not begun; `ddpquiz study` does.")
-        if self._due_was_told:
+            return prose("You have not begun yet: `ddpquiz study` shows the first card.")
+        if self._due_was_shown:
             return Group()
         return prose(f"{_due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
     def spoken(self) -> RenderableType:
-        """Draw where the learner stands, for a terminal that only goes down."""
+        """Draw the page for a terminal that cannot be painted."""
         return page(self._now)
 
     def handle_line(self, line: str) -> None:
-        """Take a line."""
+        """Obey a line: the name of a key."""
         self.handle_key(line)
 
     @property
     def _subject(self) -> Concept | None:
-        """The concept that the learner should look at: the next one, or the weakest."""
-        return self._now.next_concept or self._now.weakest
+        """The concept to read about: the weakest one, or the next one."""
+        return self._now.weakest or self._now.next_concept
 
     @property
     def _reason(self) -> str:
-        return "the next concept that you have not been tested on" if self._now.next_concept else "your weakest concept"
+        return "your weakest concept" if self._now.weakest else "the next concept that you have not been tested on"
+
+    @property
+    def _demo(self) -> DemoLink | None:
+        """The demo of the first concept to see, of the weakest or of the next one."""
+        names = [FIRST_CONCEPT] * self._now.fresh
+        names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
+        return next((link for name in names if (link := self.demo_of(name))), None)
 
     def _test_key(self) -> Hotkey:
         if concept := self._now.next_concept:
-            what = f'ten questions about "{concept.title}", {self._reason}; `ddpquiz test` mixes all concepts'
-        else:
-            what = "ten questions about all concepts; `ddpquiz test CONCEPT` asks about one alone"
-        return Hotkey("t", "test", what)
+            return Hotkey("t", "test", f'ten questions about "{concept.title}", which you have not been tested on')
+        return Hotkey("t", "test", "ten questions about all concepts")
+
+    def _advice(self) -> RenderableType:
+        """Draw the keys to press next, with the reasons."""
+        rows = []
+        for advice in advise(self._now):
+            _, name, *rest = advice.command.split()
+            key = "n" if "--new" in rest else _KEYS[name]
+            title = self.desk.concepts[rest[0]].title if rest and rest[0] in self.desk.concepts else ""
+            does = "study more" if key == "n" else f'{name} "{title}"' if title else name
+            rows.append((Text(key, style="key"), Text(plain(f"{does}: {advice.why}"))))
+        return columns(rows)
 
     def _study(self, new: int, *, ahead: bool = False) -> None:
-        self._visit(lambda: self._rooms.study(ahead=ahead, new=new))
-        self._due_was_told = not self.note
+        self._visit(lambda: self._actions.study(ahead=ahead, new=new))
+        self._due_was_shown = not self.note
 
     def _visit(self, run: Callable[[], object]) -> None:
         self._leave(run)
-        self._due_was_told = False
+        self._due_was_shown = False
+        self._look_again()
+
+    def _look_again(self) -> None:
         self._now = self._look()
         self._visits += 1
 
 
 def standing(now: Standing) -> RenderableType:
-    """Draw where the learner stands, and what to do next."""
-    if now.fresh:
-        return Group(Text("ddpquiz", style="head"), Text(), prose(WELCOME))
-    return Group(Text("ddpquiz", style="head"), Text(), _figures(now), *section("Next", advice(advise(now))))
+    """Draw where the learner stands."""
+    return Group(Text("ddpquiz", style="head"), Text(), prose(WELCOME) if now.fresh else _figures(now))
 
 
 def page(now: Standing) -> Group:
     """Draw the page for a pipe: where the learner stands, what to do next, and the commands."""
+    advised = columns((Text(plain(one.command), style="code"), Text(plain(one.why))) for one in advise(now))
     rows = ((Text(f"ddpquiz {command}", style="code"), Text(what)) for command, what in COMMANDS)
-    first = section("Next", advice(advise(now))) if now.fresh else []
-    return Group(standing(now), *first, *section("Commands", columns(rows)))
-
-
-def advice(found: Sequence[Advice]) -> RenderableType:
-    """Draw commands with the reasons to run them."""
-    return columns((Text(plain(one.command), style="code"), Text(plain(one.why))) for one in found)
+    return Group(standing(now), *section("Next", advised), *section("Commands", columns(rows)))
 
 
 def _figures(now: Standing) -> RenderableType:
@@ -214,16 +236,16 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "unknown until some more answers; ddpquiz test CONCEPT asks about one alone"))
+        rows.append(("Weakest", "unknown until you have answered more questions about one concept"))
     lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
     return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
 
 
 def _tracks(now: Standing) -> RenderableType:
-    def told_of(labels: dict[Label, int]) -> str:
+    def counts(labels: dict[Label, int]) -> str:
         return ", ".join(f"{labels[label]} {label}" for label in Label if labels[label])
 
-    rows = [(Text(plain(one.track)), Text(told_of(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
+    rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
     more = len(now.tracks) - _TRACKS
     return Group(
         columns(rows), *([Text(f"{counted(more, 'more track')}, stronger", style="quiet")] if more > 0 else [])

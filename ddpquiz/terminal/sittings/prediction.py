@@ -1,4 +1,4 @@
-"""A prediction: a question about a demo is asked before the demo runs, and the run says whether it held."""
+"""A prediction: a question about a demo that is asked before the demo runs, and its verdict after the run."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no ans
 _COMMANDS = (NONE, HELP, LEAVE)
 
 
-class Left(Exception):  # noqa: N818  # nothing is wrong
+class NoRun(Exception):  # noqa: N818  # not an error
     """The learner wants no run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A prediction that was made: in words, and how it would be judged."""
+class Prediction:
+    """An answer that was given before a run, in words, and its verdict."""
 
     words: str
     verdict: Verdict
 
 
-def ask(posed: Posed, demo: str, console: Console) -> Made | None:
-    """Ask for a prediction on a screen of its own; return it, or None when there is none.
+def ask(posed: Posed, demo: str, console: Console) -> Prediction | None:
+    """Ask for a prediction on a screen of its own; None when the learner declines.
 
-    Left when the learner wants no run after all, KeyboardInterrupt for ctrl+c.
+    NoRun when the learner wants no run after all, KeyboardInterrupt for ctrl+c.
     """
-    asking = PredictionScreen(posed, demo)
-    asking.show(console)
-    return asking.made
+    screen = PredictionScreen(posed, demo)
+    screen.show(console)
+    return screen.prediction
 
 
 class PredictionScreen(KeyScreen):
-    """A prediction that is asked for, by the rules of a quiz, until it is made or declined."""
+    """A question about a run, answered by the keys of a quiz before the run, or declined."""
 
     def __init__(self, posed: Posed, demo: str) -> None:
         super().__init__()
-        self.made: Made | None = None
+        self.prediction: Prediction | None = None
         self._posed = posed
         self._demo = demo
         self._entry = Entry()
@@ -63,7 +63,7 @@ class PredictionScreen(KeyScreen):
         return ("ctrl+c", "ctrl+z", "eof")
 
     def handle_key(self, key: str) -> None:
-        """Obey a key; Left when it means that no run is wanted."""
+        """Obey a key; NoRun when it means that no run is wanted."""
         typed, escaped = is_typed(self._posed.question), self._entry.escaped
         self._entry = replace(self._entry, escaped=typed and not escaped and not self.helping and key == ESCAPE)
         if self._entry.escaped:
@@ -79,7 +79,7 @@ class PredictionScreen(KeyScreen):
         """Obey a key that is a command, or the digit of an option."""
         match key:
             case "q" | "escape":
-                raise Left
+                raise NoRun
             case "s":
                 self.left = True
             case _ if not is_typed(self._posed.question):
@@ -88,7 +88,7 @@ class PredictionScreen(KeyScreen):
     def body(self) -> RenderableType:
         """Draw what is asked."""
         head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
-        counts = Text("It counts as an answer in a test does; a wrong one makes a card due.", style="quiet")
+        counts = Text("It counts like an answer in a test: a wrong one makes a card due.", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self._entry.text))
 
     def above_keys(self) -> list[RenderableType]:
@@ -121,33 +121,24 @@ class PredictionScreen(KeyScreen):
         self._entry, self.note = replace(self._entry, given=False), verdict.unclear
         self.left = not verdict.unclear
         if self.left:
-            self.made = Made(predicted(self._posed, text, verdict), verdict)
+            self.prediction = Prediction(question_view.answer_text(self._posed, text, verdict), verdict)
 
 
-def predicted(posed: Posed, given: str, verdict: Verdict) -> str:
-    """Return a prediction in words: the texts of what was chosen, or what was typed."""
-    shown = posed.question.options
-    return "; ".join(shown[posed.shown[place]].text for place in verdict.chosen) if shown else given.strip()
-
-
-def compared(made: Made, posed: Posed) -> str:
-    """Say what was predicted, and what came."""
-    if made.verdict.right:
-        return f"you predicted {made.words}; and so it was"
+def verdict_line(prediction: Prediction, posed: Posed) -> str:
+    """Return in a line whether a prediction was right, what was predicted, and what the run showed."""
+    if prediction.verdict.right:
+        return f"✓ You predicted {prediction.words}. The run showed the same."
     right = [option.text for option in posed.question.options if option.right]
-    return f"you predicted {made.words}; it was {'; '.join(right) if right else expected(posed)}"
+    return f"✗ You predicted {prediction.words}. The run showed {'; '.join(right) if right else expected(posed)}."
 
 
-def outcome(made: Made, posed: Posed, called: str | None, *, shown: bool) -> RenderableType:
-    """Say what was predicted and what came, why, and which card is due; `shown` is false when the run ended early."""
-    if not shown:
-        told = f"You predicted {made.words}. The run ended before it could show whether that holds."
-        return prose(told, "warn")
-    told = f"Y{compared(made, posed)[1:]}."
-    if made.verdict.right:
-        return prose(told, "good")
-    parts: list[RenderableType] = [prose(told, "bad")]
-    parts += [prose(why) for why in made.verdict.whys]
+def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: bool) -> RenderableType:
+    """Draw why a prediction was wrong and which card is due because of it; `ok` is false when the run failed."""
+    if not ok:
+        return prose(f"You predicted {prediction.words}. The run ended before it could show whether that is right.")
+    if prediction.verdict.right:
+        return Group()
+    parts: list[RenderableType] = [Text(), *map(prose, prediction.verdict.whys)]
     parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
     if called:
         concept = posed.question.concept

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Option, Question
     from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.learning.judge import Verdict
     from ddpquiz.learning.quiz import Answer, Quiz
     from ddpquiz.terminal.sittings.answer_entry import Entry
 
@@ -125,6 +126,13 @@ class VerdictView:
         yield Group(Text(), *told, *section("The question", *asked))
 
 
+def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
+    """Return an answer in words: the texts of the options that were chosen, or what was typed."""
+    options = posed.question.options
+    texts = [options[posed.shown[place]].text for place in verdict.chosen] if options else []
+    return "; ".join(texts) or answered(posed, given)
+
+
 def field(question: Question, entry: Entry) -> Text:
     """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
     if entry.escaped:
@@ -154,10 +162,10 @@ def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool) ->
 def verdict(answer: Answer) -> Text:
     """Say in a line whether an answer is right."""
     if answer.late and not answer.given:
-        return Text("Time is up; it counts as no answer. Take your time now to see how it goes.", style="warn")
+        return Text("Time is up, without an answer. Take your time to read the solution.", style="warn")
     if answer.solved:
         return Text("This is the solution; it earns nothing.", style="warn")
-    late = "Time was up; what stood there is your answer. " if answer.late else ""
+    late = "Time is up: what you had entered is your answer. " if answer.late else ""
     if not answer.verdict.right:
         return Text(f"{late}✗ Wrong.", style="bad")
     return Text(f"{late}✓ Right{', with a hint: half a point' if answer.hints else ''}.", style="good")

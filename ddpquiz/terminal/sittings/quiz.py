@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -11,10 +12,10 @@ from rich.text import Text
 from ddpquiz.learning import mastery, quiz
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Given, Late, QuizAction, SetSureness
+from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings import countdown, question_view, quiz_keys, quiz_result
+from ddpquiz.terminal.sittings import countdown, exam_view, question_view, quiz_keys, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, ESCAPE, Entry, is_command, is_typed
 from ddpquiz.terminal.sittings.answer_log import Ledger
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -22,7 +23,6 @@ from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 if TYPE_CHECKING:
     import random
     from collections.abc import Hashable
-    from datetime import timedelta
 
     from rich.console import RenderableType
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.kit.hotkeys import Hotkey
 
 
-_TAKEN = "Time was up: what stood there is your answer."
-_TOO_LATE = "Time was up; that question counts as not answered."
+_COUNTS = "Time is up: what you had entered is your answer."
 
 
 class QuizScreen(SittingScreen):
@@ -76,10 +75,12 @@ class QuizScreen(SittingScreen):
     @property
     def over(self) -> bool:
         """Whether no question is left."""
-        return self.quiz.posed is None
+        return self.quiz.over
 
     def body(self) -> RenderableType:
-        """Draw the question, the verdict on it, or what the quiz came to."""
+        """Draw the question, the verdict on it, the overview of an exam, or the result."""
+        if self.quiz.overview:
+            return exam_view.overview(self.quiz)
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *self._review())
         if answer := self.quiz.shown:
@@ -107,14 +108,12 @@ class QuizScreen(SittingScreen):
         return None if left is None else countdown.until_change(left)
 
     def tick(self) -> bool:
-        """Take the question away when its time is over, and what stands there as the answer."""
-        left, posed = self._left(), self.quiz.posed
-        if posed is None or left is None or left:
+        """End the question, or the whole exam, when its time is over; what was entered counts as the answer."""
+        if self._left() != timedelta(0):
             return False
-        given = len(self.quiz.answers)
-        self._do(Late("" if is_command(self.entry.text, posed.question) else self.entry.text))
-        taken = self.quiz.pending or len(self.quiz.answers) > given
-        self.helping, self.note = False, "" if self.quiz.judged else _TAKEN if taken else _TOO_LATE
+        posed, text = self.quiz.posed, self.entry.text
+        self._do(Late("" if posed and is_command(text, posed.question) else text))
+        self.helping, self.note = False, _COUNTS if self.quiz.pending else ""
         return True
 
     def keys(self) -> list[Hotkey]:
@@ -148,20 +147,20 @@ class QuizScreen(SittingScreen):
         match key:
             case "u":
                 self._do(QuizAction.UNDO)
-            case "d" | "h" | "x" if posed and self.quiz.rules.exam:
-                self.note = quiz_keys.IN_EXAM
-            case "d" if self._left() is None:  # a demo does not stop the clock
-                self.run_demo(posed.question.concept if posed else quiz.wanting(self.quiz))
-                self._do(QuizAction.BACK)
+            case _ if self.quiz.overview:
+                self._at_overview(key)
+            case "d" if not self.quiz.rules.exam or posed is None:
+                self._show_demo()
             case "r" if posed is None and self.quiz.missed:
                 self._retry()
             case "enter" | "q" | "escape" if posed is None:
                 self.left = True
             case _ if posed is None:
                 pass
+            case "q" if self.quiz.rules.exam:
+                self._do(QuizAction.OVERVIEW)
             case "q":
-                self._do(QuizAction.STOP)
-                self.left = not self.quiz.answers  # otherwise what it came to is shown first
+                self._stop()
             case "f":
                 self.flag(posed.question.key)
             case _ if self.quiz.judged:
@@ -170,6 +169,8 @@ class QuizScreen(SittingScreen):
                 said = sureness(chance(posed.question))
                 if key.isdecimal() and int(key) in said:
                     self._do(SetSureness(said[int(key)]))
+            case "d" | "h" | "x" if self.quiz.rules.exam:
+                self.note = quiz_keys.IN_EXAM
             case "h":
                 self._do(QuizAction.HINT)
             case "x":
@@ -181,9 +182,29 @@ class QuizScreen(SittingScreen):
             case _ if not is_typed(posed.question):
                 self._type(key, posed.question)
 
+    def _at_overview(self, key: str) -> None:
+        match key:
+            case "enter" if self.quiz.open:
+                self._do(GoTo(self.quiz.open[0]))
+            case "q":
+                self._stop()
+
+    def _stop(self) -> None:
+        """End the quiz; its result is shown first where there is one."""
+        self._do(QuizAction.STOP)
+        self.left = not self.quiz.answers
+
+    def _show_demo(self) -> None:
+        """Run the demo, while no clock runs; before the answer it counts as all hints."""
+        posed = self.quiz.posed
+        if self._left() is None and not self.quiz.pending:
+            concept = posed.question.concept if posed else quiz.wanting(self.quiz)
+            shown = self.run_demo(self.demo_of(concept), answered=posed.question.key if posed else "")
+            self._do(QuizAction.DEMO if shown else QuizAction.BACK)
+
     def summary(self) -> RenderableType:
         """Draw what the quiz came to; an exam is gone through before that, so that the result stays in sight."""
-        unfinished = self.quiz.stopped or self.quiz.posed
+        unfinished = self.quiz.stopped or not self.quiz.over
         if unfinished and not self.quiz.answers and not self._first:
             return Group()
         return Group(*self._review(), self._result())
@@ -206,15 +227,17 @@ class QuizScreen(SittingScreen):
             return Group(question_view.verdict(answer), *question_view.judged(answer))
         if self.quiz.pending:
             return Text(quiz_keys.remark(self.quiz))
+        if self.quiz.overview:
+            return exam_view.overview(self.quiz)
         assert self.quiz.posed is not None  # noqa: S101
         opening = self._note_lines() if not self.quiz.place else []
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
 
     def goes_on(self) -> bool:
-        """Go on after a verdict, which stays in sight."""
-        judged = self.quiz.judged
-        self._do(QuizAction.NEXT)
-        return judged
+        """Go on after a verdict, which stays in sight, and end an exam when no more lines can change its answers."""
+        goes_on = self.quiz.judged or (self.quiz.overview and self._final)
+        self._do(QuizAction.STOP if self.quiz.overview and self._final else QuizAction.NEXT)
+        return goes_on
 
     def handle_line(self, line: str) -> None:
         """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
@@ -243,8 +266,9 @@ class QuizScreen(SittingScreen):
             self._pass_over(posed, line, self.note)
         elif posed:
             self._do(Given(line) if line else QuizAction.SKIP)
-            self.note = self.quiz.unclear
-            self._pass_over(posed, line, self.quiz.unclear)
+            self._pass_over(posed, line, self.note)
+        elif not line:
+            super().handle_key("enter")
 
     def _typing(self) -> Posed | None:
         """Return the question on screen if its answer is typed."""
@@ -321,10 +345,12 @@ class QuizScreen(SittingScreen):
         now = self.desk.clock()
         after = quiz.step(self.quiz, event, now)
         added, taken = quiz.news(self.quiz, after)
+        if taken:
+            self._ledger.undo(taken, now)
         if added:
             self._ledger.append(added, now, retry=self.quiz.retry)
-        if taken:
-            self._ledger.undo(now)
         if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
-            self.entry = Entry()
+            self.entry = Entry.of(after.given)
+        if isinstance(event, Given):
+            self.note = after.unclear
         self.quiz = after

@@ -24,8 +24,15 @@ NEXT = Hotkey("enter", "next", "go on to the next question")
 FORWARD = Hotkey("enter", "forward", "go forward to where you were")
 RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order; no verdict counts it")
 CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
-IN_EXAM = "There are no hints, solutions and demos in an exam; s skips."
-_EXAM = "An exam: answers are taken without a word, and the verdicts come at the end."
+DEMO_AS_HINT = Hotkey(
+    "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
+)
+PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
+FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
+END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
+END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
+IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
+_EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
 _ADAPTIVE_EXAM = f"{_EXAM} It ends early once enough is known."
 _SURE = ("guess", "unsure", "fairly", "sure")
 _HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
@@ -34,6 +41,10 @@ _HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fair
 def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     """Return the keys that work now; `demo` says whether there is one to run."""
     demos = [DEMO] if demo else []
+    if quiz.overview:
+        first = [f"question {place + 1}" for place in quiz.open[:1]]
+        to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
+        return [*to_first, PREVIOUS, END_NOW, HELP]
     if quiz.posed is None:
         return [Hotkey("enter", "leave"), *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
@@ -42,7 +53,8 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
         return [go_on, *_proof(question), *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         said = zip(_SURE, sureness(chance(question)).items(), strict=True)
-        return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *_back(quiz), HELP, QUIT]
+        rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
+        return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
     if not is_typed(question):
         return [*entry.keys(question), *commands(quiz, flag, demo=demo)]
     return [FROM_ESCAPE, *commands(quiz, flag, demo=demo)] if entry.escaped else entry.keys(question)
@@ -50,12 +62,14 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
 
 def commands(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     """Return the keys that work while a question is on screen, besides those that answer it."""
-    if quiz.posed is None or quiz.rules.exam:
-        return [*_back(quiz), SKIP, flag, HELP, QUIT]
-    left = len(quiz.posed.question.hints) - quiz.hints
+    if quiz.posed is None:
+        return []
+    if quiz.rules.exam:
+        return [*([PREVIOUS] if quiz.place else []), FOLLOWING, flag, HELP, END]
+    left = max(0, len(quiz.posed.question.hints) - quiz.hints)
     more = f"a hint, of {left} that are left; with any number of hints a right answer earns half a point"
     hint = [Hotkey("h", f"hint ({left})", more)] if left else []
-    demos = [DEMO] if demo and not quiz.rules.timed else []
+    demos = [DEMO_AS_HINT] if demo and not quiz.rules.timed else []
     return [*hint, *_back(quiz), SOLVE, SKIP, *demos, flag, HELP, QUIT]
 
 
@@ -73,10 +87,12 @@ def _proof(question: Question) -> list[Hotkey]:
 
 def remark(quiz: Quiz) -> str:
     """Return what is to be said about the question on screen."""
-    if quiz.unclear or quiz.posed is None:
-        return quiz.unclear
+    if quiz.posed is None:
+        return ""
     if quiz.pending:
         return _HOW_SURE.format(given=plain(answered(quiz.pending.posed, quiz.pending.given)))
+    if quiz.given:
+        return f"Your answer is {plain(answered(quiz.given.posed, quiz.given.given))}. You can change it."
     if quiz.rules.exam and not quiz.place:
         return _ADAPTIVE_EXAM if quiz.rules.adaptive else _EXAM
     return ""

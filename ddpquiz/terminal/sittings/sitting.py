@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,8 +37,11 @@ class Actions(Protocol):
     def warm(self) -> None:
         """Get ready for demos while the learner reads."""
 
-    def demo(self, link: DemoLink) -> object:
-        """Run a demo, and return when the learner has seen it."""
+    def demo(self, link: DemoLink, *, answered: str, step: bool) -> str | None:
+        """Run a demo, after a prediction by another question than the one `answered`; return what to say about it.
+
+        None when the learner wanted no run. With `step`, the run opens at its first operation once it has ended.
+        """
 
     def prove(self, posed: Posed) -> object:
         """Run the proof of a question, and return when the learner has read what was observed."""
@@ -95,13 +99,14 @@ class SittingScreen(KeyScreen):
         found = self.desk.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
-    def run_demo(self, concept: str | None) -> None:
-        """Run the demo of a concept, and come back."""
-        link = self.demo_of(concept)
-        if link:
-            self._leave(lambda: self.desk.actions.demo(link))
-        else:
+    def run_demo(self, link: DemoLink | None, *, answered: str = "", step: bool = False) -> bool:
+        """Run a demo, and come back; return whether the learner saw it. For the options see `Actions.demo`."""
+        if link is None:
             self.note = "This concept has no demo."
+            return False
+        said = self._leave(lambda: self.desk.actions.demo(link, answered=answered, step=step))
+        self.note = said if isinstance(said, str) else self.note
+        return said is not None
 
     def run_proof(self, posed: Posed) -> None:
         """Run a proof, and come back."""
@@ -166,22 +171,20 @@ class SittingScreen(KeyScreen):
             if self.note:
                 show(console, Group(*note_lines(self.note)))
 
-    def _leave(self, run: Callable[[], object]) -> None:
-        """Run something that has the terminal to itself; what goes wrong there is told, and the sitting goes on."""
+    def _leave(self, run: Callable[[], object]) -> object:
+        """Run something that has the terminal to itself, and return what it returns; a failure becomes the note."""
         try:
-            if self._away is None:
-                run()
-            else:
-                with self._away():
-                    run()
+            with self._away() if self._away else contextlib.nullcontext():
+                return run()
         except UserError as error:
             self.note = str(error)
         except (KeyboardInterrupt, EOFError):
             self.note = "stopped"
         except SystemExit as end:
-            if isinstance(end.code, int) and end.code > 128:  # we were told to end
+            if isinstance(end.code, int) and end.code > 128:  # a signal ended the program
                 raise
             self.note = "it did not end well"
+        return None
 
 
 def header(*parts: str) -> Text:

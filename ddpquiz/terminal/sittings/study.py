@@ -152,7 +152,7 @@ class StudyScreen(SittingScreen):
             case "u":
                 self._do(StudyAction.UNDO)
             case "d":
-                self.run_demo(self._concept_to_run())
+                self.run_demo(self.demo_of(self._concept_to_run()))
                 self._do(StudyAction.BACK)
             case "n" if card is None:
                 self._do(StudyAction.MORE)
