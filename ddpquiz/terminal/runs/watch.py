@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.analysis.events import encode
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.recent_events import RecentEvents
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.saved_run import Recent
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.style import complaints
@@ -71,7 +71,7 @@ def live(
         if stay:
             painted.enter_context(screen)
         while again:
-            recent = Recent()
+            recent = RecentEvents()
             _wait_for_torch(console, keys)
             run = start()
             seen = run.seen
