@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis import saved_run, trace
-from ddpquiz.analysis.events import Began, End, Ended, Exited, Issued, Started, decode, encode
+from ddpquiz.analysis.event_codec import decode, encode
+from ddpquiz.analysis.events import Began, End, Ended, Exited, Issued, Started
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.recent_events import RecentEvents
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.cli.saving import Saving
@@ -35,10 +38,10 @@ def run(collectives: int, ranks: int) -> Iterator[Event]:
     for number in range(1, collectives + 1):
         now, size = number * 1e-3, 1024 << number % 10
         for rank in members:
-            yield Issued(
-                now + rank * 1e-5, rank, number, "all_reduce", members, None, ((size,),), "float32", 4 * size,
-                "train.py", 10 + number % 3, (), "0", "sum",
-            )  # fmt: skip
+            operation = Operation(
+                "all_reduce", members, None, ((size,),), "float32", 4 * size, "train.py", 10 + number % 3, "0", "sum"
+            )
+            yield Issued(now + rank * 1e-5, rank, number, operation)
         yield from (Ended(now + 5e-4 + rank * 1e-5, rank, number) for rank in members)
     end = (collectives + 1) * 1e-3
     yield from (Exited(end, rank, 0) for rank in members)
@@ -68,8 +71,8 @@ def folded(timeline: Timeline | RunState, events: Iterator[Event]) -> Timeline |
     return timeline
 
 
-def kept(events: Iterator[Event]) -> saved_run.Recent:
-    recent = saved_run.Recent()
+def kept(events: Iterator[Event]) -> RecentEvents:
+    recent = RecentEvents()
     for event in events:
         recent.add(event)
     return recent
@@ -100,7 +103,7 @@ def main() -> None:
     rate("decode a line", timed(lambda: [decode(line) for line in lines]))
     rate("encode an event", timed(lambda: [encode(event) for event in events]))
     rate("Timeline, the last 2,000 kept", timed(lambda: folded(Timeline(), iter(events))))
-    rate("Timeline, all kept", timed(lambda: folded(Timeline(kept=None), iter(events))))
+    rate("Timeline, all kept", timed(lambda: folded(Timeline(limit=None), iter(events))))
     rate("Seen, with its timeline", timed(lambda: folded(RunState(), iter(events))))
     timeline = folded(Timeline(), iter(events))
     assert isinstance(timeline, Timeline)
@@ -111,7 +114,7 @@ def main() -> None:
     tenth = count // 10
     for what, work in {
         "Timeline, the last 2,000 kept": lambda number: folded(Timeline(), run(number, ranks)),
-        "Timeline, all kept": lambda number: folded(Timeline(kept=None), run(number, ranks)),
+        "Timeline, all kept": lambda number: folded(Timeline(limit=None), run(number, ranks)),
         "Seen, with its timeline": lambda number: folded(RunState(), run(number, ranks)),
         "the events, the last 20,000 kept": lambda number: kept(run(number, ranks)),
         "the events, all kept": lambda number: list(run(number, ranks)),

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.events import Claimed, End, Exited, Nodes, Output, Started, decode
+from ddpquiz.analysis.event_codec import decode
+from ddpquiz.analysis.events import Claimed, End, Exited, Nodes, Output, Started
 from ddpquiz.ranks.launch import Request, server
 from ddpquiz.ranks.machines import jobs
 from ddpquiz.ranks.machines.cluster import Cluster, complaint

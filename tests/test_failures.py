@@ -10,6 +10,7 @@ import pytest
 
 from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.events import FAULT, Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, RankPosition
+from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import script
@@ -27,8 +28,8 @@ dist.init_process_group("gloo", timeout=timedelta(seconds=float(os.environ.get("
 rank, world = dist.get_rank(), dist.get_world_size()
 x = torch.ones(2) * (rank + 1)
 """  # five lines: what follows begins at line 6
-ALIKE = "Every rank of a group must make the same calls in the same order, with equal shapes, types and roots."
-SAME_CALLS = "Every rank of a group must make the same calls: look at what keeps this one from it."
+ALIKE = "All ranks of a group must make the same calls in the same order, with the same shapes, dtypes and roots."
+RANK_1_STOPPED = "All ranks of a group must make the same calls. Find out what stops rank 1 from making this one."
 
 
 @pytest.fixture
@@ -63,62 +64,65 @@ def shown(events):
 
 # What rank 1 does wrong while the others go on: what is said of it, and what to do.
 FAULTS = {
-    "raise ValueError('bad')": ("Rank 1 raised ValueError: bad", ""),
-    "raise RuntimeError('first line\\nsecond line')": ("Rank 1 raised RuntimeError: first line", ""),
-    "sys.exit(3)": ("Rank 1 exited with status 3 at train.py:8.", "It called sys.exit there."),
+    "raise ValueError('bad')": ("Rank 1 raised ValueError at train.py:8: bad", ""),
+    "raise RuntimeError('first line\\nsecond line')": ("Rank 1 raised RuntimeError at train.py:8: first line", ""),
+    "sys.exit(3)": ("Rank 1 exited with status 3 at train.py:8.", "The script calls sys.exit() there."),
     "os._exit(3)": (
         "Rank 1 exited with status 3, after all_reduce at train.py:6.",
-        "It left without an exception.",
+        "It exited without an exception, for example through os._exit().",
     ),
-    "sys.exit(-1)": ("Rank 1 exited with status 255 at train.py:8.", "It called sys.exit there."),
-    "sys.exit(x is not None)": ("Rank 1 exited with status 1 at train.py:8.", "It called sys.exit there."),
-    "sys.exit('')": ("Rank 1 exited with status 1 at train.py:8.", "It called sys.exit there."),
+    "sys.exit(-1)": ("Rank 1 exited with status 255 at train.py:8.", "The script calls sys.exit() there."),
+    "sys.exit(x is not None)": ("Rank 1 exited with status 1 at train.py:8.", "The script calls sys.exit() there."),
+    "sys.exit('')": ("Rank 1 exited with status 1 at train.py:8.", "The script calls sys.exit() there."),
     "sys.exit('needs 5 ranks')": ("needs 5 ranks", ""),
     "sys.exit(0)": (
-        "Rank 1 had ended (exit status 0) while rank 0 waits for it in all_reduce, train.py:9.",
-        "Every rank must make the same calls: look at what lets this one leave sooner.",
+        "Rank 1 exited with status 0 while rank 0 was waiting for it in all_reduce at train.py:9.",
+        "All ranks of a group must make the same calls. Find out why rank 1 exits earlier.",
     ),
     "os.kill(os.getpid(), 9)": (
         "Rank 1 was killed by SIGKILL, after all_reduce at train.py:6.",
-        "Something outside of it did that: kill -9, or a batch system that enforces a limit.",
+        "Something outside the script killed it: kill -9, or a batch system that enforces a limit.",
     ),
     "os.kill(os.getpid(), 15)": ("Rank 1 was ended by SIGTERM, after all_reduce at train.py:6.", ""),
     "os.kill(os.getpid(), 40)": ("Rank 1 was ended by signal 40, after all_reduce at train.py:6.", ""),
-    "raise ValueError('half a character: \\udce9')": ("Rank 1 raised ValueError: half a character: ?", ""),
+    "raise ValueError('half a character: \\udce9')": (
+        "Rank 1 raised ValueError at train.py:8: half a character: ?",
+        "",
+    ),
     "raise type('Odd', (Exception,), {'__str__': lambda self: self.nothing})": (
-        "Rank 1 raised Odd: <exception str() failed>",
+        "Rank 1 raised Odd at train.py:8: <exception str() failed>",
         "",
     ),
     "import ctypes; ctypes.string_at(0)": (
-        "Rank 1 was ended by SIGSEGV at train.py:8.",
-        "Code that is not Python crashed there; the calls that led to it stand above.",
+        "Rank 1 crashed with SIGSEGV at train.py:8.",
+        "Native code crashed; the stack is above.",
     ),
     "torch.empty(10**15)": (
         "Rank 1 ran out of memory at train.py:8: it asked for 3,638 TiB at once.",
-        "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc.",
+        "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc).",
     ),
     "bytearray(10**15)": (
         "Rank 1 ran out of memory at train.py:8.",
-        "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc.",
+        "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc).",
     ),
     "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has ...')": (
         "Rank 1 ran out of GPU memory at train.py:8: it asked for 20.00 MiB more.",
-        "Make the model or the batch smaller, or shard it (FSDP); `nvidia-smi` shows who else holds memory there.",
+        "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
     ),
     "import no_such_module": (
-        "Rank 1 imports no_such_module at train.py:8, and there is no such module.",
-        "Install it where ddpquiz is installed; modules beside the script are found, as under torchrun.",
+        "Rank 1 imports no_such_module at train.py:8, but no such module is installed.",
+        "Install it in the environment of ddpquiz. Modules in the script's folder are found, as under torchrun.",
     ),
     "input('name? ')": (
-        "Rank 1 waits for typed input at train.py:8, and a rank has no keyboard.",
-        "Make it an argument of the script: what follows -- goes to it.",
+        "Rank 1 waits for keyboard input at train.py:8, but ranks have no keyboard.",
+        "Pass the value to the script as an argument.",
     ),
     "dist.init_process_group('gloo')": (
-        "Rank 1 calls init_process_group at train.py:8, and is in a process group already.",
-        "Call it once, or dist.destroy_process_group() before the next one.",
+        "Rank 1 calls init_process_group at train.py:8, but a process group exists already.",
+        "Call it once, or call dist.destroy_process_group() in between.",
     ),
     "dist.destroy_process_group(); dist.barrier()": (
-        "Rank 1 uses torch.distributed at train.py:8, and is in no process group there.",
+        "Rank 1 uses torch.distributed at train.py:8, but no process group exists there.",
         "Call dist.init_process_group() before that line, and dist.destroy_process_group() only at the end.",
     ),
 }
@@ -145,7 +149,7 @@ GPU_USES = [
 @pytest.mark.parametrize("use", GPU_USES)
 def test_a_script_that_needs_a_gpu_is_told_which_line_assumes_one(run, use):
     *_, end = run(use, ranks=1)
-    assert end.why == "Rank 0 wants a GPU at train.py:6, and this run has none for it: as --device cpu asks."
+    assert end.why == "Rank 0 needs a GPU at train.py:6, but this run has none for it: as --device cpu asks."
     assert end.mend == (
         'Choose the device: torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu").'
     )
@@ -153,13 +157,13 @@ def test_a_script_that_needs_a_gpu_is_told_which_line_assumes_one(run, use):
 
 def test_a_list_that_is_too_short_says_nothing_of_gpus(run):
     *_, end = run("[1, 2][rank + 2]", ranks=1)
-    assert (end.why, end.mend) == ("Rank 0 raised IndexError: list index out of range", "")
+    assert (end.why, end.mend) == ("Rank 0 raised IndexError at train.py:6: list index out of range", "")
 
 
 def test_a_forgotten_init_process_group_is_named_with_the_line_to_add(run):
     *_, end = run("dist.all_reduce(torch.ones(1))", head="import torch, torch.distributed as dist\n")
     assert end.why in {
-        f"Rank {r} uses torch.distributed at train.py:2, and is in no process group there." for r in (0, 1)
+        f"Rank {r} uses torch.distributed at train.py:2, but no process group exists there." for r in (0, 1)
     }
     assert end.mend.startswith("Call dist.init_process_group() before that line")
 
@@ -177,14 +181,14 @@ def test_a_forgotten_destroy_process_group_is_noted_once_at_the_end(run, last, n
 # How ranks disagree: what is said of it, whether they hang or fail.
 MISFITS = {
     "dist.broadcast(x, 0) if rank else dist.all_reduce(x)": (
-        "Ranks meet in different operations: rank 0: all_reduce (train.py:6); rank 1: broadcast (train.py:6)."
+        "Ranks call different operations: rank 0: all_reduce (train.py:6); rank 1: broadcast (train.py:6)."
     ),
     "dist.all_reduce(torch.ones(2 + rank))": (
-        "Ranks bring different shapes: rank 0: all_reduce of 2 float32 (train.py:6); "
+        "Ranks pass tensors of different shapes: rank 0: all_reduce of 2 float32 (train.py:6); "
         "rank 1: all_reduce of 3 float32 (train.py:6)."
     ),
     "dist.all_reduce(torch.ones(4, dtype=torch.float32 if rank else torch.float64))": (
-        "Ranks bring different element types: rank 0: all_reduce of float64 (train.py:6); "
+        "Ranks pass tensors of different dtypes: rank 0: all_reduce of float64 (train.py:6); "
         "rank 1: all_reduce of float32 (train.py:6)."
     ),
 }
@@ -213,9 +217,9 @@ def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack
     assert all(f"line {each.line} in " in each.stack for each in hung.ranks)
     assert end.rank == 1
     assert end.why == (
-        f"Nothing moved for {hung.seconds:g} s: ranks 0, 2 wait in all_reduce for rank 1, which stands at train.py:9."
+        f"Nothing moved for {hung.seconds:g} s: ranks 0 and 2 wait in all_reduce for rank 1, which is at train.py:9."
     )
-    assert end.mend == SAME_CALLS
+    assert end.mend == RANK_1_STOPPED
     for text in shown(events):
         assert "train.py:10 <module> > " in text
         assert "train.py:7 step" in text
@@ -225,7 +229,7 @@ def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack
 def test_a_stopped_rank_does_not_answer(run):
     *_, end = run("if rank == 1: os.kill(os.getpid(), 19)\ndist.all_reduce(x)", timeout=1.0)
     assert end.why.endswith(
-        "rank 0 waits in all_reduce for rank 1, which does not answer: it is stopped, or busy outside Python."
+        "rank 0 waits in all_reduce for rank 1, which does not respond: it is stopped, or busy in native code."
     )
     assert end.rank == 1
 
@@ -234,33 +238,32 @@ def test_a_group_that_gives_up_before_we_do_says_who_did_not_come(run, monkeypat
     monkeypatch.setenv("PATIENCE", "1")
     *_, end = run("if rank == 1: time.sleep(60)\ndist.all_reduce(x)")
     assert end.why == (
-        "The group's time-out of 1 s is over: rank 0 waits in all_reduce for rank 1, which stands at train.py:6."
+        "The process group timed out after 1 s: rank 0 waits in all_reduce for rank 1, which is at train.py:6."
     )
-    assert (end.rank, end.mend) == (1, SAME_CALLS)
+    assert (end.rank, end.mend) == (1, RANK_1_STOPPED)
 
 
 def test_a_rank_that_does_not_join_before_the_others_give_up_is_named(run, monkeypatch):
     monkeypatch.setenv("PATIENCE", "1")
     *_, end = run("", head=HEAD.replace("dist.init", "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init"))
     assert end.why == (
-        "The group's time-out of 1 s is over: rank 0 waits in init_process_group for rank 1, "
-        "which stands at train.py:3."
+        "The process group timed out after 1 s: rank 0 waits in init_process_group for rank 1, which is at train.py:3."
     )
 
 
 def test_a_send_without_a_receive_is_explained(run):
     *_, end = run("dist.send(x, 1 - rank)\ndist.recv(x, 1 - rank)", timeout=1.0)
-    assert end.why.endswith(" s: ranks 0, 1 wait in send at train.py:6.")
+    assert end.why.endswith(" s: ranks 0 and 1 wait in send at train.py:6.")
     assert end.mend == (
-        "Each send needs a receive that runs at the same time: let one side receive first, or use isend."
+        "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
     )
 
 
 def test_arguments_that_the_script_refuses_are_repeated(run):
     body = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\np.parse_args()\n"
     *_, end = run(body, ranks=1)
-    assert end.why == "The script refuses its arguments: the following arguments are required: --lr."
-    assert end.mend == "What follows -- goes to the script; `-- --help` prints what it takes."
+    assert end.why == "The script rejects its arguments: the following arguments are required: --lr."
+    assert end.mend == "Arguments after -- go to the script; `-- --help` lists those that it has."
 
 
 NCCL = HEAD.replace('"gloo"', '"nccl"')
@@ -282,10 +285,12 @@ def seen(*events):
 
 
 def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
-    issued = Issued(0.1, 1, 1, "all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7)
+    issued = Issued(0.1, 1, 1, Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7))
     found = root_cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
-    assert found.why == "Rank 1 was killed by the kernel because memory ran out, after all_reduce at train.py:7."
-    assert found.mend == "2 ranks share this machine's memory: make the model or the batch smaller, or lower --nproc."
+    assert found.why == "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
+    assert (
+        found.mend == "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
+    )
 
 
 def test_the_first_failure_is_the_cause_and_a_complaint_about_it_never_is():
@@ -299,22 +304,25 @@ def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
     trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
     refused = Raised(0.1, 1, "RuntimeError", "Gloo connectFullMesh failed: Connection refused", trace)
     found = root_cause.find(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
-    assert (found.rank, found.why) == (1, "Rank 1 raised RuntimeError: Gloo connectFullMesh failed: Connection refused")
+    assert (found.rank, found.why) == (
+        1,
+        "Rank 1 raised RuntimeError at train.py:9: Gloo connectFullMesh failed: Connection refused",
+    )
 
 
 def test_too_little_room_for_what_was_sent_is_explained():
     text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
     trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
-    issued = Issued(0.1, 1, 1, "all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9)
+    issued = Issued(0.1, 1, 1, Operation("all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9))
     found = root_cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
-    assert found.why == "Rank 1 was sent 12 bytes in all_gather at train.py:9, where it has room for 8."
+    assert found.why == "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
 
 
 def test_a_hang_in_which_a_rank_has_ended_says_so():
     standing = (RankPosition(0, "init_process_group", "/x/train.py", 3, "File"), RankPosition(1, "", "", 0, ""))
     found = root_cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
     assert found.why == (
-        "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has ended with status 0."
+        "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has exited with status 0."
     )
 
 
@@ -322,25 +330,14 @@ def test_what_a_rank_raises_when_we_end_the_others_was_no_time_out():
     standing = (RankPosition(0, "barrier", "/x/train.py", 3, "File"), RankPosition(1, "", "/x/train.py", 5, "File"))
     ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
     found = root_cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
-    assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which stands at train.py:5."
+    assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which is at train.py:5."
 
 
 def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
     found = root_cause.find(seen(said, Exited(0.2, 1, FAULT)))
-    assert found.why == "ddpquiz itself failed in rank 1; its traceback stands above."
+    assert found.why == "ddpquiz itself failed in rank 1; its traceback is above."
     assert root_cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
-
-
-SIZES = {
-    0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB", 1000 * 2**20: "1,000 MiB", 2**30 - 1: "1,024 MiB",
-    4 * 10**9: "3.73 GiB", 4 * 10**15: "3,638 TiB",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("count", SIZES)
-def test_bytes_are_said_as_people_say_them(count):
-    assert root_cause.sized(count) == SIZES[count]
 
 
 def test_gpus_that_are_asked_for_and_are_too_few_are_refused():

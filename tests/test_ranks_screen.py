@@ -25,7 +25,8 @@ from ddpquiz.analysis.events import (
     Started,
     Waiting,
 )
-from ddpquiz.analysis.formatting import few
+from ddpquiz.analysis.formatting import list_ranks
+from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.curves import scale, sparkline
@@ -101,7 +102,10 @@ def test_labels_are_rows_and_ranks_are_columns():
 
 
 def issued(time, rank, number, op="all_reduce", **more):
-    return Issued(time, rank, number, op, (0, 1), None, ((2, 2),), "float32", 16, "demo.py", 5, **more)
+    fields = {"shapes": ((2, 2),), "peer": None} | more
+    return Issued(
+        time, rank, number, Operation(op, (0, 1), dtype="float32", bytes=16, file="demo.py", line=5, **fields)
+    )
 
 
 def test_a_live_frame_says_what_each_rank_is_doing():
@@ -138,8 +142,8 @@ RUNNING = {
     "no communication yet": [],
     "the group is made, no communication yet": [Joining(0.1, 0, done=False, line=3), Joining(0.2, 0, done=True, line=3)],
     "scatter · all arrived for 0.8 s · from 0 · 4 numbers": [
-        Issued(0.1, 0, 1, "scatter", (0, 1), 0, ((4,), (4,)), "float32", 32, "demo.py", 5),
-        Issued(0.2, 1, 1, "scatter", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 5),
+        Issued(0.1, 0, 1, Operation("scatter", (0, 1), 0, ((4,), (4,)), "float32", 32, "demo.py", 5)),
+        Issued(0.2, 1, 1, Operation("scatter", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 5)),
     ],
     "init_process_group · arrived 1 · awaiting 0": [Joining(0.1, 1, done=False, line=3)],
     "init_process_group · all arrived, making the group": [
@@ -149,24 +153,24 @@ RUNNING = {
     "all_reduce · arrived 1 · awaiting 0 (it has ended) for 0.8 s · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
     "all_reduce · all arrived for 0.8 s · 4 numbers": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
     "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
-        Issued(0.5, 0, 1, "broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5)
+        Issued(0.5, 0, 1, Operation("broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5))
     ],
     "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3 · 4 numbers · 1 more under way": [
-        Issued(0.1, 0, 1, "send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3), issued(0.3, 0, 2),
+        Issued(0.1, 0, 1, Operation("send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3)), issued(0.3, 0, 2),
     ],
-    "send · anybody → 1 · arrived 1 · awaiting anybody for 0.8 s · 4 numbers": [
-        Issued(0.1, 1, 1, "recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5)
+    "send · any rank → 1 · arrived 1 · awaiting any rank for 0.8 s · 4 numbers": [
+        Issued(0.1, 1, 1, Operation("recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5))
     ],
-    "all_reduce · ranks 0-2 · arrived 1 2 · awaiting 0 for 0.6 s · 4 numbers · 1 more under way": [
-        Issued(0.1, 0, 1, "all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5, group="1"),
-        *(Issued(0.3, rank, 1, "all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5) for rank in (1, 2)),
+    "all_reduce · ranks 0-2 · arrived 1 and 2 · awaiting 0 for 0.6 s · 4 numbers · 1 more under way": [
+        Issued(0.1, 0, 1, Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5, group="1")),
+        *(Issued(0.3, rank, 1, Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5)) for rank in (1, 2)),
     ],
-    "last: barrier · rank 1 alone · took 0.2 s": [
-        Issued(0.1, 1, 1, "barrier", (1,), None, (), "", 0, "demo.py", 5), Ended(0.3, 1, 1)
+    "last: barrier · rank 1 alone · took 200 ms": [
+        Issued(0.1, 1, 1, Operation("barrier", (1,), None, (), "", 0, "demo.py", 5)), Ended(0.3, 1, 1)
     ],
-    "last: barrier · rank 1 came 0.3 s late · took 0.2 s from then": [
-        Issued(0.1, 0, 1, "barrier", (0, 1), None, (), "", 0, "demo.py", 5),
-        Issued(0.4, 1, 1, "barrier", (0, 1), None, (), "", 0, "demo.py", 5),
+    "last: barrier · rank 1 came 300 ms late · took 200 ms from then": [
+        Issued(0.1, 0, 1, Operation("barrier", (0, 1), None, (), "", 0, "demo.py", 5)),
+        Issued(0.4, 1, 1, Operation("barrier", (0, 1), None, (), "", 0, "demo.py", 5)),
         Ended(0.5, 0, 1), Ended(0.6, 1, 1),
     ],
 }  # fmt: skip
@@ -185,9 +189,17 @@ def test_what_a_rank_had_begun_before_it_was_started_again_is_over():
     assert "restart 1 of 0 · now processes 7 8" in live(picture)
 
 
-@pytest.mark.parametrize(("ranks", "said"), [((0, 2, 3), "0 2 3"), ((1,), "1"), ((0, 1, 2, 5, 6), "0-2 5 6"), ((), "")])
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ((0, 2, 3), "0, 2 and 3"),
+        ((1,), "1"),
+        ((0, 1, 2, 5, 6), "0-2, 5 and 6"),
+        (range(0, 64, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and others, 32 in all"),
+    ],
+)
 def test_ranks_are_named_shortly(ranks, said):
-    assert few(ranks) == said
+    assert list_ranks(ranks) == said
 
 
 MEETING = [
@@ -202,14 +214,14 @@ def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
         "time    ━ compute   █ communication   ░ waiting",
         "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
         "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
-        "        ╵0 s (0.2 s into the run)       ╵0.4 s",
+        "        ╵0 s (200 ms into the run)      ╵0.4 s",
     ]
 
 
 def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():
     lanes = text(gantt(seen(*MEETING, said(0, "mine", "1")), 48, 1.0, live=False), 48).splitlines()
     assert lanes[1].startswith("rank 0  ━━━━━━━░░")  # from what it printed at 0.1 s
-    assert lanes[-1].startswith("        ╵0 s (0.1 s into the run)")
+    assert lanes[-1].startswith("        ╵0 s (100 ms into the run)")
 
 
 def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():
@@ -232,7 +244,7 @@ def test_a_frame_of_any_number_of_ranks_fits_the_width(ranks, width, height):
     began = Began("demo.py", (), ranks, "cpu", "gloo", f"{ranks} ranks")
     everybody = tuple(range(ranks))
     events = [event for rank in everybody for event in (Started(0.0, rank, rank), said(rank, "loss", "0.5" * 20))]
-    calls = [Issued(0.2, rank, 1, "all_gather_into_tensor", everybody, None, ((4,),), "float32", 16, "demo.py", 5)
+    calls = [Issued(0.2, rank, 1, Operation("all_gather_into_tensor", everybody, None, ((4,),), "float32", 16, "demo.py", 5))
              for rank in everybody[1:]]  # fmt: skip
     shown = live(seen(*events, *calls, began=began), width=width, height=height)
     assert max(map(cell_len, shown.splitlines())) <= width
@@ -265,8 +277,10 @@ def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import os\n\nx = 1\nprint(x)\n")
     began = Began(str(script), (), 4, "cpu", "gloo", "4 ranks")
-    calls = [Issued(0.1, rank, 1, "barrier", (0, 1, 2, 3), None, (), "", 0, str(script), 3) for rank in (0, 1, 3)]
-    elsewhere = Issued(0.1, 2, 1, "barrier", (0, 1, 2, 3), None, (), "", 0, "/lib/other.py", 9)
+    calls = [
+        Issued(0.1, rank, 1, Operation("barrier", (0, 1, 2, 3), None, (), "", 0, str(script), 3)) for rank in (0, 1, 3)
+    ]
+    elsewhere = Issued(0.1, 2, 1, Operation("barrier", (0, 1, 2, 3), None, (), "", 0, "/lib/other.py", 9))
     picture = seen(*calls, elsewhere, Ended(0.2, 3, 1), Exited(0.3, 1, 1), began=began)
     drawn_source, at = source(picture, 60)
     assert text(drawn_source, 60).splitlines() == [
@@ -287,7 +301,7 @@ def test_a_script_that_is_not_here_is_said():
 def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
     script = tmp_path / "script.py"
     script.write_text('"""A demo.\n\nTry    --fast    every rank is twice as fast as before\n"""\nx = 1\n')
-    events = [Issued(0.1, 0, 1, "barrier", (0,), None, (), "", 0, str(script), 5), Exited(0.2, 0, 0)]
+    events = [Issued(0.1, 0, 1, Operation("barrier", (0,), None, (), "", 0, str(script), 5)), Exited(0.2, 0, 0)]
     picture = seen(*events, began=Began(str(script), (), 1, "cpu", "gloo", "1 rank"))
     drawn_source, at = source(picture, 50)
     assert text(drawn_source, 50).splitlines() == [
@@ -382,13 +396,13 @@ def test_a_long_series_gets_a_chart_with_the_ranks_at_the_ends_of_their_lines():
         "loss    0.0     9.0",
         "",
         "   loss",
-        "9 ┤▀▀▄▄▄                   ▄▄▄▞▀ rank 1",
-        "  │     ▀▀▜█▀▀▚▄▄▄▄▄▄▀▀▀▀▀▀",
-        "  │         ▀▀▚▄▄▖",
-        "  │              ▝▀▀▀▄▄",
-        "  │                    ▀▚▄▄",
-        "0 ┤                        ▀▀▀▚▄ rank 0",
-        "  └─────────────── value 1 to 10",
+        "9 ┤▀▚▄▄▖                ▄▄▞▀ rank 1",
+        "  │    ▝▀▜▛▀▀▄▄▄▄▄▞▀▀▀▀▀",
+        "  │       ▝▀▀▄▄▖",
+        "  │            ▝▀▀▚▄▖",
+        "  │                 ▝▚▄▄",
+        "0 ┤                     ▀▀▚▄ rank 0",
+        "  └─────────── value 1 to 10",
     ]
 
 
@@ -417,7 +431,7 @@ def test_the_curves_of_all_ranks_have_one_scale():
 
 def test_the_name_of_a_line_that_all_ranks_share_stands_there_once():
     events = [said(rank, "left", str((9 - at) ** 2)) for at in range(10) for rank in (0, 1)]
-    assert drawn(seen(*events, began=QUIET), 44).splitlines()[-2].endswith(" ranks 0 1")
+    assert drawn(seen(*events, began=QUIET), 44).splitlines()[-2].endswith(" ranks 0 and 1")
 
 
 LONG = "127.0.0.1:46949 from far away"
@@ -425,7 +439,11 @@ LONG = "127.0.0.1:46949 from far away"
 
 def test_what_does_not_fit_and_is_the_same_everywhere_goes_right_across_once():
     picture = seen(said(0, "store", LONG), said(1, "store", LONG), began=QUIET)
-    assert drawn(picture, 40).splitlines()[2:] == ["        rank 0  rank 1", f"store   {LONG} ·", "        ranks 0 1"]
+    assert drawn(picture, 40).splitlines()[2:] == [
+        "        rank 0  rank 1",
+        f"store   {LONG} ·",
+        "        ranks 0 and 1",
+    ]
 
 
 def test_words_that_would_break_get_a_line_for_each_rank():
@@ -445,7 +463,7 @@ def test_one_number_that_is_not_finite_makes_no_curve():
 
 @pytest.mark.parametrize(("op", "brings"), [("scatter", "-"), ("broadcast", "2x2 float32")])
 def test_who_gets_its_part_of_the_root_brings_nothing(op, brings):
-    call = replace(issued(0.1, 0, 1), op=op, peer=1, before=(), shapes=((2, 2),))
+    call = issued(0.1, 0, 1, op, peer=1)
     lines = drawn_with_tensors(seen(call, said(0, "a", "1"), began=QUIET), 80)
     assert next(line for line in lines if line.startswith("brings")).split()[1:3] == [*brings.split(), "-"][:2]
 
@@ -463,7 +481,7 @@ def test_ranks_over_time_are_shown_where_ranks_did_nothing_but_wait_to_join():
 
 def held(before, after=(), width=80, shape=(2, 2), ended=True):
     """Return the cells of `brings` and `gets` of rank 0."""
-    events = [replace(issued(0.1, 0, 1), before=before, shapes=(shape,)), Result(0.2, 0, 1, after)]
+    events = [replace(issued(0.1, 0, 1, shapes=(shape,)), before=before), Result(0.2, 0, 1, after)]
     lines = drawn_with_tensors(seen(*events, *([Ended(0.3, 0, 1)] if ended else []), said(0, "a", "1")), width)
     return [line.partition("  ")[2].strip().rstrip("- ") for line in lines if line.startswith(("brings", "gets"))]
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting, decode, encode
+from ddpquiz.analysis.event_codec import decode, encode
+from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting
+from ddpquiz.analysis.operation import Operation
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.gpu import GpuPoller, Queued
 from ddpquiz.ranks.launch import Request
@@ -53,7 +55,15 @@ def told(events, rank=0):
     assert [event.number for event in issued] == list(range(1, len(issued) + 1))
     assert sorted(event.number for event in of(events, Ended, rank)) == [event.number for event in issued]
     return [
-        (each.op, each.peer, each.reduce, each.asynchronous, each.before, left.get(each.number, ())) for each in issued
+        (
+            each.operation.op,
+            each.operation.peer,
+            each.operation.reduce,
+            each.operation.asynchronous,
+            each.before,
+            left.get(each.number, ()),
+        )
+        for each in issued
     ]
 
 
@@ -125,11 +135,11 @@ def test_each_call_is_seen_with_what_it_brings_and_leaves(watch, call):
     found, wanted = told(events), CALLS[call]
     assert len(found) == len(wanted)
     assert all(itertools.starmap(matches, zip(found, wanted, strict=True))), found
-    assert {event.line for event in of(events, Issued)} <= {LINE, LINE + 1, LINE + 2}
+    assert {event.operation.line for event in of(events, Issued)} <= {LINE, LINE + 1, LINE + 2}
 
 
 def buckets(events, rank=0):
-    return [event.bucket for event in of(events, Issued, rank) if event.bucket is not None]
+    return [event.operation.bucket for event in of(events, Issued, rank) if event.operation.bucket is not None]
 
 
 TWO_BUCKETS = """
@@ -155,12 +165,19 @@ HOOKS = {
 @pytest.mark.parametrize("hook", HOOKS, ids=["none", "C++", "wrapped", "own"])
 def test_the_buckets_of_ddp_are_numbered_within_each_backward_whoever_reduces_them(watch, hook):
     events = watch(TWO_BUCKETS.format(hook))
-    issued = [event for event in of(events, Issued) if event.bucket is not None]
-    assert [event.bucket for event in issued] in ([0, 0, 1, 0, 1], [0, 1] * 3)  # torch joins them in the first step
-    assert {(event.op, event.asynchronous) for event in issued} == {(HOOKS[hook], True)}
-    mine = [event for event in of(events, Issued) if event.op == "all_reduce" and event.shapes == ((2,),)]
-    assert [event.bucket for event in mine] == [None] * 3
-    last = [event.number for event in issued if event.bucket][-1]
+    issued = [event for event in of(events, Issued) if event.operation.bucket is not None]
+    assert [event.operation.bucket for event in issued] in (
+        [0, 0, 1, 0, 1],
+        [0, 1] * 3,
+    )  # torch joins them in the first step
+    assert {(event.operation.op, event.operation.asynchronous) for event in issued} == {(HOOKS[hook], True)}
+    mine = [
+        event
+        for event in of(events, Issued)
+        if event.operation.op == "all_reduce" and event.operation.shapes == ((2,),)
+    ]
+    assert [event.operation.bucket for event in mine] == [None] * 3
+    last = [event.number for event in issued if event.operation.bucket][-1]
     assert last in {event.number for event in of(events, Waited)}, "the end of the backward waits for the last bucket"
 
 
@@ -174,9 +191,9 @@ def test_what_a_bucket_held_is_told_when_the_reducer_has_waited_for_it(watch):
     """
     left = {event.number: event.after for event in of(watch(body), Result)}
     found = [
-        (event.bucket, event.before, left[event.number])
+        (event.operation.bucket, event.before, left[event.number])
         for event in of(watch(body), Issued)
-        if event.bucket is not None
+        if event.operation.bucket is not None
     ]
     assert found == [
         (0, ("[0.5, 5.0, 0.5]",), ("[1.5, 10.0, 1.0]",)),
@@ -193,7 +210,7 @@ def test_all_reduces_of_the_script_in_a_backward_are_no_buckets(watch):
     model(x).sum().backward()
     """
     events = watch(body)
-    assert [(event.bucket, event.dtype) for event in of(events, Issued) if event.op == "all_reduce"] == [
+    assert [(event.operation.bucket, event.operation.dtype) for event in of(events, Issued) if event.operation.op == "all_reduce"] == [
         (None, "float32"), (0, "float32"), (None, "int32"),  # the last one says who used which parameter
     ]  # fmt: skip
 
@@ -206,7 +223,9 @@ def test_the_operations_of_fsdp_are_seen(watch):
     model(torch.ones(2, 4)).sum().backward()
     """
     events = watch(body)
-    found = [(event.op, event.line) for event in of(events, Issued) if event.line == LINE + 4]
+    found = [
+        (event.operation.op, event.operation.line) for event in of(events, Issued) if event.operation.line == LINE + 4
+    ]
     assert found == [("all_gather_into_tensor", LINE + 4), ("reduce_scatter_tensor", LINE + 4)]
     told(events)
 
@@ -233,9 +252,11 @@ def test_the_all_reduce_of_a_rowwise_layer_is_seen(watch):
     print(model(torch.ones(1, 2)).sum().item())
     """
     events = watch(MESH + textwrap.dedent(body))
-    found = [event for event in of(events, Issued) if event.op == "all_reduce"]
+    found = [event for event in of(events, Issued) if event.operation.op == "all_reduce"]
     line = LINE + MESH.count("\n") + 4
-    assert [(event.reduce, event.shapes, event.line) for event in found] == [("sum", ((1, 2),), line)]
+    assert [(event.operation.reduce, event.operation.shapes, event.operation.line) for event in found] == [
+        ("sum", ((1, 2),), line)
+    ]
     told(events)
 
 
@@ -257,7 +278,7 @@ def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(wa
     events = watch(f"import torch.distributed._functional_collectives as fc\ngroup = dist.group.WORLD\nused = {call}\n")
     op, reduce, before, after = FUNCTIONAL[call]
     assert [(each[0], *each[2:]) for each in told(events)] == [(op, reduce, True, before, after)]
-    assert [event.line for event in of(events, Issued)] == [LINE + 2]
+    assert [event.operation.line for event in of(events, Issued)] == [LINE + 2]
 
 
 def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_the_whole_run(watch):
@@ -269,24 +290,26 @@ def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_t
     dist.all_reduce(x)
     """
     events = watch(body, ranks=3)
-    groups = [(event.op, event.members, event.peer) for event in of(events, Issued, 2)]
+    groups = [(event.operation.op, event.operation.members, event.operation.peer) for event in of(events, Issued, 2)]
     assert groups == [("broadcast", (1, 2), 2), ("recv", (1, 2), 1), ("all_reduce", (0, 1, 2), None)]
-    names = [event.group for event in of(events, Issued, 2)]
+    names = [event.operation.group for event in of(events, Issued, 2)]
     assert names[0] == names[1] != names[2]
-    assert names == [event.group for event in of(events, Issued, 1)]
+    assert names == [event.operation.group for event in of(events, Issued, 1)]
 
 
 @pytest.mark.parametrize("name", ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"])
 def test_the_reduce_op_is_named_in_the_users_word(watch, name):
     dtype = "torch.int32" if name.startswith("B") else "torch.float32"
     events = watch(f"dist.all_reduce(torch.ones(2, dtype={dtype}), op=dist.ReduceOp.{name})")
-    assert [event.reduce for event in of(events, Issued)] == [name.lower()]
+    assert [event.operation.reduce for event in of(events, Issued)] == [name.lower()]
 
 
 def test_an_operation_that_the_backend_refuses_is_seen_all_the_same(watch):
     body = "try:\n    dist.all_reduce(x, op=dist._make_nccl_premul_sum(2.0))\nexcept RuntimeError as why:\n    print(f'why: {why}')\n"
     events = watch(body)
-    assert [(event.op, event.reduce) for event in of(events, Issued)] == [("all_reduce", "premul_sum")]
+    assert [(event.operation.op, event.operation.reduce) for event in of(events, Issued)] == [
+        ("all_reduce", "premul_sum")
+    ]
     assert "PREMUL_SUM" in of(events, Output)[0].value
 
 
@@ -309,7 +332,7 @@ def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait
     events = watch(f"t = {tensor}\n{wait}\nt.zero_()\n")
     dtype, before, after = VALUES[tensor]
     (issued,) = of(events, Issued)
-    assert (issued.dtype, issued.before) == (dtype, () if before is None else (before,))
+    assert (issued.operation.dtype, issued.before) == (dtype, () if before is None else (before,))
     assert [event.after for event in of(events, Result)] == ([] if after is None else [(after,)])
 
 
@@ -358,7 +381,7 @@ def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, 
     time.sleep(2)
     """
     events = watch(body)
-    issued = next(event for event in of(events, Issued) if event.op == "all_reduce")
+    issued = next(event for event in of(events, Issued) if event.operation.op == "all_reduce")
     assert [(event.number, event.failed) for event in of(events, Ended)][-1] == (issued.number, True)
     assert not [event for event in of(events, Result) if event.number == issued.number]
 
@@ -371,7 +394,7 @@ def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monk
     )
     events = list(Run(Request(path, ranks=2, device="cpu", timeout=10.0)).events())
     assert [event.text for event in of(events, Output)] == ["refused"]
-    issued = next(event for event in of(events, Issued) if event.op == "all_reduce")
+    issued = next(event for event in of(events, Issued) if event.operation.op == "all_reduce")
     assert [(event.number, event.failed) for event in of(events, Ended) if event.number == issued.number] == [
         (issued.number, True)
     ]
@@ -419,7 +442,7 @@ PLACES = {
 def test_the_line_is_one_of_the_users_own(watch, tmp_path, body):
     (tmp_path / "helper.py").write_text(HELPER)
     (issued,) = of(watch(body, head=HEAD.replace("import os,", "from helper import average; import os,")), Issued)
-    assert (Path(issued.file).name, issued.line) == PLACES[body]
+    assert (Path(issued.operation.file).name, issued.operation.line) == PLACES[body]
 
 
 TRAINING = """
@@ -489,25 +512,20 @@ def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
     assert len([event for event in events if isinstance(event, Output)]) == 2
 
 
-CALL = Issued(
-    0.123456, 3, 7, "all_reduce", (0, 1), 1, ((2, 3), ()), "float32", 28, '/a "b"/é.py', 9, ("[1.0, nan]", "2"), "0",
-    "sum", True, 4,
-)  # fmt: skip
+CALL = Issued(0.123456, 3, 7, Operation("all_reduce", (0, 1), 1, ((2, 3), ()), "float32", 28, '/a "b"/é.py', 9, "0", "sum", True, 4), ("[1.0, nan]", "2"))  # fmt: skip
 CALLED = [
     CALL,
-    dataclasses.replace(CALL, number=8, before=(), bucket=None),
-    dataclasses.replace(CALL, peer=None, op="x"),
+    dataclasses.replace(CALL, number=8, before=(), operation=CALL.operation._replace(bucket=None)),
+    dataclasses.replace(CALL, operation=CALL.operation._replace(peer=None, op="x")),
 ]
 
 
 def test_what_is_put_together_by_hand_is_what_encode_writes():
     teller = EventWriter(-1, 3, 0.0)
     for call in [*CALLED, *CALLED]:  # the second time from the pieces that were kept
-        values = dataclasses.asdict(call)
-        first = [values.pop(name) for name in ("time", "number", "before", "bucket")]
-        del values["rank"]
-        values["size"] = values.pop("bytes")
-        assert teller.issued(*first, **values) == encode(call) + "\n"
+        asked = call.operation._asdict()
+        bucket, asked["size"] = asked.pop("bucket"), asked.pop("bytes")
+        assert teller.issued(call.time, call.number, call.before, bucket, **asked) == encode(call) + "\n"
     others = {
         Ended(0.1, 3, 7): teller.ended(0.1, 7),
         Ended(0.1, 3, 7, 0.05): teller.ended(0.1, 7, 0.05),

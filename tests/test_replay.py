@@ -10,7 +10,9 @@ import pytest
 from program import ddpquiz
 
 from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.events import Began, End, Issued, Output, Result, encode
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.events import Began, End, Ended, Issued, Output, Result
+from ddpquiz.analysis.operation import Operation
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir, recordings_dir
 from ddpquiz.ranks import claims
@@ -22,9 +24,9 @@ BEGAN = Began("demo.py", (), 1, "cpu", "gloo", "1 rank on CPU over Gloo")
 EVENTS = (
     BEGAN,
     Output(0.1, 0, "stdout", "a: 1", "a", "1"),
-    Issued(0.2, 0, 1, "all_reduce", (0,), None, ((),), "float32", 4, "demo.py", 3, ("1.0",)),
+    Issued(0.2, 0, 1, Operation("all_reduce", (0,), None, ((),), "float32", 4, "demo.py", 3), ("1.0",)),
     Result(0.3, 0, 1, ("2.0",)),
-    Issued(0.4, 0, 2, "barrier", (0,), None, (), "", 0, "demo.py", 4),
+    Issued(0.4, 0, 2, Operation("barrier", (0,), None, (), "", 0, "demo.py", 4)),
     End(0.5, True, 0, 0),
 )
 
@@ -49,16 +51,32 @@ def test_output_may_hold_whatever_ends_a_line_elsewhere(tmp_path, mark):
     assert said in saved_run.read(tmp_path / "run.json")
 
 
+END = encode(EVENTS[-1])
+INCOMPLETE = "{} is incomplete: a saved run begins with a `run` event and finishes with an `end` event."
 FAULTS = {
-    "": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
-    "7\n": "{}:1: this line is no event; a saved run holds one event a line.",
-    "nonsense\n": "{}:1: this line is no event; a saved run holds one event a line.",
-    encode(BEGAN) + "\n": "{} is not a whole run: it must begin with a `run` event and finish with an `end` event.",
-    encode(BEGAN) + '\n{"event": "surprise"}\n': "{}:2: this line is no event; a saved run holds one event a line.",
-    encode(BEGAN).replace('"version": 1', '"version": 9') + "\n" + encode(EVENTS[-1]): (
-        "{} holds events of version 9, and this ddpquiz knows version 1."
+    "": INCOMPLETE,
+    encode(BEGAN) + "\n": INCOMPLETE,
+    "7\n": "{}:1: invalid event: not an event of a kind that ddpquiz knows.",
+    "nonsense\n": "{}:1: invalid event: not valid JSON (column 1).",
+    "\udcff": "{}:1: invalid event: not valid JSON.",
+    encode(BEGAN) + '\n{"event": "surprise"}\n': "{}:2: invalid event: not an event of a kind that ddpquiz knows.",
+    END: "{}:1: invalid event: the first event must be a `run` event.",
+    f"{encode(BEGAN)}\n{encode(BEGAN)}\n{END}": "{}:2: invalid event: it is a second `run` event.",
+    f"{encode(BEGAN)}\n{END}\n{END}": "{}:3: invalid event: it stands after the `end` event.",
+    encode(BEGAN).replace('"version": 1', '"version": 9') + "\n" + END: (
+        "{} holds events of version 9; ddpquiz reads only version 1."
     ),
-    "\udcff": "{} cannot be read as a saved run; `ddpquiz demo NAME --save FILE` makes one.",
+    encode(BEGAN).replace('"ranks": 1', '"ranks": 1000000') + "\n" + END: (
+        "{}:1: invalid event: `ranks` must be a whole number from 1 to 4,096."
+    ),
+    f"{encode(BEGAN)}\n{END.replace('0.5', 'NaN')}": "{}:2: invalid event: `time` must be a number from 0 to 100,000,000.",
+    f"{encode(BEGAN)}\n{END.replace('true', '1')}": "{}:2: invalid event: `ok` must be true or false.",
+    f"{encode(BEGAN)}\n{END.replace('proven', 'proved')}": (
+        "{}:2: invalid event: it has a field that events of this kind do not have."
+    ),
+    f"{encode(BEGAN)}\n{encode(Ended(0.1, 3, 1))}\n{END}": (
+        "{}:2: invalid event: it names a rank that does not exist in a run of 1."
+    ),
 }
 
 
@@ -87,7 +105,7 @@ def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
 
 def test_an_operation_begins_before_its_first_call():
     calls = [
-        Issued(0.1 * at, at % 2, 1 + at // 2, "all_reduce", (0, 1), None, ((),), "float32", 4, "demo.py", 3)
+        Issued(0.1 * at, at % 2, 1 + at // 2, Operation("all_reduce", (0, 1), None, ((),), "float32", 4, "demo.py", 3))
         for at in range(6)
     ]
     events = [Began("demo.py", (), 2, "cpu", "gloo", "2 ranks"), *calls, End(0.9, True, 0, 0)]

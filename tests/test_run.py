@@ -189,7 +189,7 @@ def test_lines_and_operations_come_in_their_order_however_late_they_are_read(scr
     for rank in (0, 1):
         own = [event for event in events if isinstance(event, Issued | Output) and event.rank == rank]
         own = [event for event in own if not (isinstance(event, Output) and event.stream == "stderr")]
-        order = [event.op if isinstance(event, Issued) else event.text for event in own]
+        order = [event.operation.op if isinstance(event, Issued) else event.text for event in own]
         assert order[1:] == [each for number in range(5) for each in (f"line: {number}", "all_reduce", "half line")]
         assert [event.time for event in own] == sorted(event.time for event in own)
     assert len([event for event in of(events, Output) if event.stream == "stderr"]) == 20
@@ -206,7 +206,7 @@ def test_lines_and_operations_come_in_their_order_however_fast_they_come(script)
     wanted = [each for number in range(1500) for each in (str(number), *["all_reduce"] * (number % 3 == 0))]
     for rank in (0, 1):
         own = [event for event in events if isinstance(event, Issued | Output) and event.rank == rank]
-        assert [event.op if isinstance(event, Issued) else event.value for event in own] == wanted
+        assert [event.operation.op if isinstance(event, Issued) else event.value for event in own] == wanted
         assert [event.time for event in own] == sorted(event.time for event in own)
 
 
@@ -336,7 +336,9 @@ def test_waiting_without_communication_is_no_hang(script):
 def test_collectives_are_seen_with_their_values_and_their_line(script):
     events = run(script("dist.all_reduce(x)\ndist.broadcast(x, src=1)\n"))
     issued = [event for event in of(events, Issued) if event.rank == 0]
-    assert [(e.op, e.line, e.shapes, e.dtype, e.bytes, e.members, e.peer) for e in issued] == [
+    assert [
+        (e.op, e.line, e.shapes, e.dtype, e.bytes, e.members, e.peer) for e in (each.operation for each in issued)
+    ] == [
         ("all_reduce", 5, ((2,),), "float32", 8, (0, 1), None),
         ("broadcast", 6, ((2,),), "float32", 8, (0, 1), 1),
     ]
@@ -354,7 +356,7 @@ def test_the_all_reduces_of_the_ddp_reducer_are_seen(script):
     """
     events = run(script(body))
     assert end(events).ok
-    ops = [(event.op, event.bytes) for event in of(events, Issued) if event.rank == 0]
+    ops = [(event.operation.op, event.operation.bytes) for event in of(events, Issued) if event.rank == 0]
     assert ops.count(("all_reduce", 20)) == 2  # 5 numbers of 4 bytes, once a step
 
 

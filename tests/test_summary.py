@@ -10,7 +10,7 @@ from test_timeline import Rank, folded
 
 from ddpquiz.analysis import run_advice
 from ddpquiz.analysis.events import Marked
-from ddpquiz.analysis.formatting import count, size, time
+from ddpquiz.analysis.formatting import format_bytes, format_seconds, plural
 from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import summary
@@ -72,9 +72,9 @@ def test_many_small_all_reduces_of_different_tensors_are_to_be_joined():
         for length in range(10, 30):
             program.call("all_reduce", 5, 0.1, **shape(length))
     assert only(program) == (
-        "train.py:5: 60 all_reduces on each rank, of 78 bytes on average and right after each other. Joined into one "
-        "flat tensor, as DDP joins gradients into buckets, they would be 3, which would save up to 11.4 s in all, "
-        "81% of the ranks' time."
+        "train.py:5: each rank made 60 all_reduces one after the other, of 78 bytes on average. Joined into flat "
+        "tensors, as DDP joins gradients into buckets, they would be 3 and save up to 11.4 s in all, 81% of the ranks' "
+        "time."
     )
 
 
@@ -121,33 +121,33 @@ def test_no_rule_speaks_when(case):
 def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
     program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark("step"))
     assert only(program) == (
-        "train.py:8: gradients were all-reduced in 4 backward passes for each optimizer step, 9.00 MiB on each rank "
-        "before the last one of its step. Put all but the last forward and backward of a step inside no_sync(): the "
-        "sum is the same."
+        "train.py:8: gradients were all-reduced in 4 backward passes per optimizer step. All but the last pass of a "
+        "step sent 9 MiB per rank for nothing. Put all but the last forward and backward pass of a step inside "
+        "no_sync(); the result is the same."
     )
 
 
 def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
     program = Program().mark("no_sync").bucket(8).bucket(8, 1).mark("sync").mark("step")
     assert only(program) == (
-        "train.py:8: 1 backward pass inside no_sync() all-reduced gradients all the same. DDP decides that in the "
-        "forward pass: put it inside no_sync() too."
+        "train.py:8: 1 backward pass inside no_sync() all-reduced gradients nevertheless. DDP decides in the "
+        "forward pass whether to synchronise: put it inside no_sync() too."
     )
 
 
 def test_a_rank_that_always_comes_last_is_named():
     program = repeat(20, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.5), bytes=100_000))
     assert only(program) == (
-        "Rank 1 came last to 20 of 20 collectives, and the others waited for it for 8.00 s in all, 31% of the ranks' "
-        "time. Look for what it does besides, or give it less to do: all go at the pace of the slowest."
+        "Rank 1 arrived last at 20 of 20 collectives, and the other ranks waited for it for 8 s in all, 31% of the "
+        "ranks' time. Find out what else it does, or give it less work: the slowest rank sets the pace."
     )
 
 
 def test_a_single_number_in_every_step_is_named():
     program = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.1, (0.5, 0.5), bytes=4, shapes=((),)))
     assert only(program) == (
-        "train.py:5: a single number was all-reduced 50 times on each rank, for 10.0 s in all, 16% of the ranks' "
-        "time. If it is a loss to print, add it up on each rank and all-reduce it every so many steps."
+        "train.py:5: each rank all-reduced a single number 50 times, which cost 10 s in all, 16% of the ranks' "
+        "time. If it is a loss to print, add it up on each rank and all-reduce the sum once every few steps."
     )
 
 
@@ -157,22 +157,22 @@ def test_objects_in_a_loop_are_named():
         program.call("all_gather", 5, 0.1, dtype="uint8", shapes=((70,),), bytes=70)
 
     assert only(repeat(20, gather_object)) == (
-        "train.py:5: 20 objects went through all_gather as pickles on each rank, for 8.00 s in all, 80% of the ranks' "
-        "time. Send tensors instead, or all the objects at once."
+        "train.py:5: each rank sent 20 objects through all_gather as pickles, which cost 8 s in all, 80% of the ranks' "
+        "time. Send tensors instead, or all objects at once."
     )
 
 
 def test_barriers_in_a_loop_are_named():
     program = repeat(20, lambda program, _: program.call("barrier", 5, 0.1, shapes=(), dtype="", bytes=0))
     assert only(program) == (
-        "train.py:5: 20 barriers on each rank took 4.00 s in all, 67% of the ranks' time. Collectives keep ranks in "
-        "step by themselves: keep a barrier only for what happens outside of torch, such as files."
+        "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronise ranks "
+        "already: a barrier is needed only for what happens outside torch, such as files."
     )
 
 
 def test_a_run_without_communication_has_no_advice():
     assert Program().advice() == ()
-    assert run_advice.findings(folded(), 0.0) == []
+    assert run_advice.advice(folded(), 0.0) == []
 
 
 def test_lines_are_told_by_what_they_cost_and_only_ten_of_them():
@@ -194,17 +194,17 @@ def test_the_account_fits_in_80_columns():
     layout.show(console, summary.summary(program.summed()))
     assert console.file.getvalue() == """
 Time of each rank
-                            compute  communication      waiting  overlapped
-  rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1.00 s  21%           -
-  rank 1  ━━━━████████  1.50 s  32%    3.25 s  68%            -           -
+                            compute  communication   waiting  overlapped
+  rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1 s  21%           -
+  rank 1  ━━━━████████   1.5 s  32%    3.25 s  68%         -           -
 
 Where communication went
-                          calls     bytes    time  of it waiting
-  train.py:5  all_reduce  1 x 2  4.00 KiB  5.00 s         1.00 s
-  train.py:6  all_reduce  1 x 2  32 bytes  2.50 s              -
+                          calls     bytes   time  of it waiting
+  train.py:5  all_reduce  1 x 2     4 KiB    5 s            1 s
+  train.py:6  all_reduce  1 x 2  32 bytes  2.5 s              -
 
 Bytes sent, by group
-  ranks 0 1  4.03 KiB
+  ranks 0 and 1  4.03 KiB
 
 What does not fit
   • Ranks reduce with different operators: rank 0: all_reduce sum (train.py:6);
@@ -213,15 +213,22 @@ What does not fit
 
 
 AMOUNTS = {
-    size: {0: "0 bytes", 1: "1 byte", 1023: "1,023 bytes", 1024: "1.00 KiB", 15_000: "14.6 KiB", 25 << 20: "25.0 MiB"},
-    time: {0: "0.00 µs", 3.4e-4: "340 µs", 1.2e-3: "1.20 ms", 0.9996: "1.00 s", 75.25: "75.2 s"},
+    format_bytes: {
+        0: "0 bytes",
+        1: "1 byte",
+        1023: "1,023 bytes",
+        1024: "1 KiB",
+        15_000: "14.6 KiB",
+        25 << 20: "25 MiB",
+    },
+    format_seconds: {0: "0 s", 3.4e-4: "340 µs", 1.2e-3: "1.2 ms", 0.9996: "1 s", 75.25: "75.2 s"},
 }
 
 
 @pytest.mark.parametrize("say", AMOUNTS, ids=lambda say: say.__name__)
 def test_amounts_are_said_as_people_say_them(say):
     assert {amount: say(amount) for amount in AMOUNTS[say]} == AMOUNTS[say]
-    assert (count(1, "pass", "passes"), count(2000, "pass", "passes")) == ("1 pass", "2,000 passes")
+    assert (plural(1, "pass", "passes"), plural(2000, "pass", "passes")) == ("1 pass", "2,000 passes")
 
 
 # On real ranks.
@@ -284,7 +291,7 @@ dist.init_process_group("gloo")
 rank, a, b = dist.get_rank(), torch.ones(2), torch.full((2,), 2.0)
 """
 WRONG = {
-    "Ranks issue the same operations in another order: rank 0: all_reduce (wrong.py:5), then all_reduce (wrong.py:6); "
+    "Ranks call the same operations in a different order: rank 0: all_reduce (wrong.py:5), then all_reduce (wrong.py:6); "
     "rank 1: all_reduce (wrong.py:8), then all_reduce (wrong.py:9).": """
 if rank == 0:
     dist.all_reduce(a)
@@ -293,7 +300,7 @@ else:
     dist.all_reduce(b)
     dist.all_reduce(a)
 """,
-    "Ranks issue the same operations in another order: rank 0: all_reduce (wrong.py:4), then all_reduce (wrong.py:5); "
+    "Ranks call the same operations in a different order: rank 0: all_reduce (wrong.py:4), then all_reduce (wrong.py:5); "
     "rank 1: all_reduce (wrong.py:5), then all_reduce (wrong.py:4).": """
 parts = [lambda: dist.all_reduce(a),
          lambda: dist.all_reduce(b)]
@@ -318,7 +325,7 @@ def test_a_saved_run_is_summed_up_too():
     said = ddpquiz("demo", "--replay", "allreduce", "--summary")
     assert "Time of each rank" in said
     assert "Where communication went" in said
-    assert "ranks 0 1 2 3" in said
+    assert "ranks 0-3" in said
 
 
 def test_the_server_of_a_demo_that_receives_from_anybody_gets_what_was_sent():

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddpquiz.analysis import saved_run
-from ddpquiz.analysis.collective import What, bus_factor, sent
 from ddpquiz.analysis.events import (
     Began,
     End,
@@ -23,6 +22,7 @@ from ddpquiz.analysis.events import (
     Waited,
     Waiting,
 )
+from ddpquiz.analysis.operation import Operation, bus_factor
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.paths import recordings_dir
 
@@ -40,7 +40,7 @@ class Rank:
             "members": tuple(range(self.world)), "peer": None, "shapes": ((4,),), "dtype": "float32", "bytes": 16,
             "file": "train.py", "line": line, "group": "0",
         } | more  # fmt: skip
-        self.events.append(Issued(at, self.rank, self.number, op, **given))
+        self.events.append(Issued(at, self.rank, self.number, Operation(op, **given)))
         return self.number
 
     def end(self, at, number=None, **more):
@@ -127,7 +127,7 @@ def test_a_rank_waits_until_the_last_one_has_entered_and_then_communicates():
     (collective,) = timeline.collectives
     assert (collective.entered_last, collective.started, collective.ended) == (1, 4, 5.5)
     assert collective.waits == {0: 3, 1: 0}
-    assert timeline.late[1] == type(timeline.late[1])(count=1, lost=3)
+    assert timeline.costs.late[1] == type(timeline.costs.late[1])(count=1, lost=3)
     assert timeline.current() == []
 
 
@@ -196,7 +196,7 @@ def test_on_a_gpu_its_own_times_count():
     late.end(5, started=4).exit(6)
     timeline = folded(early, late, end=6, device="cuda")
     assert spans(timeline, 0, 6) == [("compute", 0, 2), ("waiting", 2, 4), ("communication", 4, 5), ("compute", 5, 6)]
-    assert timeline.late[1].lost == 2
+    assert timeline.costs.late[1].lost == 2
 
 
 def test_the_calls_of_a_group_are_counted_apart_from_those_of_another_with_the_same_members():
@@ -224,7 +224,10 @@ def test_sends_meet_receives_in_order_whoever_is_heard_of_first():
     one.sync("send", 1, 5, peer=1, line=10).sync("send", 6, 7, peer=1, line=11)
     other.sync("recv", 4, 5, peer=0, line=20).sync("recv", 5, 7, peer=0, line=21)
     timeline = folded(one, other)
-    met = [(each.op, each.calls[0].line, each.calls[1].line, each.entered_last) for each in timeline.collectives]
+    met = [
+        (each.op, each.calls[0].operation.line, each.calls[1].operation.line, each.entered_last)
+        for each in timeline.collectives
+    ]
     assert met == [("send", 10, 20, 1), ("send", 11, 21, 0)]
     assert timeline.current() == []
 
@@ -258,7 +261,7 @@ def test_a_receive_from_anybody_waits_for_whoever_sends(told_first):
     assert spans(timeline, 1, 7) == [
         ("compute", 0, 2), ("waiting", 2, 4), ("communication", 4, 5), ("compute", 5, 6), ("communication", 6, 7),
     ]  # fmt: skip
-    assert timeline.costs["train.py", 1, "recv"].waiting == 2
+    assert timeline.costs.lines["train.py", 1, "recv"].waiting == 2
 
 
 def test_groups_that_are_made_anew_begin_to_count_anew():
@@ -268,7 +271,7 @@ def test_groups_that_are_made_anew_begin_to_count_anew():
         rank.events += [Joining(2, rank.rank, False, 3), Joining(2, rank.rank, True, 3)]
         rank.sync("all_reduce", 3, 4, line=9)
     timeline = folded(one, other)
-    assert [(each.arrived, each.sample.line) for each in timeline.collectives] == [((0,), 1), ((0, 1), 9)]
+    assert [(each.arrived, each.operation.line) for each in timeline.collectives] == [((0,), 1), ((0, 1), 9)]
 
 
 SENT = {  # operator, bytes brought, rank of 4, root -> bytes sent
@@ -293,22 +296,22 @@ SENT = {  # operator, bytes brought, rank of 4, root -> bytes sent
 @pytest.mark.parametrize("case", SENT, ids=str)
 def test_a_rank_sends_what_the_algorithm_says(case):
     op, size, rank, root = case
-    what = What(op, "", root, (), "float32", size, "train.py", 1, False, None)
-    assert sent(what, rank, (0, 1, 2, 3)) == SENT[case]
+    operation = Operation(op, (0, 1, 2, 3), root, (), "float32", size, "train.py", 1)
+    assert operation.bytes_sent_by(rank) == SENT[case]
 
 
 def test_the_formula_of_a_ring_gives_what_the_demo_that_sends_round_a_ring_counts():
-    timeline, printed = Timeline(kept=None), {}
+    timeline, printed = Timeline(limit=None), {}
     for event in saved_run.read(recordings_dir() / "allreduce.json"):
         timeline.add(event)
         if isinstance(event, Output) and event.label == "bytes sent (ring)":
             printed[event.rank] = int(event.value)
     whole = next(each for each in timeline.collectives if each.op == "all_reduce")
-    assert {rank: sent(whole.sample, rank, whole.members) for rank in whole.members} == printed
+    assert {rank: whole.operation.bytes_sent_by(rank) for rank in whole.members} == printed
     sends = [each for each in timeline.collectives if each.op == "send"]
-    line = sends[0].calls[sends[0].members[0]].line  # the ring comes first
-    ring = [each for each in sends if each.calls[each.members[0]].line == line]
-    by_rank = {rank: sum(each.bytes for each in ring if each.members[0] == rank) for rank in printed}
+    line = sends[0].calls[sends[0].members[0]].operation.line  # the ring comes first
+    ring = [each for each in sends if each.calls[each.members[0]].operation.line == line]
+    by_rank = {rank: sum(each.operation.bytes for each in ring if each.members[0] == rank) for rank in printed}
     assert by_rank == printed
 
 
@@ -328,7 +331,7 @@ def test_bandwidth_is_counted_as_nccl_tests_count_it():
 def test_the_size_of_a_scatter_is_that_of_all_parts_whoever_is_its_root(root):
     ranks = [Rank(rank).sync("scatter", 1, 3, peer=root, bytes=100 if rank == root else 50) for rank in range(2)]
     (collective,) = folded(*ranks).collectives
-    assert (collective.bytes, collective.algbw) == (100, 50)
+    assert (collective.operation.bytes, collective.algbw) == (100, 50)
 
 
 def mismatched(first, second, **more):
@@ -382,7 +385,7 @@ def test_what_fits_is_no_mismatch(case):
 
 
 MISMATCHED = {
-    "Ranks meet in different operations: rank 0: all_reduce (train.py:5); rank 1: broadcast (train.py:7).": (
+    "Ranks call different operations: rank 0: all_reduce (train.py:5); rank 1: broadcast (train.py:7).": (
         [("all_reduce", 5)],
         [("broadcast", 7, {"peer": 0})],
     ),
@@ -395,21 +398,21 @@ MISMATCHED = {
         [("broadcast", 5, {"peer": 0})],
         [("broadcast", 5, {"peer": 1})],
     ),
-    "Ranks bring different element types: rank 0: all_reduce of float32 (train.py:5);"
+    "Ranks pass tensors of different dtypes: rank 0: all_reduce of float32 (train.py:5);"
     " rank 1: all_reduce of int64 (train.py:5).": (
         [("all_reduce", 5)],
         [("all_reduce", 5, {"dtype": "int64"})],
     ),
-    "Ranks bring different shapes: rank 0: all_reduce of 2x3 float32 (train.py:5);"
+    "Ranks pass tensors of different shapes: rank 0: all_reduce of 2x3 float32 (train.py:5);"
     " rank 1: all_reduce of 3x2 float32 (train.py:5).": (
         [("all_reduce", 5, {"shapes": ((2, 3),)})],
         [("all_reduce", 5, {"shapes": ((3, 2),)})],
     ),
-    "Ranks bring different shapes: rank 0: send of 4 float32 (train.py:5); rank 1: recv of 8 float32 (train.py:7).": (
+    "Ranks pass tensors of different shapes: rank 0: send of 4 float32 (train.py:5); rank 1: recv of 8 float32 (train.py:7).": (
         [("send", 5, {"peer": 1})],
         [("recv", 7, {"peer": 0, "shapes": ((8,),)})],
     ),
-    "Ranks issue the same operations in another order: rank 0: all_reduce (train.py:5), then all_reduce"
+    "Ranks call the same operations in a different order: rank 0: all_reduce (train.py:5), then all_reduce"
     " (train.py:7); rank 1: all_reduce (train.py:7), then all_reduce (train.py:5).": (
         [("all_reduce", 5), ("all_reduce", 7)],
         [("all_reduce", 7), ("all_reduce", 5)],
@@ -441,7 +444,7 @@ def test_swapped_operations_are_found_also_when_others_stand_between():
     first = [("all_reduce", 5), ("barrier", 6), ("all_reduce", 7), ("barrier", 9)]
     second = [("all_reduce", 7), ("barrier", 6), ("all_reduce", 5), ("barrier", 9)]
     (said,) = mismatched(first, second)
-    assert said.startswith("Ranks issue the same operations in another order")
+    assert said.startswith("Ranks call the same operations in a different order")
 
 
 def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
@@ -451,7 +454,7 @@ def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
     (said,) = map(str, timeline.mismatches)
     assert (
         said
-        == "Some ranks are in an operation that others never enter: rank 0: all_reduce (train.py:5); rank 1: has ended."
+        == "Some ranks wait in an operation that others never call: rank 0: all_reduce (train.py:5); rank 1: has exited."
     )
 
 
@@ -475,12 +478,12 @@ def test_a_hang_is_a_mismatch_with_where_each_rank_stands():
     timeline = folded(one, other, hung=Hung(9, 5, standing), end=9)
     assert [str(each).partition(": ")[2] for each in timeline.mismatches] == [
         "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
-        "rank 1: all_reduce (train.py:7); rank 0: all_reduce (train.py:5).",
+        "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
     ]
 
 
 def test_only_the_last_collectives_are_kept_and_sums_are_of_all():
-    few, all_of_them = Timeline(kept=10), Timeline(kept=None)
+    few, all_of_them = Timeline(limit=10), Timeline(limit=None)
     rank = Rank(0, 1)
     for number in range(100):
         rank.sync("all_reduce", number + 0.25, number + 0.75)
@@ -490,7 +493,7 @@ def test_only_the_last_collectives_are_kept_and_sums_are_of_all():
     assert len(few.collectives) <= 20 < len(all_of_them.collectives)
     assert len(few.spans(0, 100)) <= 21
     assert few.totals(100) == all_of_them.totals(100)
-    assert few.costs == all_of_them.costs
+    assert few.costs.lines == all_of_them.costs.lines
     assert few.count == all_of_them.count == 100
 
 
@@ -552,10 +555,10 @@ def test_any_interleaving_of_the_ranks_gives_the_same_timeline(calls, dice):
         by_place = {
             tuple((rank, call.number) for rank, call in sorted(each.calls.items())) for each in timeline.collectives
         }
-        costs = {key: dataclasses.asdict(cost) for key, cost in timeline.costs.items()}
+        costs = {key: dataclasses.asdict(cost) for key, cost in timeline.costs.lines.items()}
         return (
-            [timeline.spans(rank, end) for rank in range(3)], timeline.totals(end), costs, timeline.late,
-            timeline.traffic, by_place, timeline.mismatches, timeline.current(),
+            [timeline.spans(rank, end) for rank in range(3)], timeline.totals(end), costs,
+            timeline.costs.late, timeline.costs.traffic, by_place, timeline.mismatches, timeline.current(),
         )  # fmt: skip
 
     assert seen(mixed) == seen(in_order)

@@ -1,5 +1,6 @@
 """Runs in the Trace Event Format, and as pictures: what a viewer needs is there, and nothing comes from a network."""
 
+import dataclasses
 import io
 import json
 import os
@@ -14,6 +15,8 @@ from test_timeline import Rank
 
 from ddpquiz.analysis import saved_run, trace
 from ddpquiz.analysis.events import Began, Claimed, ClaimText, End, Ended, Exited, Issued, Note, Output, Result, Started
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.recent_events import RecentEvents
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.errors import UserError
 from ddpquiz.paths import recordings_dir
@@ -273,7 +276,8 @@ def test_calls_of_ranks_that_start_again_keep_their_values_and_end_with_their_pr
     for life, began in enumerate((0, 10)):
         rank = Rank(0, 1, began)
         rank.events[0] = Started(began, 0, 100 + life, life)
-        rank.issue("all_reduce", began + 1, before=(str(life),))
+        rank.issue("all_reduce", began + 1)
+        rank.events[-1] = dataclasses.replace(rank.events[-1], before=(str(life),))
         events += [*rank.events, *([Ended(12, 0, 1), Result(12, 0, 1, ("9",))] if life else [])]
         events.append(Exited(began + 5, 0, 1 - life))
     events.append(End(20, True, 0, 0))
@@ -397,7 +401,7 @@ def test_what_could_not_be_written_leaves_nothing_behind(tmp_path):
 
 
 def test_only_the_last_events_of_a_long_run_are_kept():
-    recent = saved_run.Recent(most=10)
+    recent = RecentEvents(limit=10)
     events = run()
     for event in [*events, *events[1:] * 5]:
         recent.add(event)
@@ -412,12 +416,17 @@ def test_what_is_kept_of_a_long_run_holds_no_call_without_its_partners():
     for number in range(1, 101):
         op = "all_reduce" if number % 2 else "broadcast"
         calls = [
-            Issued(number + 0.1 * rank, rank, number, op, (0, 1), None, ((),), "float32", 4, "two.py", number % 2 + 1)
+            Issued(
+                number + 0.1 * rank,
+                rank,
+                number,
+                Operation(op, (0, 1), None, ((),), "float32", 4, "two.py", number % 2 + 1),
+            )
             for rank in (0, 1)
         ]
         whole += [*calls, *(Ended(number + 0.5, rank, number) for rank in (0, 1))]
     for most in range(10, 30):
-        recent, timeline = saved_run.Recent(most), Timeline()
+        recent, timeline = RecentEvents(most), Timeline()
         for event in whole:
             recent.add(event)
         for event in recent.events:

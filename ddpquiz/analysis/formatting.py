@@ -1,61 +1,89 @@
-"""Numbers as people say them: bytes, seconds, how many."""
+"""How amounts, durations, ranks, shapes and places are written, and how the frames of a traceback are read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
-from ddpquiz.analysis.matching import ANYBODY
+from ddpquiz.analysis.operation import ANYBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
+
+MAX_PARTS = 12  # of a list of ranks that is written out
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9})(?:,? in (.+))?')
 
 
-def size(bytes_: float) -> str:
-    """Say a number of bytes: `96 bytes`, `1.2 KiB`, `25 MiB`."""
-    if bytes_ < 1024:
-        return count(round(bytes_), "byte")
+class Frame(NamedTuple):
+    """One call in a traceback, or in a stack that faulthandler wrote."""
+
+    file: str
+    line: int
+    name: str
+
+
+def frames_in(text: str) -> list[Frame]:
+    """Return the frames of a traceback in the order in which it lists them."""
+    return [Frame(file, int(line), name) for file, line, name in _FRAME.findall(text)]
+
+
+def format_bytes(amount: float) -> str:
+    """Write a number of bytes: `96 bytes`, `1.2 KiB`, `25 MiB`."""
+    if amount < 1024:
+        return plural(round(amount), "byte")
     for unit in ("KiB", "MiB", "GiB"):
-        bytes_ /= 1024
-        if bytes_ < 1000:
-            return f"{_brief(bytes_)} {unit}"
-    return f"{_brief(bytes_ / 1024)} TiB"
+        amount /= 1024
+        if amount < 999.5:
+            return f"{_three_digits(amount)} {unit}"
+    return f"{_three_digits(amount / 1024)} TiB"
 
 
-def time(seconds: float) -> str:
-    """Say a number of seconds: `340 µs`, `1.2 ms`, `3.4 s`."""
+def format_seconds(seconds: float) -> str:
+    """Write a duration: `340 µs`, `1.2 ms`, `3.4 s`."""
     for unit, scale in (("µs", 1e6), ("ms", 1e3)):
-        if seconds * scale < 999.5:
-            return f"{_brief(seconds * scale)} {unit}"
-    return f"{_brief(seconds)} s"
+        if 0 < seconds * scale < 999.5:
+            return f"{_three_digits(seconds * scale)} {unit}"
+    return f"{_three_digits(seconds)} s"
 
 
-def count(number: int, one: str, more: str = "") -> str:
-    """Say how many: `1 barrier`, `2,000 barriers`."""
+def plural(number: int, one: str, more: str = "") -> str:
+    """Write a number with its noun: `1 barrier`, `2,000 barriers`."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
-def _brief(number: float) -> str:
-    return f"{number:,.{0 if number >= 99.5 else 1 if number >= 9.95 else 2}f}"
+def _three_digits(number: float) -> str:
+    """Write a number with three digits at least, and without zeros at the end of a fraction."""
+    text = f"{number:,.{0 if number >= 99.95 else 1 if number >= 9.995 else 2}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def few(ranks: Collection[int]) -> str:
-    """Name ranks as shortly as can be: `0 2 3`, or `0-7 9`."""
-    runs: list[list[int]] = []
+def list_ranks(ranks: Collection[int]) -> str:
+    """Write ranks without the word: `2`, `0-3`, `0 and 1`, `0, 2 and 5-7`."""
     if ANYBODY in ranks:
-        return "anybody"
+        return "any rank"
+    runs: list[list[int]] = []
     for rank in sorted(ranks):
         if runs and rank == runs[-1][-1] + 1:
             runs[-1].append(rank)
         else:
             runs.append([rank])
-    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else " ".join(map(str, run)) for run in runs)
+    parts = [part for run in runs for part in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
+    if len(parts) > MAX_PARTS:
+        return f"{', '.join(parts[:MAX_PARTS])} and others, {len(ranks):,} in all"
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
-def named(ranks: Collection[int]) -> str:
-    """Name ranks with the word: `rank 2`, `ranks 0-3`."""
-    return f"rank{'s' * (len(ranks) != 1)} {few(ranks)}"
+def format_ranks(ranks: Collection[int]) -> str:
+    """Write ranks with the word: `rank 2`, `ranks 0-3`, `ranks 0, 2 and 5-7`, `no rank`."""
+    return f"rank{'s' * (len(ranks) != 1)} {list_ranks(ranks)}" if ranks else "no rank"
 
 
-def seconds(count: float) -> str:
-    """Write a duration: `0.8 s`, `12 ms`."""
-    return f"{count:.1f} s" if count >= 0.1 else f"{1000 * count:.1f} ms" if count < 0.01 else f"{1000 * count:.0f} ms"
+def format_shapes(shapes: Iterable[tuple[int, ...]]) -> str:
+    """Write the shapes of tensors: `2x3 4`; a scalar is `1`."""
+    return " ".join("x".join(map(str, shape)) or "1" for shape in shapes)
+
+
+def format_place(file: str, line: int) -> str:
+    """Write a line of a file without its folder: `train.py:12`."""
+    return f"{PurePath(file).name}:{line}"

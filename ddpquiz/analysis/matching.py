@@ -5,57 +5,59 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.collective import PAIRED, Call, Collective
+from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT
 
 if TYPE_CHECKING:
-    from ddpquiz.analysis.events import Issued
-
-ANYBODY = -1  # stands among the members of a receive until it is known who sends
+    from ddpquiz.analysis.operation import Operation
 
 Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the group's name, its members
 
 
 class Matching:
-    """Puts each call where it belongs.
+    """Puts each call into the collective that it belongs to.
 
     The k-th collective that each member issues in a group is the same one; so is the k-th send from a to b with the
-    k-th receive on b from a. A receive from anybody is one of these once it has ended, when it is known who sent.
+    k-th receive on b from a. A receive from any rank is matched when it has ended and its source is known.
     """
 
     def __init__(self) -> None:
-        self.here: frozenset[int] = frozenset()  # ranks that can be heard; without any, all can
-        self._joins: dict[int, int] = {}  # a group that is made anew may have the name of an old one
+        self.here: frozenset[int] = frozenset()  # ranks whose events arrive; empty means all
+        self._joins: dict[int, int] = {}  # a group that is made again may have the name of an old one
         self._counts: dict[tuple[Group, int], int] = {}  # collectives that a rank has issued in a group
-        self._coming: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
-        self._channels: dict[tuple[Group, int, int], deque[Collective]] = {}  # sends, or receives, without the other
-        self._from_anybody: dict[tuple[int, int], Group] = {}  # receives of which it is not known, by rank and number
+        self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
+        self._channels: dict[tuple[Group, int, int], deque[Collective]] = {}  # sends or receives without their partner
+        self._from_anybody: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
 
     def join(self, rank: int) -> None:
-        """A rank makes its groups anew."""
+        """Count from zero again for a rank that makes its groups again."""
         self._joins[rank] = self._joins.get(rank, 0) + 1
 
-    def place(self, event: Issued, call: Call) -> tuple[Collective, bool]:
-        """Put a call into the collective to which it belongs, and return that, and whether it is a new one."""
-        group: Group = (self._joins.get(event.rank, 0), event.group, event.members)
-        found = self._partner(event, group) if call.op in PAIRED else self._coming_one(event, group)
-        collective = found or self._new(event, call, group)
-        collective.enter(event.rank, call)
-        if collective.complete and call.op not in PAIRED:
-            del self._coming[group, collective.index]
+    def place(self, rank: int, call: Call) -> tuple[Collective, bool]:
+        """Put a call into its collective; return the collective and True if it is a new one."""
+        operation = call.operation
+        group: Group = (self._joins.get(rank, 0), operation.group, operation.members)
+        if operation.op in POINT_TO_POINT:
+            found = self._partner(rank, operation, group)
+            collective = found or self._new_pair(rank, call, group)
+        else:
+            index = self._counts.get((group, rank), 0)
+            self._counts[group, rank] = index + 1
+            found = self._incomplete.get((group, index))
+            collective = found or self._new(operation, group, index)
+        collective.enter(rank, call)
+        if collective.complete and operation.op not in POINT_TO_POINT:
+            del self._incomplete[group, collective.index]
         return collective, found is None
 
-    def _coming_one(self, event: Issued, group: Group) -> Collective | None:
-        index = self._counts.get((group, event.rank), 0)
-        self._counts[group, event.rank] = index + 1
-        return self._coming.get((group, index))
+    def _new(self, operation: Operation, group: Group, index: int) -> Collective:
+        made = Collective(operation.group, self._recorded(operation.members), index)
+        self._incomplete[group, index] = made
+        return made
 
-    def _new(self, event: Issued, call: Call, group: Group) -> Collective:
-        if call.op not in PAIRED:
-            index = self._counts[group, event.rank] - 1
-            made = self._coming[group, index] = Collective(event.group, self._heard(event.members), index)
-            return made
-        source, to = _ends(event)
-        made = Collective(event.group, self._heard((source, to)), 0)
+    def _new_pair(self, rank: int, call: Call, group: Group) -> Collective:
+        source, to = _ends(rank, call.operation)
+        made = Collective(call.operation.group, self._recorded((source, to)), 0)
         if len(made.members) < 2:
             return made
         if source == ANYBODY:
@@ -64,17 +66,17 @@ class Matching:
             self._channel(group, source, to).append(made)
         return made
 
-    def _partner(self, event: Issued, group: Group) -> Collective | None:
-        """Return the other half of a point-to-point operation, if it was issued already."""
-        source, to = _ends(event)
-        return self._other_half(self._channel(group, source, to), event.rank) if source != ANYBODY else None
+    def _partner(self, rank: int, operation: Operation, group: Group) -> Collective | None:
+        """Return the other half of a point-to-point operation if it was issued already."""
+        source, to = _ends(rank, operation)
+        return self._other_half(self._channel(group, source, to), rank) if source != ANYBODY else None
 
-    def _heard(self, members: tuple[int, ...]) -> tuple[int, ...]:
-        """Leave out the ranks of other machines, of which nothing is heard."""
+    def _recorded(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        """Leave out the ranks of other machines, whose events do not arrive."""
         return tuple(rank for rank in members if rank in self.here or rank == ANYBODY) if self.here else members
 
     def resolve(self, collective: Collective, rank: int, call: Call, source: int) -> Collective | None:
-        """A receive from anybody has got something from `source`; return the send that it belongs to, if there is one.
+        """Match a receive from any rank now that its source is known; return the send if it was issued already.
 
         The two are one operation from then on.
         """
@@ -83,7 +85,7 @@ class Matching:
             return None
         channel = self._channel(group, source, rank)
         send = self._other_half(channel, rank)
-        collective.members = self._heard((source, rank))
+        collective.members = self._recorded((source, rank))
         if send is None and len(collective.members) == 2:
             channel.append(collective)
         if send is None:
@@ -101,6 +103,6 @@ class Matching:
         return channel.popleft() if channel and rank not in channel[0].calls else None
 
 
-def _ends(event: Issued) -> tuple[int, int]:
-    peer = ANYBODY if event.peer is None or event.peer < 0 else event.peer
-    return (event.rank, peer) if event.op == "send" else (peer, event.rank)
+def _ends(rank: int, operation: Operation) -> tuple[int, int]:
+    peer = ANYBODY if operation.peer is None or operation.peer < 0 else operation.peer
+    return (rank, peer) if operation.op == "send" else (peer, rank)

@@ -4,87 +4,61 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.collective import needs
+from ddpquiz.analysis.spans import Kind, Span, Totals, merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ddpquiz.analysis.collective import Call, Collective
 
-OPEN = 2000  # operations whose end is not known; with more, the oldest is taken for ended
-
-Kind = Literal["compute", "communication", "waiting"]
-
-
-class Span(NamedTuple):
-    """What a rank did from `start` to `end`, and in which operation; computing has none, and the number 0."""
-
-    kind: Kind
-    start: float
-    end: float
-    op: str = ""
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Seconds of a rank by what it did. `overlapped` is communication under way while it computed: it cost nothing."""
-
-    compute: float = 0.0
-    communication: float = 0.0
-    waiting: float = 0.0
-    overlapped: float = 0.0
-
-    @property
-    def lifetime(self) -> float:
-        """Seconds from its start to its end."""
-        return self.compute + self.communication + self.waiting
+OPEN = 2000  # operations whose end is not known; beyond that the oldest counts as ended
 
 
 @dataclass(slots=True)
 class _Block:
-    """A time in which the rank could not go on, for a call, or to join the others when there is none."""
+    """A time during which the rank could not go on, because of a call, or of joining the others if there is none."""
 
     start: float
     end: float | None = None
     collective: Collective | None = None
     call: Call | None = None
 
-    def is_final(self, whole: bool) -> bool:
-        """Whether nothing that is heard later changes it."""
+    def is_final(self, on_gpu: bool) -> bool:
+        """Return True if no later event changes it."""
         failed = self.call is not None and self.call.failed
-        return self.end is not None and (self.collective is None or failed or _known(self.collective, whole))
+        return self.end is not None and (self.collective is None or failed or _known(self.collective, on_gpu))
 
 
-def _known(collective: Collective, whole: bool) -> bool:
-    """Whether it is known when the last member entered; with `whole`, that is told when an operation ends."""
-    return collective.complete and (not whole or collective.ended is not None)
+def _known(collective: Collective, on_gpu: bool) -> bool:
+    """Return True if it is known when the last member entered; GPUs report that when an operation ends."""
+    return collective.complete and (not on_gpu or collective.ended is not None)
 
 
 @dataclass
 class RankTimeline:
-    """A rank is *waiting* from when an operation holds it up until the last member has entered that operation.
+    """A rank is *waiting* from when an operation blocks it until the last member has entered that operation.
 
-    From then until the operation lets it go it is *communicating*; at all other times, *computing*. A synchronous call
-    holds the rank up until it has ended; an asynchronous one, and a bucket that DDP reduces beside the backward pass,
-    only while the rank is known to wait for it. A member that leaves before the last one has entered (the root of a
-    broadcast may) did not wait for it. Where a GPU works, its times count and not those of the calls.
+    From then until the operation is done it is *communicating*; at all other times it is *computing*. A synchronous
+    call blocks the rank until it has ended; an asynchronous one, and a bucket that DDP reduces beside the backward
+    pass, only while the rank is known to wait for it. A member that leaves before the last one has entered (the root of
+    a broadcast may) did not wait. Where a GPU works, its times count and not those of the calls.
     """
 
-    kept: int | None
-    on_laid: Callable[[Collective, Call, float, float], None]  # told of seconds held up, and of those waiting
-    whole: bool = False  # GPUs say when they began only when they have ended
+    limit: int | None  # detailed spans that stay in memory; older ones are merged
+    on_block: Callable[[Collective, Call, float, float], None]  # gets the seconds blocked, and of these those waiting
+    on_gpu: bool = False
     began: float | None = None
     ended: float | None = None
     spans: list[Span] = field(default_factory=list)
     overlapped: float = 0.0
     _seconds: dict[Kind, float] = field(default_factory=lambda: {"compute": 0.0, "communication": 0.0, "waiting": 0.0})
-    _cursor: float = 0.0  # up to here everything is known
-    _covered: float = 0.0  # up to here overlapped communication is counted
+    _cursor: float = 0.0  # everything up to here is known
+    _covered: float = 0.0  # overlapped communication is counted up to here
     _blocks: deque[_Block] = field(default_factory=deque)
-    _flights: deque[tuple[Collective, Call]] = field(default_factory=deque)  # what runs beside the script
+    _flights: deque[tuple[Collective, Call]] = field(default_factory=deque)  # operations in the background
     _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=OPEN))
 
     @property
@@ -93,59 +67,49 @@ class RankTimeline:
         return Totals(**self._seconds, overlapped=self.overlapped)
 
     def begin(self, time: float) -> None:
-        """The rank starts, if nothing was heard of it before."""
+        """Start the timeline unless an earlier event has."""
         if self.began is None:
             self.began = self._cursor = time
 
     def start(self, time: float) -> None:
-        """The rank's process starts, or another one in its place."""
+        """Note that the rank's process starts, or another process in its place."""
         if self.ended is not None:
             self.finish(self.ended)
             self.ended, self._cursor = None, max(time, self._cursor)
 
     def enter(self, collective: Collective, call: Call) -> None:
-        """The rank calls an operation."""
-        if not call.asynchronous:
-            self._blocks.append(_Block(call.issued, None, collective, call))
-            if len(self._blocks) > OPEN:
-                self._lay(self._blocks.popleft(), call.issued)
+        """Note that the rank calls an operation."""
+        if not call.operation.in_background:
+            self._block(_Block(call.issued, None, collective, call), call.issued)
         else:
             self._flights.append((collective, call))
             if len(self._flights) > OPEN:
                 self._flights.popleft()
 
     def end(self, call: Call, time: float) -> None:
-        """An operation is done; nothing more is heard of one that failed."""
-        if not call.asynchronous:
+        """Note that an operation is done; a failed one has no later events."""
+        if not call.operation.in_background:
             call.blocks = ((call.entered, time),)
             self._close(call, call.entered, time)
         elif call.failed and (since := self._close(call, None, time)) is not None:
             call.blocks = (*call.blocks, (since, time))
 
     def begin_to_wait(self, collective: Collective, call: Call, since: float) -> None:
-        """The script begins to wait for an asynchronous operation."""
-        if call.asynchronous:
-            self._blocks.append(_Block(since, None, collective, call))
+        """Note that the script begins to wait for a background operation."""
+        if call.operation.in_background:
+            self._block(_Block(since, None, collective, call), since)
 
     def wait(self, collective: Collective, call: Call, since: float, until: float) -> None:
-        """The script had to wait for an asynchronous operation."""
-        if call.asynchronous:
-            call.blocks = (*call.blocks, (since, until))
+        """Note that the script has waited for a background operation."""
+        if call.operation.in_background:
+            call.blocks = (*call.blocks[-OPEN:], (since, until))
             if self._close(call, since, until) is None:
-                self._blocks.append(_Block(since, until, collective, call))
-
-    def _close(self, call: Call, since: float | None, until: float) -> float | None:
-        """Note until when a call has held the rank up, and return since when; None if it was not known to do so."""
-        for block in self._blocks:
-            if block.call is call and block.end is None:
-                block.start, block.end = block.start if since is None else since, until
-                return block.start
-        return None
+                self._block(_Block(since, until, collective, call), until)
 
     def join(self, time: float, done: bool) -> None:
-        """The rank waits for the others to form a group, or has done so."""
+        """Note that the rank waits for the others to form a group, or that they have."""
         if not done:
-            self._blocks.append(_Block(time))
+            self._block(_Block(time), time)
             return
         for block in self._blocks:
             if block.call is None and block.end is None:
@@ -153,21 +117,21 @@ class RankTimeline:
                 return
 
     def leave(self, time: float) -> None:
-        """The rank's process is gone."""
+        """Note that the rank's process has ended."""
         self.ended = time
 
     def settle(self) -> None:
-        """Lay out what is known for sure."""
-        while self._blocks and self._blocks[0].is_final(self.whole):
+        """Lay out everything that no later event changes."""
+        while self._blocks and self._blocks[0].is_final(self.on_gpu):
             self._lay(self._blocks.popleft(), None)
         while self._flights:
             collective, call = self._flights[0]
-            if call.ended is None or not _known(collective, self.whole) or call.ended > self._cursor:
+            if call.ended is None or not _known(collective, self.on_gpu) or call.ended > self._cursor:
                 break
             self._flights.popleft()
             self._overlap(collective, call, call.ended)
-        if self.kept is not None and len(self.spans) > 2 * self.kept:
-            del self.spans[: -self.kept]
+        if self.limit is not None and len(self.spans) > 2 * self.limit:
+            self.spans[: -self.limit] = merge(self.spans[: -self.limit], max(1, self.limit // 6))
 
     def finish(self, now: float) -> None:
         """Lay out everything up to now, or to the rank's end."""
@@ -182,16 +146,29 @@ class RankTimeline:
             self._overlap(collective, call, end if call.ended is None else min(call.ended, end))
 
     def up_to(self, now: float) -> RankTimeline:
-        """Return the track as it looks at `now`, with only those spans that are not laid out for sure yet."""
-        seen = replace(
-            self, kept=None, on_laid=_nobody, spans=[], _seconds=self._seconds.copy(), _blocks=self._blocks.copy(),
+        """Return a copy that is finished at `now`; its spans are only those that may still change."""
+        copy = replace(
+            self, limit=None, on_block=_ignore, spans=[], _seconds=self._seconds.copy(), _blocks=self._blocks.copy(),
             _flights=self._flights.copy(), _gaps=self._gaps.copy(),
         )  # fmt: skip
-        seen.finish(now)
-        return seen
+        copy.finish(now)
+        return copy
+
+    def _block(self, block: _Block, now: float) -> None:
+        self._blocks.append(block)
+        if len(self._blocks) > OPEN:
+            self._lay(self._blocks.popleft(), now)
+
+    def _close(self, call: Call, since: float | None, until: float) -> float | None:
+        """End the time for which a call blocks the rank; return when it began, or None if the call did not block."""
+        for block in self._blocks:
+            if block.call is call and block.end is None:
+                block.start, block.end = block.start if since is None else since, until
+                return block.start
+        return None
 
     def _lay(self, block: _Block, now: float | None) -> None:
-        """Lay out a block that is known, or as it looks at `now`."""
+        """Lay out a block, either one that is final or as it looks at `now`."""
         start, end = max(block.start, self._cursor), block.end
         if end is None:
             end = max(start, now or 0.0)
@@ -205,15 +182,15 @@ class RankTimeline:
             self._push("waiting", end, "init_process_group")
             return
         started = collective.started
-        if call.failed or (started is None and block.end is None):  # what failed was never at work
+        if call.failed or (started is None and block.end is None):  # a failed operation never communicated
             ready = end
         elif started is None:
             ready = start
         else:
             ready = min(max(started, start), end) if needs(started, end) else start
-        self.on_laid(collective, call, end - start, ready - start)
-        self._push("waiting", ready, call.op, call.number)
-        self._push("communication", end, call.op, call.number)
+        self.on_block(collective, call, end - start, ready - start)
+        self._push("waiting", ready, call.operation.op, call.number)
+        self._push("communication", end, call.operation.op, call.number)
 
     def _push(self, kind: Kind, end: float, op: str = "", number: int = 0) -> None:
         start = self._cursor
@@ -236,5 +213,5 @@ class RankTimeline:
             self._gaps.popleft()
 
 
-def _nobody(collective: Collective, call: Call, held: float, waiting: float) -> None:
-    """Hear nothing."""
+def _ignore(collective: Collective, call: Call, blocked: float, waiting: float) -> None:
+    """Do not count what a copy lays out."""

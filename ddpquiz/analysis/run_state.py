@@ -1,8 +1,7 @@
-"""What a run has shown so far, put together from its events: pure, so it serves a live run and a saved one alike."""
+"""What a run has shown so far, put together from its events; it serves a live run and a saved one alike."""
 
 from __future__ import annotations
 
-import linecache
 import pickle
 from collections import deque
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from ddpquiz.analysis.events import (
     Joining,
     Nodes,
     Note,
+    OperationEvent,
     Output,
     Raised,
     Result,
@@ -30,35 +30,38 @@ from ddpquiz.analysis.events import (
     Waiting,
     when,
 )
+from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 
-KEPT = 2000  # lines of each rank, and numbers of each label, that are kept
-LABELS = 200  # labels that are kept; a script that counts in its labels makes a new one a line
+LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
+LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
+NOTES = 200
+JOIN = "init_process_group"
+
+Verdict = Literal["proven", "broken", "not reached"]
 
 
 @dataclass
 class RunState:
-    """Rows of labelled values with a column a rank, claims, and where each rank is."""
+    """Rows of labelled values with a column for each rank, claims, and where each rank is."""
 
     began: Began | None = None
     rows: dict[str, dict[int, list[str]]] = field(default_factory=dict)  # label -> rank -> its values, oldest first
-    said_at: dict[str, dict[int, float]] = field(default_factory=dict)  # when the last of those values came
-    lines: list[Output] = field(default_factory=list)  # what has no label
+    printed_at: dict[str, dict[int, float]] = field(default_factory=dict)  # when the last of those values came
+    lines: list[Output] = field(default_factory=list)  # those without a label
     log: dict[int, deque[Output]] = field(default_factory=dict)  # rank -> all its lines
-    claims: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> whether it held
+    claims: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> True if it held
     waits: dict[int, dict[int, str]] = field(default_factory=dict)  # rank -> open operations, by number
-    beside: set[tuple[int, int]] = field(
-        default_factory=set
-    )  # of these, by rank and number, what runs beside the script
+    background: set[tuple[int, int]] = field(default_factory=set)  # rank and number of those that do not block it
     raised: dict[int, Raised] = field(default_factory=dict)
     exited: dict[int, Exited] = field(default_factory=dict)
     brought: dict[int, Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
-    timeline: Timeline = field(default_factory=partial(Timeline, text=linecache.getline))
-    places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line it was last seen at
-    pids: dict[int, int] = field(default_factory=dict)  # rank -> its process, the last one
-    restart: int = 0  # how often the ranks were started again
+    timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
+    places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
+    pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
+    restart: int = 0  # how often the ranks were restarted
     nodes: Nodes | None = None
     notes: list[str] = field(default_factory=list)
     time: float = 0.0  # of the last event
@@ -66,7 +69,7 @@ class RunState:
     end: End | None = None
 
     def add(self, event: Event) -> None:
-        """Take in one event."""
+        """Add the next event of the run."""
         self.timeline.add(event)
         self.time = max(self.time, when(event))
         match event:
@@ -74,88 +77,100 @@ class RunState:
                 self.began = event
             case Nodes():
                 self.nodes = event
-            case Started():
-                self._start(event)
-            case Output():
-                self._hear(event)
-            case Claimed(line=line, rank=rank, held=held):
-                self.places[rank] = self._script, line
-                ranks = self.claims.setdefault(line, {})
-                ranks[rank] = ranks.get(rank, True) and held
-            case Issued(rank=rank, number=number, op=op):
-                self.waits.setdefault(rank, {})[number] = op
-                if (event.asynchronous or event.bucket is not None) and not self._on_gpu:
-                    self.beside.add((rank, number))
-                self.brought[rank] = event
-                self.places[rank] = event.file, event.line
-                self.got.pop(rank, None)
-            case Result(rank=rank, number=number, after=after):
-                if rank in self.brought and self.brought[rank].number == number:
-                    self.got[rank] = after
-            case Joining(rank=rank, done=done):
-                self.places[rank] = self._script, event.line
-                self.waits.setdefault(rank, {}).update({} if done else {0: "init_process_group"})
-                if done:
-                    self.waits[rank].pop(0, None)
-                    self.joined.add(rank)
-            case Ended(rank=rank, number=number):
-                self.waits.setdefault(rank, {}).pop(number, None)
-                self.beside.discard((rank, number))
-            case Waiting(rank=rank, number=number):
-                self.beside.discard((rank, number))
-            case Raised(rank=rank):
-                self.raised[rank] = event
-            case Exited(rank=rank):
-                self.exited[rank] = event
-                self._leave(rank)
-            case Note(text=text):
-                if text not in self.notes:  # every rank has the same to say
-                    self.notes.append(text)
             case Hung():
                 self.hung = event
             case End():
                 self.end = event
+            case OperationEvent():
+                self._follow_operation(event)
+            case _:
+                self._follow_rank(event)
+
+    def _follow_rank(self, event: Event) -> None:
+        match event:
+            case Started():
+                self._start(event)
+            case Output():
+                self._add_line(event)
+            case Claimed(line=line, rank=rank, held=held):
+                self.places[rank] = self._script, line
+                ranks = self.claims.setdefault(line, {})
+                ranks[rank] = ranks.get(rank, True) and held
+            case Joining(rank=rank, done=done):
+                self.places[rank] = self._script, event.line
+                waits = self.waits.setdefault(rank, {})
+                if done:
+                    waits.pop(0, None)
+                    self.joined.add(rank)
+                else:
+                    waits[0] = JOIN
+            case Raised(rank=rank):
+                self.raised[rank] = event
+            case Exited(rank=rank):
+                self.exited[rank] = event
+                self._clear_waits(rank)
+            case Note(text=text):
+                if text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
+                    self.notes.append(text)
+
+    def _follow_operation(self, event: OperationEvent) -> None:
+        rank, number = event.rank, event.number
+        match event:
+            case Issued(operation=operation):
+                self.waits.setdefault(rank, {})[number] = operation.op
+                if operation.in_background and not self._on_gpu:
+                    self.background.add((rank, number))
+                self.brought[rank] = event
+                self.places[rank] = operation.file, operation.line
+                self.got.pop(rank, None)
+            case Result(after=after):
+                if rank in self.brought and self.brought[rank].number == number:
+                    self.got[rank] = after
+            case Ended():
+                self.waits.setdefault(rank, {}).pop(number, None)
+                self.background.discard((rank, number))
+            case Waiting():
+                self.background.discard((rank, number))
 
     def _start(self, event: Started) -> None:
-        """Forget how a rank ended before, and what it claimed: it begins anew."""
+        """Forget how a rank ended before, and what it claimed: it starts again."""
         self.pids[event.rank] = event.pid
         self.restart = max(self.restart, event.restart)
-        self._leave(event.rank)
+        self._clear_waits(event.rank)
         self.joined.discard(event.rank)
         for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
-    def _leave(self, rank: int) -> None:
-        """Forget what a rank waited for."""
-        self.beside -= {(rank, number) for number in self.waits.pop(rank, {})}
+    def _clear_waits(self, rank: int) -> None:
+        self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
 
-    def _hear(self, line: Output) -> None:
-        self.log.setdefault(line.rank, deque(maxlen=KEPT)).append(line)
+    def _add_line(self, line: Output) -> None:
+        self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         if line.label is None:
             self.lines.append(line)
-            del self.lines[:-KEPT]
+            del self.lines[:-LINES]
             return
         values = self.rows.setdefault(line.label, {}).setdefault(line.rank, [])
         values.append(line.value or "")
-        del values[:-KEPT]
-        self.said_at.setdefault(line.label, {})[line.rank] = line.time
+        del values[:-LINES]
+        self.printed_at.setdefault(line.label, {})[line.rank] = line.time
         if len(self.rows) > LABELS:
-            oldest = min(self.rows, key=lambda label: max(self.said_at[label].values()))
-            del self.rows[oldest], self.said_at[oldest]
+            oldest = min(self.rows, key=lambda label: max(self.printed_at[label].values()))
+            del self.rows[oldest], self.printed_at[oldest]
 
     def copy(self) -> RunState:
-        """Return what was seen so far, to be kept as it is."""
+        """Return a copy that later events do not change."""
         copied: RunState = pickle.loads(pickle.dumps(self))  # noqa: S301  # our own; ten times faster than copy.deepcopy
         return copied
 
     def changed(self, label: str, rank: int, since: float) -> bool:
-        """Whether a rank has said another value of a label after `since`."""
+        """Return True if a rank has printed another value of a label after `since`."""
         values = self.rows[label].get(rank, [])
-        return self.said_at[label].get(rank, 0.0) > since and values[-1:] != values[-2:-1]
+        return self.printed_at[label].get(rank, 0.0) > since and values[-1:] != values[-2:-1]
 
     @property
     def _on_gpu(self) -> bool:
-        """Whether a GPU does what the script has called: nothing tells then when the script begins to wait for it."""
+        """True if a GPU runs the operations: then no event says when the script begins to wait for one."""
         return self.began is not None and self.began.device == "cuda"
 
     @property
@@ -173,14 +188,14 @@ class RunState:
         return (self.began.here if self.began else ()) or tuple(range(self.ranks))
 
     def in_script(self, rank: int) -> int | None:
-        """Return the line of the script where a rank was last seen; None when that was elsewhere."""
+        """Return the line of the script where a rank was last seen; None if that was in another file."""
         file, line = self.places.get(rank, ("", 0))
         same = file == self._script or (Path(file).is_absolute() and file.endswith(f"/{Path(self._script).name}"))
         return line if same and line else None
 
-    def verdicts(self) -> list[tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]]:
-        """Return each claim with its verdict and the ranks that speak for it."""
-        found: list[tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]] = []
+    def verdicts(self) -> list[tuple[ClaimText, Verdict, list[int]]]:
+        """Return each claim with its verdict and the ranks on which it was proven or broken."""
+        found: list[tuple[ClaimText, Verdict, list[int]]] = []
         for claim in self.began.claims if self.began else ():
             held = self.claims.get(claim.line, {})
             broken = sorted(rank for rank, good in held.items() if not good)
@@ -193,20 +208,20 @@ class RunState:
         return found
 
     def waits_in(self, rank: int) -> str:
-        """Return the communication that a rank is in, or nothing."""
+        """Return the communication that a rank is in, or an empty text."""
         waits = self.waits.get(rank)
         return waits[min(waits)] if waits else ""
 
-    def held_in(self, rank: int) -> str:
-        """Return the communication that a rank is in and that does not run beside its script, or nothing."""
+    def blocked_in(self, rank: int) -> str:
+        """Return the communication that blocks a rank, or an empty text."""
         waits = self.waits.get(rank, {})
-        return next((waits[number] for number in sorted(waits) if (rank, number) not in self.beside), "")
+        return next((waits[number] for number in sorted(waits) if (rank, number) not in self.background), "")
 
     def doing(self, rank: int) -> str:
-        """Say where a rank is: waiting in an operation, computing, or gone."""
+        """Return in words what a rank does: the operation that it waits in, computing, or how it ended."""
         if self.began and self.began.here and rank not in self.pids:
-            return "not begun"  # the other machines are waited for
+            return "not started"  # it waits for the other machines
         if rank in self.exited:
             return "done" if self.exited[rank].status == 0 else "failed"
-        waits_in = self.held_in(rank) or "computing"
-        return "joining" if waits_in == "init_process_group" else waits_in  # short enough for a column
+        op = self.blocked_in(rank) or "computing"
+        return "joining" if op == JOIN else op  # short enough for a column

@@ -1,16 +1,16 @@
-"""What a run has cost: time by rank, the costliest lines of the script, bytes by group, and what could be better."""
+"""What a run has cost: time by rank, the costliest lines of the script, bytes by group, mismatches and advice."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.analysis.run_advice import findings
+from ddpquiz.analysis.run_advice import advice
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.timeline import Timeline
 
-MOST = 10  # lines of the script that are told
+LINES = 10  # lines of the script that a summary lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class RankTime:
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """What an operator in a line of the script has cost: calls and bytes over all `ranks`, seconds of all together."""
+    """What an operator in a line of the script has cost: calls, bytes and seconds of all `ranks` together."""
 
     file: str
     line: int
@@ -36,12 +36,12 @@ class LineCost:
     bytes: int
     seconds: float
     waiting: float
-    is_ddp: bool  # its buckets, which it reduces beside the backward pass
+    is_ddp: bool  # the buckets that DDP reduces beside the backward pass
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTraffic:
-    """Bytes that the members of a group have sent, by the usual algorithms."""
+    """Bytes that the members of a group have sent if the usual algorithms were used."""
 
     group: str
     members: tuple[int, ...]
@@ -50,7 +50,7 @@ class GroupTraffic:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The whole account of a run."""
+    """The cost of a whole run."""
 
     ranks: tuple[RankTime, ...]
     lines: tuple[LineCost, ...]  # the costliest first
@@ -60,7 +60,7 @@ class RunSummary:
     advice: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as an object for JSON."""
         return {"event": "summary"} | asdict(self)
 
 
@@ -73,19 +73,19 @@ def summarize(timeline: Timeline, now: float) -> RunSummary:
     lines = sorted(
         (
             LineCost(file, line, op, len(cost.ranks), cost.calls, cost.bytes, cost.seconds, cost.waiting, cost.is_ddp)
-            for (file, line, op), cost in timeline.costs.items()
+            for (file, line, op), cost in timeline.costs.lines.items()
         ),
         key=lambda cost: (-cost.seconds, -cost.bytes, cost.file, cost.line),
     )
     groups = tuple(
-        GroupTraffic(group, members, bytes_)
-        for (group, members), bytes_ in sorted(timeline.traffic.items(), key=lambda item: -item[1])
+        GroupTraffic(group, members, sent)
+        for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     return RunSummary(
         ranks,
-        tuple(lines[:MOST]),
-        len(lines[MOST:]),
+        tuple(lines[:LINES]),
+        len(lines[LINES:]),
         groups,
         tuple(map(str, timeline.mismatches)),
-        tuple(findings(timeline, now)),
+        tuple(advice(timeline, now)),
     )

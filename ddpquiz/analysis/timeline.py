@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.collective import PAIRED, Call, Collective, What, sent
+from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.costs import Costs
 from ddpquiz.analysis.events import (
     Began,
     End,
@@ -17,126 +17,102 @@ from ddpquiz.analysis.events import (
     Issued,
     Joining,
     Marked,
+    OperationEvent,
     Started,
     Waited,
     Waiting,
 )
 from ddpquiz.analysis.gradients import Gradients
 from ddpquiz.analysis.matching import Matching
-from ddpquiz.analysis.mismatch import MOST, Mismatch, Mismatches, missing
-from ddpquiz.analysis.rank_timeline import RankTimeline, Span, Totals
+from ddpquiz.analysis.mismatch import Mismatches
+from ddpquiz.analysis.rank_timeline import RankTimeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Call", "Collective", "Mismatch", "Span", "Timeline", "Totals"]
+    from ddpquiz.analysis.mismatch import Mismatch
+    from ddpquiz.analysis.operation import Operation
+    from ddpquiz.analysis.spans import Span, Totals
 
-KEPT = 2000  # the last collectives, and spans of each rank, that are kept; sums are of all
+LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
 
 
-def unread(file: str, line: int) -> str:
-    """Read no line of any file."""
+def no_text(file: str, line: int) -> str:
+    """Return an empty text for any line of any file."""
     del file, line
     return ""
 
 
-@dataclass(slots=True)
-class Cost:
-    """What the calls of one operator in one line of the script have cost, over all ranks."""
-
-    calls: int = 0
-    ranks: set[int] = field(default_factory=set)
-    bytes: int = 0  # what the ranks brought
-    dtypes: set[str] = field(default_factory=set)
-    is_ddp: bool = False  # its buckets
-    in_a_row: int = 0  # calls right after one from the same line that brought something of another shape
-    first: What | None = None
-    rounds: int = 0  # calls that ask for the same as the first
-    seconds: float = 0.0  # in which it held ranks up
-    waiting: float = 0.0  # of these, until the last one entered
-
-
-@dataclass(slots=True)
-class Lateness:
-    """How often a rank was the last one to enter, and the seconds for which the others were held up by that."""
-
-    count: int = 0
-    lost: float = 0.0
-
-
 class Timeline:
-    """Collectives matched across ranks, and the time of each rank; what it counts does not depend on what is kept.
+    """Collectives matched across ranks, and the time of each rank.
 
-    `text` returns a line of a file: calls from lines that read the same are told to be the same.
+    Only the last `limit` collectives stay in memory, and older spans are merged (None: no limit); sums and counts are
+    always of the whole run. `text` returns a line of a file: calls from lines that read the same count as the same.
     """
 
-    def __init__(self, kept: int | None = KEPT, text: Callable[[str, int], str] = unread) -> None:
-        self.collectives: list[Collective] = []  # in the order in which they were first heard of
-        self.count = 0  # of all collectives, also of those that are kept no more
-        self.costs: dict[tuple[str, int, str], Cost] = {}  # by file, line and operator
-        self.traffic: dict[tuple[str, tuple[int, ...]], int] = {}  # bytes sent, by name and members of a group
-        self.late: dict[int, Lateness] = {}
-        self.met = 0  # collectives that all members, two or more, have entered
+    def __init__(self, limit: int | None = LIMIT, text: Callable[[str, int], str] = no_text) -> None:
+        self.collectives: list[Collective] = []  # in the order of their first calls
+        self.count = 0  # of all collectives, also of those that have left memory
+        self.costs = Costs()
         self.gradients = Gradients()
-        self._kept = kept
-        self._whole = False
+        self._limit = limit
+        self._on_gpu = False
         self._matching = Matching()
         self._tracks: dict[int, RankTimeline] = {}
-        self._whats: dict[What, What] = {}
-        self._calls: dict[tuple[int, int], tuple[Collective, Call]] = {}  # of which more may be heard, by rank, number
-        self._done: deque[tuple[int, int]] = deque()  # asynchronous ones of these that have ended
-        self._open: dict[Collective, None] = {}  # not finished, in the order in which they were first heard of
-        self._failed: dict[Collective, None] = {}  # those that all who had come have given up
+        self._operations: dict[Operation, Operation] = {}  # so that equal ones share memory
+        self._calls: dict[tuple[int, int], tuple[Collective, Call]] = {}  # that may still change, by rank and number
+        self._done: deque[tuple[int, int]] = deque()  # background calls of these that have ended
+        self._open: dict[Collective, None] = {}  # not finished, in the order of their first calls
+        self._failed: dict[Collective, None] = {}  # those that failed on all ranks that had entered
         self._mismatches = Mismatches(text)
-        self._gone: dict[int, int] = {}  # the status with which a rank has ended
+        self._exits: dict[int, Exited] = {}
         self._hung: Hung | None = None
-        self._before: dict[int, What] = {}  # what the last call of a rank asked for
+        self._end: End | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that there are."""
+        """The ranks of the run on this machine."""
         return tuple(sorted(self._tracks))
 
+    @property
+    def failed(self) -> bool:
+        """True if the run ended with a failure of its own, and not because somebody stopped it."""
+        if self._end is None or self._end.ok:
+            return False
+        return self._hung is not None or any(each.status and not each.stopped for each in self._exits.values())
+
     def add(self, event: Event) -> None:
-        """Take in one event."""
+        """Add the next event of the run."""
         match event:
             case Issued():
                 self._issue(event)
-            case Ended(rank=rank, number=number) if (rank, number) in self._calls:
-                self._end(event, *self._calls[rank, number])
-            case Waiting(rank=rank, number=number, time=time) if (rank, number) in self._calls:
-                self._tracks[rank].begin_to_wait(*self._calls[rank, number], time)
-            case Waited(rank=rank, number=number) if (rank, number) in self._calls:
-                collective, call = self._calls[rank, number]
-                self._tracks[rank].wait(collective, call, event.since, event.time)
-                self._tracks[rank].settle()
+            case OperationEvent():
+                if found := self._calls.get((event.rank, event.number)):
+                    self._go_on(event, *found)
             case Marked():
                 self.gradients.add(event)
             case Started(rank=rank, time=time):
                 self._track(rank, time).start(time)
                 if event.restart:
-                    self._begin_anew(rank)
+                    self._begin_again(rank)
             case Joining(rank=rank, time=time, done=done):
                 self._track(rank, time).join(time, done)
                 if not done:
                     self._matching.join(rank)
-            case Exited(rank=rank, time=time, status=status):
+            case Exited(rank=rank, time=time):
                 self._track(rank, time).leave(time)
-                self._gone[rank] = status
+                self._exits[rank] = event
             case Hung():
                 self._hung = event
-            case Began(ranks=ranks, device=device):
-                self._whole = device == "cuda"
-                self._matching.here = frozenset(event.here)
-                self._tracks = {
-                    rank: RankTimeline(self._kept, self._laid, self._whole) for rank in event.here or range(ranks)
-                }
+            case Began():
+                self._begin(event)
             case End(time=time):
+                self._end = event
                 for track in self._tracks.values():
                     track.finish(time)
 
     def spans(self, rank: int, now: float) -> list[Span]:
-        """Return what a rank did, from its start, or as far back as is kept, up to now."""
+        """Return what a rank did from its start up to now."""
         track = self._tracks[rank]
         return track.spans + track.up_to(now).spans
 
@@ -150,75 +126,70 @@ class Timeline:
 
     @property
     def mismatches(self) -> list[Mismatch]:
-        """The operations for which the ranks ask in ways that do not fit."""
-        told = self._mismatches.told()
-        known = {(each.group, each.members, each.index) for each in told}
-        for collective in (*self._failed, *self._open):
-            key = (collective.group, collective.members, collective.index)
-            if len(told) < MOST and key not in known and (found := missing(collective, self._gone, self._hung)):
-                told.append(found)
-        return told
+        """The operations in which the calls of the ranks do not match, each way of it once."""
+        exits = {rank: each.status for rank, each in self._exits.items()}
+        return self._mismatches.found((*self._failed, *self._open), exits, self._hung)
+
+    def _begin(self, event: Began) -> None:
+        self._on_gpu = event.device == "cuda"
+        self._matching.here = frozenset(event.here)
+        self._tracks = {rank: self._new_track() for rank in event.here or range(event.ranks)}
+
+    def _new_track(self) -> RankTimeline:
+        return RankTimeline(self._limit, self.costs.count_block, self._on_gpu)
 
     def _track(self, rank: int, time: float) -> RankTimeline:
         if rank not in self._tracks:
-            self._tracks[rank] = RankTimeline(self._kept, self._laid, self._whole)
+            self._tracks[rank] = self._new_track()
         self._tracks[rank].begin(time)
         return self._tracks[rank]
 
-    def _begin_anew(self, rank: int) -> None:
-        """Let go of what a rank had begun before it was started again: nobody waits for that any more."""
+    def _begin_again(self, rank: int) -> None:
+        """Drop what a rank had begun before it was restarted: no rank waits for that any more."""
         self._matching.join(rank)
-        self._gone.pop(rank, None)
+        self._exits.pop(rank, None)
         for unfinished in (self._open, self._failed):
             for collective in [each for each in unfinished if rank in each.calls]:
                 del unfinished[collective]
 
     def _issue(self, event: Issued) -> None:
-        what = What.of(event)
-        if len(self._whats) > KEPT:
-            self._whats.clear()
-        call = Call(self._whats.setdefault(what, what), event.number, event.time)
-        collective, is_new = self._matching.place(event, call)
+        if len(self._operations) > LIMIT:
+            self._operations.clear()
+        operation = self._operations.setdefault(event.operation, event.operation)
+        call = Call(operation, event.number, event.time)
+        collective, is_new = self._matching.place(event.rank, call)
         if is_new:
             self.count += 1
             self._open[collective] = None
             self.collectives.append(collective)
-            if self._kept is not None and len(self.collectives) > 2 * self._kept:
-                del self.collectives[: -self._kept]
+            if self._limit is not None and len(self.collectives) > 2 * self._limit:
+                del self.collectives[: -self._limit]
         self._calls[event.rank, event.number] = (collective, call)
         self._track(event.rank, event.time).enter(collective, call)
-        self._count(event, collective)
-        if event.bucket is not None:
-            self.gradients.add(event)
-        self._mismatches.look(collective)
+        self.costs.count_call(event.rank, operation)
+        self.gradients.add(event)
+        self._mismatches.compare(collective, event.rank)
         if collective.complete:
-            last = collective.entered_last
-            if last is not None and len(collective.members) > 1 and call.op not in PAIRED:
-                self.late.setdefault(last, Lateness()).count += 1
-                self.met += 1
+            self.costs.count_meeting(collective)
             self._settle(collective)
 
-    def _count(self, event: Issued, collective: Collective) -> None:
-        what, before = collective.calls[event.rank].what, self._before.get(event.rank)
-        cost = self.costs.setdefault((event.file, event.line, event.op), Cost())
-        cost.calls += 1
-        cost.ranks.add(event.rank)
-        cost.bytes += event.bytes
-        cost.dtypes.add(event.dtype)
-        cost.is_ddp |= event.bucket is not None
-        cost.first = cost.first or what
-        cost.rounds += what == cost.first
-        cost.in_a_row += before is not None and before != what and before.place == what.place
-        self._before[event.rank] = what
-        key = (event.group, event.members)
-        self.traffic[key] = self.traffic.get(key, 0) + sent(what, event.rank, event.members)
+    def _go_on(self, event: OperationEvent, collective: Collective, call: Call) -> None:
+        track = self._tracks[event.rank]
+        match event:
+            case Ended():
+                self._end_call(event, collective, call)
+            case Waiting(time=time):
+                track.begin_to_wait(collective, call, time)
+            case Waited(time=time, since=since):
+                track.wait(collective, call, since, time)
+                track.settle()
 
-    def _end(self, event: Ended, collective: Collective, call: Call) -> None:
+    def _end_call(self, event: Ended, collective: Collective, call: Call) -> None:
         call.began, call.ended, call.failed = event.started, event.time, event.failed
         collective.refresh()
         if event.source is not None:
             send = self._matching.resolve(collective, event.rank, call, event.source)
-            if send is not None:  # the two were taken for different ones
+            if send is not None:  # the two counted as different operations until now
                 self._forget(collective)
                 collective = send
                 self._settle(send)
@@ -226,17 +197,17 @@ class Timeline:
         if event.failed and all(each.ended is not None for each in collective.calls.values()):
             self._open.pop(collective, None)
             self._failed[collective] = None
-            if len(self._failed) > KEPT:
+            if len(self._failed) > LIMIT:
                 del self._failed[next(iter(self._failed))]
-        if not call.asynchronous:
+        if not call.operation.in_background:
             del self._calls[event.rank, event.number]
         else:  # the script may still wait for it
             self._done.append((event.rank, event.number))
-            if len(self._done) > KEPT:
+            if len(self._done) > LIMIT:
                 self._calls.pop(self._done.popleft(), None)
-        if collective.ended is not None or call.op == "recv":  # the end of a send that nobody waits for is not told
+        if collective.ended is not None or call.operation.op == "recv":  # a send that nobody waits for never ends
             self._open.pop(collective, None)
-        if self._whole and collective.ended is not None:
+        if self._on_gpu and collective.ended is not None:
             self._settle(collective)
         else:
             self._tracks[event.rank].settle()
@@ -252,11 +223,3 @@ class Timeline:
     def _settle(self, collective: Collective) -> None:
         for rank in collective.arrived:
             self._tracks[rank].settle()
-
-    def _laid(self, collective: Collective, call: Call, held: float, waiting: float) -> None:
-        """Count what a call has cost."""
-        cost = self.costs[call.file, call.line, call.op]
-        cost.seconds += held
-        cost.waiting += waiting
-        if waiting and call.op not in PAIRED and collective.entered_last is not None:
-            self.late.setdefault(collective.entered_last, Lateness()).lost += waiting

@@ -1,9 +1,9 @@
 """A run in the Trace Event Format, which ui.perfetto.dev and chrome://tracing open.
 
-Each rank is a process. Its first row holds what it did; the rows below hold its operations, on as many rows as it had
-at once, since slices of a row must nest. What is left of an operation when its last member has come is a slice within
-it. Arrows lead to these from the operation of the member that came last, and from a send to its receive: Perfetto lets
-an arrow lead from the slice that begins first, so one to the whole of an earlier operation would be turned round.
+Each rank is a process. Its first row holds what it did. The rows below hold its operations, on as many rows as ran at
+once, since slices of a row must nest. The part of an operation after its last member has entered is a slice within it.
+Arrows lead to these slices from the operation of the member that entered last, and from a send to its receive. Perfetto
+starts an arrow at the slice that begins first, so an arrow to the whole of an earlier operation would be reversed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ddpquiz.analysis.collective import PAIRED, Collective
+from ddpquiz.analysis.event_codec import escape_controls
 from ddpquiz.analysis.events import (
     Began,
     Claimed,
@@ -27,15 +27,17 @@ from ddpquiz.analysis.events import (
     Result,
     when,
 )
+from ddpquiz.analysis.formatting import format_shapes
+from ddpquiz.analysis.operation import POINT_TO_POINT
 from ddpquiz.analysis.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ddpquiz.analysis.collective import Call
+    from ddpquiz.analysis.collective import Call, Collective
 
 TIME, OUTPUT, OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
-ROWS = 100_000  # of a rank, at most: rows of two ranks must not have the same number
+ROWS = 100_000  # the most rows of a rank: rows of two ranks must not have the same number
 Trace = dict[str, Any]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 
@@ -43,16 +45,16 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=
 def write(events: Iterable[Event], file: TextIO) -> None:
     """Write a run as a trace."""
     file.write('{"displayTimeUnit": "ms", "traceEvents": [')
-    texts = (_ENCODER.encode(event) for event in trace(events))
+    texts = (escape_controls(_ENCODER.encode(event)) for event in trace(events))
     file.writelines(("," if number else "") + "\n" + text for number, text in enumerate(texts))
     file.write("\n]}\n")
 
 
 def trace(events: Iterable[Event]) -> Iterator[Trace]:
-    """Yield the trace events of a run, in no order of time; the format asks for none."""
-    timeline, values, end = Timeline(kept=None), _Values(), 0.0
+    """Yield the trace events of a run, not in order of time; the format does not require it."""
+    timeline, values, end = Timeline(limit=None), _Values(), 0.0
     claims: dict[int, str] = {}
-    gone: dict[int, list[float]] = {}  # when the processes of a rank ended, of which torchrun's agent starts others
+    gone: dict[int, list[float]] = {}  # when the processes of a rank ended; torchrun's agent may start others
     for event in events:
         timeline.add(event)
         values.add(event)
@@ -74,14 +76,14 @@ def trace(events: Iterable[Event]) -> Iterator[Trace]:
         for rank, call in collective.calls.items():
             about = _about_call(call) | shared | values.of(rank, call)
             row, met = rows[rank, call], _met(collective, call, left)
-            yield _slice(call.op, rank, row, call.issued, left[call], about)
+            yield _slice(call.operation.op, rank, row, call.issued, left[call], about)
             if met > call.issued:
-                yield _slice("communication", rank, row, met, left[call], {"operation": call.op})
+                yield _slice("communication", rank, row, met, left[call], {"operation": call.operation.op})
     yield from _arrows(timeline.collectives, rows, left)
 
 
 class _Values:
-    """What tensors held before and after an operation, where they are few; ranks that start again count from 1."""
+    """What tensors held before and after an operation, if they are few; restarted ranks count operations from 1."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[int, int, float], Trace] = {}
@@ -102,13 +104,13 @@ class _Values:
 
 
 def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
-    """Yield what has no length: output, claims, notes and errors; numbers behind a label become a curve."""
+    """Yield what has no duration: output, claims, notes and errors; numbers after a label become a curve."""
     match event:
         case Output(rank=rank, time=time, text=text):
             yield _instant(text, rank, time, {"stream": event.stream})
             number = _number(event.value)
             if event.label is not None and number is not None:
-                value = {"": number}  # what stands here is added to the name of the curve
+                value = {"": number}  # this key is added to the name of the curve
                 yield {"ph": "C", "name": event.label} | _place(rank, OUTPUT) | {"ts": _micro(time), "args": value}
         case Claimed(rank=rank, time=time, line=line, held=held):
             verdict = "holds" if held else "is broken"
@@ -128,15 +130,15 @@ def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
 
 
 def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call], int]:
-    """Give each call of a rank the first row that is free when it is issued."""
+    """Return a row for each call of a rank: the first one that is free when it is issued."""
     rows: dict[tuple[int, Call], int] = {}
     calls: dict[int, list[Call]] = {}
     for collective in timeline.collectives:
         for rank, call in collective.calls.items():
             calls.setdefault(rank, []).append(call)
-    for rank, its in calls.items():
+    for rank, made in calls.items():
         free: list[float] = []
-        for call in sorted(its, key=lambda call: (call.issued, call.number)):
+        for call in sorted(made, key=lambda call: (call.issued, call.number)):
             row = next((row for row, since in enumerate(free) if since <= call.issued), len(free))
             free[row : row + 1] = [left[call]]
             rows[rank, call] = OPERATIONS + row
@@ -144,11 +146,13 @@ def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call],
 
 
 def _names(timeline: Timeline, rows: dict[tuple[int, Call], int]) -> Iterator[Trace]:
-    for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, also where it runs elsewhere
+    used: dict[int, set[int]] = {}
+    for (rank, _), row in rows.items():
+        used.setdefault(rank, set()).add(row)
+    for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, even if it runs elsewhere
         yield _name("process_name", rank, TIME, {"name": f"rank {rank}"})
         yield _name("process_sort_index", rank, TIME, {"sort_index": rank})
-        used = {row for (of, _), row in rows.items() if of == rank}
-        names = {TIME: "time", OUTPUT: "output"} | dict.fromkeys(sorted(used), "operations")
+        names = {TIME: "time", OUTPUT: "output"} | dict.fromkeys(sorted(used.get(rank, ())), "operations")
         for row, name in names.items():
             yield _name("thread_name", rank, row, {"name": name})
             yield _name("thread_sort_index", rank, row, {"sort_index": row})
@@ -167,11 +171,10 @@ def _about(collective: Collective) -> Trace:
 
 
 def _about_call(call: Call) -> Trace:
-    what = call.what
-    shapes = " ".join("x".join(map(str, shape)) or "1" for shape in what.shapes)
+    asked = call.operation
     about = {
-        "line": f"{what.file}:{what.line}", "number": call.number, "bytes": what.bytes, "dtype": what.dtype,
-        "shapes": shapes, "reduce": what.reduce, "peer": what.peer, "bucket": what.bucket,
+        "line": f"{asked.file}:{asked.line}", "number": call.number, "bytes": asked.bytes, "dtype": asked.dtype,
+        "shapes": format_shapes(asked.shapes), "reduce": asked.reduce, "peer": asked.peer, "bucket": asked.bucket,
     }  # fmt: skip
     return {name: value for name, value in about.items() if value not in (None, "")}
 
@@ -184,25 +187,25 @@ def _arrows(
         last, started = collective.entered_last, collective.started
         if last is None or started is None:
             continue
-        source = next(rank for rank in collective.members) if collective.op in PAIRED else last
+        source = next(rank for rank in collective.members) if collective.op in POINT_TO_POINT else last
         for rank, call in collective.calls.items():
-            if rank != source and left[call] > started:  # whoever left before was not held up
+            if rank != source and left[call] > started:  # a rank that left before did not wait
                 number += 1
                 about = {"name": collective.op, "cat": "operation", "id": number}
                 for phase, at in ({"ph": "s"}, source), ({"ph": "f", "bp": "e"}, rank):
-                    its = collective.calls[at]
-                    begin = _micro(_met(collective, its, left))  # where a slice begins
-                    yield phase | about | _place(at, rows[at, its]) | {"ts": begin}
+                    end = collective.calls[at]
+                    begin = _micro(_met(collective, end, left))  # where a slice begins
+                    yield phase | about | _place(at, rows[at, end]) | {"ts": begin}
 
 
 def _met(collective: Collective, call: Call, left: dict[Call, float]) -> float:
-    """Return when a call and all the others were there, or when it came if it left before that."""
+    """Return when all calls had been made, or when this one was made if it was done before that."""
     started = collective.started
     return call.issued if started is None or left[call] <= started else max(call.issued, started)
 
 
 def _left(timeline: Timeline, gone: dict[int, list[float]], end: float) -> dict[Call, float]:
-    """Return when each operation let its rank go, or when that one's process or the run ended if it never did."""
+    """Return when each call was done, or when the process of its rank or the run ended if it never was."""
     found: dict[Call, float] = {}
     for collective in timeline.collectives:
         for rank, call in collective.calls.items():
@@ -228,7 +231,7 @@ def _name(what: str, rank: int, row: int, args: Trace) -> Trace:
 
 
 def _place(rank: int, row: int) -> Trace:
-    """Return the process and thread that a row is; process 0 and thread 0 would be those of an idle kernel."""
+    """Return the process and thread of a row; process 0 and thread 0 would be the idle kernel."""
     process = (rank + 1) * ROWS
     return {"pid": process, "tid": process + row}
 
@@ -242,4 +245,4 @@ def _number(text: str | None) -> float | None:
         number = float(text or "")
     except ValueError:
         return None
-    return number if abs(number) < float("inf") else None  # JSON knows no NaN
+    return number if abs(number) < float("inf") else None  # JSON has no NaN

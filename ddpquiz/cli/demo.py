@@ -240,7 +240,7 @@ def copy_script(script: Path, folder: Path) -> None:
 def play_again(what: str, options: Options) -> None:
     """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
     from ddpquiz.analysis import saved_run
-    from ddpquiz.analysis.events import encode
+    from ddpquiz.analysis.event_codec import encode
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.cli.saving import save
     from ddpquiz.paths import recordings_dir

@@ -115,7 +115,9 @@ def tell_summary(seen: RunState, *, json: bool) -> None:
     if json:
         from json import dumps
 
-        typer.echo(dumps(account.as_json(), ensure_ascii=False))
+        from ddpquiz.analysis.event_codec import escape_controls
+
+        typer.echo(escape_controls(dumps(account.as_json(), ensure_ascii=False)))
     else:
         from ddpquiz.terminal.kit import layout, style
         from ddpquiz.terminal.runs import summary

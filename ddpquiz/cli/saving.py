@@ -1,4 +1,4 @@
-"""`--save FILE`: what is kept of a run, by the end of the file's name."""
+"""`--save FILE`: what is saved of a run, by the end of the file's name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURES = (".svg", ".html")
 
 
 def format_of(path: Path) -> str:
-    """Return how a file is to be written, by the end of its name; BadParameter when that says nothing known."""
+    """Return the format of a file by the end of its name; BadParameter if that is not a known one."""
     found = next((end for end in FORMATS if path.name.endswith(end)), None)
     if found is None:
         raise typer.BadParameter(
@@ -33,14 +33,14 @@ def format_of(path: Path) -> str:
 
 
 class Saving:
-    """Writes the events of a run to disk as they come, so that a long one takes no memory, and then makes the file."""
+    """Writes the events of a run to disk as they arrive, so that a long run needs no memory; then makes the file."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._format = path, format_of(path)
         self._events: IO[str] | None = None
 
     def begin(self) -> None:
-        """A run begins, the first one or once more; UserError when there is no place for its file."""
+        """Begin with a run, the first one or another one; UserError if there is no folder for the file."""
         if not self._path.absolute().parent.is_dir():
             raise UserError(f"There is no folder {self._path.parent} to save the run in.")
         self._close()
@@ -48,26 +48,26 @@ class Saving:
             self._events = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed when the run is over
 
     def add(self, event: Event) -> None:
-        """Write one event down."""
-        from ddpquiz.analysis.events import encode
+        """Write one event to disk."""
+        from ddpquiz.analysis.event_codec import encode
 
         if self._events is not None:
             self._events.write(encode(event) + "\n")
 
-    def finish(self, seen: RunState) -> None:
+    def finish(self, state: RunState) -> None:
         """Make the file of a run that is over."""
         from ddpquiz.analysis import saved_run
-        from ddpquiz.analysis.events import decode
+        from ddpquiz.analysis.event_codec import decode
 
         events = self._events
         if events is None:
-            save((), seen, self._path)
+            save((), state, self._path)
             return
         events.seek(0)
         if self._format == ".json":
             saved_run.write(self._path, lambda file: shutil.copyfileobj(events, file))
         else:
-            save(map(decode, events), seen, self._path)
+            save(map(decode, events), state, self._path)
         self._close()
 
     def _close(self) -> None:
@@ -76,8 +76,8 @@ class Saving:
             self._events = None
 
 
-def save(events: Iterable[Event], seen: RunState, path: Path) -> None:
-    """Write a run that is over to a file; a picture needs only what was `seen` of it."""
+def save(events: Iterable[Event], state: RunState, path: Path) -> None:
+    """Write a run that is over to a file; a picture needs only its last `state`."""
     from ddpquiz.analysis import saved_run, trace
     from ddpquiz.terminal.runs import picture
 
@@ -85,8 +85,8 @@ def save(events: Iterable[Event], seen: RunState, path: Path) -> None:
         case ".trace.json":
             saved_run.write(path, lambda file: trace.write(events, file))
         case ".svg":
-            saved_run.write(path, lambda file: file.write(picture.svg(seen)))
+            saved_run.write(path, lambda file: file.write(picture.svg(state)))
         case ".html":
-            saved_run.write(path, lambda file: file.write(picture.html(seen)))
+            saved_run.write(path, lambda file: file.write(picture.html(state)))
         case _:
             saved_run.save(events, path)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.analysis.events import LineBuffer
+from ddpquiz.analysis.event_codec import LineBuffer
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.device import Machine
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.events import LineBuffer
+from ddpquiz.analysis.event_codec import LineBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

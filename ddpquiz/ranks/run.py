@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.event_codec import LineBuffer, decode, labelled
 from ddpquiz.analysis.events import (
     Began,
     End,
     Event,
     Exited,
     Hung,
-    LineBuffer,
     Note,
     Output,
     Raised,
     Started,
-    decode,
-    labelled,
     when,
 )
 from ddpquiz.analysis.run_state import RunState
@@ -222,7 +220,7 @@ class Run:
 
     def _gave_up(self) -> list[Event]:
         """Return the hang that made the ranks fail, if it was one."""
-        hung = root_cause.gave_up(self.now(), self._watchdog.standing(self.seen), self.seen)
+        hung = root_cause.hang_behind_timeouts(self.now(), self._watchdog.standing(self.seen), self.seen)
         return [hung] if hung else []
 
     def _end(self) -> End:

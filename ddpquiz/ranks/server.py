@@ -23,7 +23,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ddpquiz.analysis.events import LineBuffer
+from ddpquiz.analysis.event_codec import LineBuffer
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, children, fork, kill_group
 from ddpquiz.ranks.machines.cluster import AGENT
 from ddpquiz.ranks.store import host_store

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import RankPosition
+from ddpquiz.analysis.formatting import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.machines.cluster import AGENT
 
@@ -20,7 +21,6 @@ LATEST = 2.0  # seconds, on a busy machine; one that has said nothing by then ca
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.recorder\.py$")
 RUNS = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # runs the script, and was called by nothing of the reader's
 CRASH = "Fatal Python error"  # how the stack of a crash begins
-FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
 
 class Watchdog:
@@ -79,13 +79,13 @@ class Watchdog:
 
     def _standing(self, rank: int, seen: RunState) -> RankPosition:
         stack = self.stacks.get(rank, "")
-        frames = list(itertools.takewhile(lambda frame: not RUNS.search(frame[0]), FRAME.findall(stack)))
+        frames = list(itertools.takewhile(lambda frame: not RUNS.search(frame[0]), frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
-        file, line = frames[inside] if inside < len(frames) else frames[0] if frames else ("", "0")
+        file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
         waits_in = seen.waits_in(rank)
         if not waits_in and any(COMMUNICATION.search(frame[0]) for frame in frames[:inside]):
             waits_in = "wait"  # for an operation that has ended already, or for the store
-        return RankPosition(rank, waits_in, file, int(line), stack)
+        return RankPosition(rank, waits_in, file, line, stack)
 
     def _computing(self, now: float) -> bool:
         """Whether the silent ranks use a processor."""

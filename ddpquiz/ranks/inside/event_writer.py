@@ -12,7 +12,9 @@ import threading
 from time import monotonic  # of this one, since a script's may stand still
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.analysis.events import Issued, Note, encode
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.events import Issued, Note
+from ddpquiz.analysis.operation import Operation
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.events import Event
@@ -26,7 +28,7 @@ class EventWriter:
     def __init__(self, fd: int, rank: int, epoch: float) -> None:
         self.fd, self.rank, self.epoch = fd, rank, epoch
         self.lock = threading.Lock()
-        self._forms: dict[tuple[object, ...], tuple[str, str]] = {}
+        self._forms: dict[tuple[object, ...], str] = {}
 
     def now(self) -> float:
         """Return the seconds since the run was asked for; all processes of a machine share this clock."""
@@ -65,12 +67,12 @@ class EventWriter:
         if form is None:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
-            whole = encode(Issued(0.0, self.rank, 0, *call[:8], (), *call[8:]))
-            first, _, then = whole.partition('"op": ')[2].rpartition('"before": [], ')
-            form = self._forms[call] = (first, then.removesuffix("null}"))
+            whole = encode(Issued(0.0, self.rank, 0, Operation(*call)))
+            form = whole.partition('"op": ')[2].removesuffix('null, "before": []}')
+            self._forms[call] = form
         return (
-            f'{{"event": "issued", "time": {time!r}, "rank": {self.rank}, "number": {number}, "op": {form[0]}'
-            f'"before": {_texts(before)}, {form[1]}{"null" if bucket is None else bucket}}}\n'
+            f'{{"event": "issued", "time": {time!r}, "rank": {self.rank}, "number": {number}, "op": {form}'
+            f'{"null" if bucket is None else bucket}, "before": {_texts(before)}}}\n'
         )
 
     def ended(

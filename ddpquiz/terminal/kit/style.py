@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.segment import Segment
 from rich.theme import Theme
 
 from ddpquiz.terminal.kit.line_wrap import Code, Prose
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType
     from rich.text import Text
 
 # Fixed colours half way between black and white, so that each can be read on a dark and on a light terminal.
@@ -48,13 +52,26 @@ _SPAN = re.compile(
     r"`(?P<code>[^`\n]+)`|\*\*(?P<bold>[^*\n]+)\*\*|(?<![\w*])\*(?P<italic>[^\s*][^*\n]*)(?<!\s)\*(?![\w*])"
 )
 _ITEM = re.compile(r"([-*•]|\d+[.)]) ")  # how the line of a list starts
-# C0 but tab and line feed, DEL, C1, and the marks that turn the direction of writing around
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# C0 except tab and line feed, DEL, C1, the marks that reverse the direction of writing, and what XML does not allow
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
-def console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
-    """Return a console that takes text as text: no markup, no emoji names, nothing highlighted by guess."""
-    return Console(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False)
+class PlainConsole(Console):
+    """A console on which no text can steer the terminal, wherever it comes from."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of something, with plain text."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            if control or text.isprintable():
+                yield segment
+            else:
+                yield Segment(plain(text), style)
+
+
+def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any) -> Console:
+    """Return a console that shows text as it is: no markup, no emoji names, no guessed highlights, no escapes."""
+    return PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
 
 
 def complaints() -> Console:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import named
+from ddpquiz.analysis.formatting import format_ranks
 from ddpquiz.terminal.kit.grid import GAP, TextLines, folded
 from ddpquiz.terminal.kit.style import plain
 
@@ -62,10 +62,10 @@ def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int, here: str)
     mark, style = MARKS[verdict]
     match verdict:
         case "proven":
-            where = named(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
+            where = format_ranks(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
             where += here
         case "broken":
-            where = named(ranks)
+            where = format_ranks(ranks)
         case _:
             where = "not this run"
     return (f"{mark} {where}", style), (plain(claim.text), "quiet" if verdict == "not reached" else "")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from ddpquiz.analysis.collective import PAIRED
-from ddpquiz.analysis.formatting import few, named, seconds
-from ddpquiz.analysis.matching import ANYBODY
+from ddpquiz.analysis.formatting import format_ranks, format_seconds, list_ranks, plural
+from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -53,23 +52,23 @@ def _running(state: RunState, now: float, width: int) -> Text:
 
 def _between(collective: Collective, of: int) -> list[str]:
     """Say between whom an operation is, if not all `of` ranks take part."""
-    if collective.op in PAIRED:
-        source, to = ("anybody" if rank == ANYBODY else str(rank) for rank in collective.members)
+    if collective.op in POINT_TO_POINT:
+        source, to = ("any rank" if rank == ANYBODY else str(rank) for rank in collective.members)
         return [f"{source} → {to}"]
     if len(collective.members) == of:
         return []
-    return [named(collective.members) + (" alone" if len(collective.members) == 1 else "")]
+    return [format_ranks(collective.members) + (" alone" if len(collective.members) == 1 else "")]
 
 
 def _about(collective: Collective) -> list[str]:
     """Say what an operation does, and with what."""
-    shapes = collective.shapes[:1] if collective.op == "scatter" else collective.shapes  # the root brings every part
-    count = sum(map(math.prod, shapes))
-    numbers = f"{count:,} number{'s' * (count != 1)}" if collective.dtype else ""
-    what = f"{collective.reduce} of {numbers}" if collective.reduce and numbers else numbers
-    bucket = "" if collective.sample.bucket is None else f"bucket {collective.sample.bucket}"
-    peer = collective.sample.peer
-    root = "" if peer is None or collective.op in PAIRED else f"{_towards(collective.op)} {peer}"
+    operation = collective.operation
+    shapes = operation.shapes[:1] if collective.op == "scatter" else operation.shapes  # the root brings every part
+    numbers = plural(sum(map(math.prod, shapes)), "number") if operation.dtype else ""
+    what = f"{operation.reduce} of {numbers}" if operation.reduce and numbers else numbers
+    bucket = "" if operation.bucket is None else f"bucket {operation.bucket}"
+    peer = operation.peer
+    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{_towards(collective.op)} {peer}"
     return [part for part in (root, bucket, what) if part]
 
 
@@ -81,10 +80,10 @@ def _line(
     lasting = f" for {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
     if not awaited:
         return line.append(f" · all arrived{lasting}")
-    line.append(f" · arrived {few(arrived)} · ")
+    line.append(f" · arrived {list_ranks(arrived)} · ")
     gone = [rank for rank in awaited if rank in state.exited]
-    ended = f" ({'it has' if len(gone) == 1 else f'{few(gone)} have'} ended)" if gone else ""
-    return line.append(f"awaiting {few(awaited)}{ended}{lasting}", style="warn")
+    ended = f" ({'it has' if len(gone) == 1 else f'{list_ranks(gone)} have'} ended)" if gone else ""
+    return line.append(f"awaiting {list_ranks(awaited)}{ended}{lasting}", style="warn")
 
 
 def _since(collective: Collective) -> float:
@@ -98,6 +97,10 @@ def _towards(op: str) -> str:
 def _outcome(collective: Collective) -> list[str]:
     waited = max(collective.waits.values(), default=0.0)
     late = waited >= LONG and collective.entered_last is not None
-    came = [f"rank {collective.entered_last} came {seconds(waited)} late"] if late else []
-    took = f"took {seconds(collective.seconds)}{' from then' if late else ''}" if collective.seconds is not None else ""
+    came = [f"rank {collective.entered_last} came {format_seconds(waited)} late"] if late else []
+    took = (
+        f"took {format_seconds(collective.seconds)}{' from then' if late else ''}"
+        if collective.seconds is not None
+        else ""
+    )
     return [part for part in (*came, took) if part]

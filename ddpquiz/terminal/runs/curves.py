@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
 
-from ddpquiz.analysis.formatting import named
+from ddpquiz.analysis.formatting import format_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -88,7 +88,7 @@ def chart(title: str, series: dict[int, list[float]], span: str, width: int, hei
     low, high = min(finite), max(finite)
     ends = [f"{high:.4g}", f"{low:.4g}"] if high > low else [f"{high:.4g}", ""]
     left = max(map(len, ends))
-    columns = width - left - 2 - min(NAMES, 1 + len(named(series)))
+    columns = width - left - 2 - min(NAMES, 1 + len(format_ranks(series)))
     canvas = _Canvas(columns, height)
     last: dict[int, list[int]] = {}
     for rank, numbers in reversed(series.items()):  # the first rank lies on top
@@ -99,7 +99,7 @@ def chart(title: str, series: dict[int, list[float]], span: str, width: int, hei
         value = ends[0] if row == 0 else ends[1] if row == height - 1 else ""
         tick = "┤" if value else "│"
         line = [(f"{value:>{left}} {tick}", "quiet"), *canvas.row(row)]
-        lines.append([*line, (f" {named(last[row])}" if row in last else "", "quiet")])
+        lines.append([*line, (f" {format_ranks(last[row])}" if row in last else "", "quiet")])
     lines.append([(f"{' ' * left} └{f' {span}'.rjust(columns, '─')}", "quiet")])
     return lines
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.analysis.formatting import frames_in
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
 
@@ -55,10 +56,12 @@ def ending(state: RunState) -> Text:
 
 def way(stack: str) -> list[str]:
     """Return the calls that led a rank to where it stands, the outermost first; what is installed is left out."""
-    frames = re.findall(r'File "(.+?)", line (\d+),? in (.+)', stack)
+    frames = frames_in(stack)
     if not stack.startswith("Traceback"):
         frames.reverse()
-    return [plain(f"{shown_path(file)}:{line} {name}") for file, line, name in frames if not INSTALLED.search(file)]
+    return [
+        plain(f"{shown_path(file)}:{line} {name}") for file, line, name in frames if name and not INSTALLED.search(file)
+    ]
 
 
 def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:

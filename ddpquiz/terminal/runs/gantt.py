@@ -6,12 +6,12 @@ import math
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.formatting import seconds
+from ddpquiz.analysis.formatting import format_seconds
 from ddpquiz.terminal.kit.grid import TextLines
 
 if TYPE_CHECKING:
-    from ddpquiz.analysis.rank_timeline import Span
     from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.analysis.spans import Span
     from ddpquiz.terminal.kit.grid import Piece
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
@@ -47,7 +47,7 @@ def gantt(state: RunState, width: int, now: float, *, live: bool, until: float |
     lines += [
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)] for rank, spans in lanes.items()
     ]
-    zero = f" ({seconds(first)} into the run)"
+    zero = f" ({format_seconds(first)} into the run)"
     return TextLines([*lines, [(" " * names, ""), (axis(start - first, end - first, columns, zero), "quiet")]])
 
 

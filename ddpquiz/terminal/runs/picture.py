@@ -6,13 +6,14 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
-from ddpquiz.terminal.kit.style import THEME
+from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import frame
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ddpquiz.analysis.run_state import RunState
 
 WIDTH = 100  # columns
@@ -49,16 +50,13 @@ def html(state: RunState) -> str:
 
 
 def _drawn(state: RunState) -> Console:
-    console = Console(
-        file=io.StringIO(), width=WIDTH, record=True, theme=THEME, markup=False, emoji=False, highlight=False,
-        force_terminal=True, color_system="256",
-    )  # fmt: skip
+    console = style.console(io.StringIO(), width=WIDTH, record=True, force_terminal=True, color_system="256")
     console.print(frame(state, WIDTH))
     return console
 
 
 def _title(state: RunState) -> str:
-    return state.began.title or state.began.script if state.began else "ddpquiz"
+    return style.plain(state.began.title or state.began.script if state.began else "ddpquiz")
 
 
 def _escaped(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -11,6 +10,7 @@ from rich.console import ConsoleDimensions
 from rich.text import Text
 
 from ddpquiz.analysis.events import Ended, Issued, Joining, Output, Waited, when
+from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
@@ -196,9 +196,10 @@ def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int
     coming = events[stops[at]] if stops[at] < len(events) else None
     line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     if isinstance(coming, Issued):
-        size = f"{coming.bytes:,} bytes" if coming.dtype else ""
-        where = f"{Path(coming.file).name}:{coming.line}" if coming.line else ""
-        for part in (f"next: rank {coming.rank} calls {coming.op}", where, size):
+        call = coming.operation
+        size = plural(call.bytes, "byte") if call.dtype else ""
+        where = format_place(call.file, call.line) if call.line else ""
+        for part in (f"next: rank {coming.rank} calls {call.op}", where, size):
             if part and line.cell_len + cell_len(part) + 3 <= width:
                 line.append(f" · {part}", style="accent")
     return line

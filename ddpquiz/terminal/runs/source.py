@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import few
+from ddpquiz.analysis.formatting import list_ranks
+from ddpquiz.analysis.source_text import read_source
 from ddpquiz.paths import demos_dir
 from ddpquiz.terminal.kit.grid import TextLines
 from ddpquiz.terminal.kit.layout import shown_path
@@ -56,10 +57,8 @@ def source(state: RunState, width: int) -> tuple[TextLines, int]:
 def script_text(script: str) -> tuple[Path, str] | None:
     """Return where a script is and its text, if it is here; the demos of saved runs came with us."""
     for path in (Path(script), demos_dir() / Path(script).name):
-        try:
-            return path, path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
+        if (text := read_source(path)) is not None:
+            return path, text
     return None
 
 
@@ -81,9 +80,9 @@ def _ranks_by_line(state: RunState) -> dict[int, list[int]]:
 def _marks(ranks: list[int], state: RunState) -> str:
     kinds: dict[str, list[int]] = {}
     for rank in ranks:
-        kind = GONE if rank in state.exited else INSIDE if state.held_in(rank) else LAST
+        kind = GONE if rank in state.exited else INSIDE if state.blocked_in(rank) else LAST
         kinds.setdefault(kind, []).append(rank)
-    return " ".join(f"{kind} {few(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
+    return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
 
 
 def _lines(script: str, width: int) -> list[list[list[Piece]]]:

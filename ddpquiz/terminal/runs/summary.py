@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import size, time
+from ddpquiz.analysis.formatting import format_bytes, format_place, format_ranks, format_seconds
 from ddpquiz.terminal.kit.layout import bullets, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
@@ -42,8 +41,8 @@ def _times(ranks: tuple[RankTime, ...]) -> Table:
     for each in ranks:
         seconds = {"compute": each.compute, "communication": each.communication, "waiting": each.waiting}
         whole = sum(seconds.values())
-        cells = [Text(f"{time(took)} {took / whole:4.0%}" if took else "-") for took in seconds.values()]
-        overlapped = Text(time(each.overlapped) if each.overlapped else "-", style="quiet")
+        cells = [Text(f"{format_seconds(took)} {took / whole:4.0%}" if took else "-") for took in seconds.values()]
+        overlapped = Text(format_seconds(each.overlapped) if each.overlapped else "-", style="quiet")
         table.add_row(f"rank {each.rank}", _bar(seconds), *cells, overlapped)
     return table
 
@@ -62,19 +61,19 @@ def _bar(seconds: dict[str, float]) -> Text:
 def _lines(lines: tuple[LineCost, ...]) -> Table:
     table = _table("", "", "calls", "bytes", "time", "of it waiting")
     for each in lines:
-        place = f"{Path(each.file).name}:{each.line}" if each.line else "-"
+        place = format_place(each.file, each.line) if each.line else "-"
         op = f"{each.op}, DDP" if each.is_ddp else each.op
         calls = f"{each.calls // each.ranks:,} x {each.ranks}"
-        took = time(each.seconds) if each.seconds else "-"  # nobody waited for it
-        waiting = Text(time(each.waiting) if each.waiting else "-")
-        table.add_row(plain(place), op, calls, size(each.bytes), took, waiting)
+        took = format_seconds(each.seconds) if each.seconds else "-"  # nobody waited for it
+        waiting = Text(format_seconds(each.waiting) if each.waiting else "-")
+        table.add_row(plain(place), op, calls, format_bytes(each.bytes), took, waiting)
     return table
 
 
 def _groups(groups: tuple[GroupTraffic, ...]) -> Table:
     table = _table("", "")
     for each in groups:
-        table.add_row(f"ranks {' '.join(map(str, each.members))}", size(each.bytes))
+        table.add_row(format_ranks(each.members), format_bytes(each.bytes))
     return table
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from ddpquiz.analysis.formatting import named
-from ddpquiz.analysis.run_state import KEPT
+from ddpquiz.analysis.formatting import format_ranks, format_shapes
+from ddpquiz.analysis.run_state import LINES
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, TextLines
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, scale, sparkline
@@ -94,13 +94,13 @@ def _count(state: RunState, label: str) -> int:
 
 
 def _span(count: int) -> str:
-    return f"value 1 to {count}" if count < KEPT else f"the last {count} values"
+    return f"value 1 to {count}" if count < LINES else f"the last {count} values"
 
 
 def _newest(state: RunState, rows: int) -> list[str]:
     """Return the labels that the script's docstring names, and those that were said last, as they were said first."""
     named = state.began.look if state.began else ()
-    said = sorted(state.rows, key=lambda label: (label in named, max(state.said_at[label].values())))
+    said = sorted(state.rows, key=lambda label: (label in named, max(state.printed_at[label].values())))
     kept = set(said[len(said) - rows :])
     return [label for label in state.rows if label in kept]
 
@@ -122,7 +122,7 @@ def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> li
     if all(cell.fits(width) for cell in cells):
         return [(name, cells)]
     if len({cell.text for cell in cells}) == 1:
-        return [(name, [replace(cells[0], text=f"{cells[0].text} · {named(ranks)}")])]
+        return [(name, [replace(cells[0], text=f"{cells[0].text} · {format_ranks(ranks)}")])]
     if all(cell.longest_word <= width for cell in cells):
         return [(name, cells)]
     return [
@@ -134,12 +134,12 @@ def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> li
 def _brings(state: RunState, rank: int) -> Cell:
     """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
     brought = state.brought.get(rank)
-    if brought is None or not brought.dtype:
+    if brought is None or not brought.operation.dtype:
         return NOTHING
-    if brought.op in ("recv", "scatter") and brought.peer != rank and not brought.before:
-        return NOTHING  # what was told is the room for what comes
-    shapes = " ".join("x".join(map(str, shape)) or "1" for shape in brought.shapes)
-    return Cell(" | ".join(brought.before) or f"{shapes} {brought.dtype}", "code")
+    operation = brought.operation
+    if operation.op in ("recv", "scatter") and operation.peer != rank and not brought.before:
+        return NOTHING  # its shape is the room for what it receives
+    return Cell(" | ".join(brought.before) or f"{format_shapes(operation.shapes)} {operation.dtype}", "code")
 
 
 def _gets(state: RunState, rank: int) -> Cell:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.analysis.events import encode
-from ddpquiz.analysis.saved_run import Recent
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.recent_events import RecentEvents
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.style import complaints
@@ -70,7 +70,7 @@ def live(
         if stay:
             screen.open()
         while True:
-            recent = Recent()
+            recent = RecentEvents()
             _wait_for_torch(console, keys)
             run = start()
             run.listeners.append(recent.add)

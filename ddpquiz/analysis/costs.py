@@ -1,0 +1,78 @@
+"""What the calls of a run have cost: by line of the script and operator, by group, and by the rank that came late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ddpquiz.analysis.operation import POINT_TO_POINT
+
+if TYPE_CHECKING:
+    from ddpquiz.analysis.collective import Call, Collective
+    from ddpquiz.analysis.operation import Operation
+
+
+@dataclass(slots=True)
+class Cost:
+    """What the calls of one operator in one line of the script have cost, over all ranks."""
+
+    calls: int = 0
+    ranks: set[int] = field(default_factory=set)
+    bytes: int = 0  # that the ranks brought
+    dtypes: set[str] = field(default_factory=set)
+    is_ddp: bool = False  # DDP's buckets
+    in_a_row: int = 0  # calls right after one from the same line that brought something of another shape
+    first: Operation | None = None
+    rounds: int = 0  # calls that ask for the same as the first
+    seconds: float = 0.0  # for which it blocked ranks
+    waiting: float = 0.0  # of these, until the last rank entered
+
+
+@dataclass(slots=True)
+class Lateness:
+    """How often a rank was the last one to enter, and the seconds for which the others were blocked by that."""
+
+    count: int = 0
+    lost: float = 0.0
+
+
+class Costs:
+    """Sums over all calls of a run."""
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, int, str], Cost] = {}  # by file, line and operator
+        self.traffic: dict[tuple[str, tuple[int, ...]], int] = {}  # bytes sent, by name and members of a group
+        self.late: dict[int, Lateness] = {}  # by rank
+        self.met = 0  # collectives that all members, two or more, have entered
+        self._previous: dict[int, Operation] = {}  # what the last call of a rank asked for
+
+    def count_call(self, rank: int, operation: Operation) -> None:
+        """Count a call when it is issued."""
+        previous, self._previous[rank] = self._previous.get(rank), operation
+        cost = self.lines.setdefault(operation.place, Cost())
+        cost.calls += 1
+        cost.ranks.add(rank)
+        cost.bytes += operation.bytes
+        cost.dtypes.add(operation.dtype)
+        cost.is_ddp |= operation.bucket is not None
+        cost.first = cost.first or operation
+        cost.rounds += operation == cost.first
+        cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
+        key = (operation.group, operation.members)
+        self.traffic[key] = self.traffic.get(key, 0) + operation.bytes_sent_by(rank)
+
+    def count_meeting(self, collective: Collective) -> None:
+        """Count a collective that its last member has just entered."""
+        last = collective.entered_last
+        if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
+            self.late.setdefault(last, Lateness()).count += 1
+            self.met += 1
+
+    def count_block(self, collective: Collective, call: Call, blocked: float, waiting: float) -> None:
+        """Count the seconds for which a call blocked its rank."""
+        cost = self.lines[call.operation.place]
+        cost.seconds += blocked
+        cost.waiting += waiting
+        last = collective.entered_last
+        if waiting and call.operation.op not in POINT_TO_POINT and last is not None:
+            self.late.setdefault(last, Lateness()).lost += waiting
