@@ -108,7 +108,7 @@ def test_the_license_is_whole():
 def test_the_demo_to_paste_runs(tmp_path, ranks):
     script = tmp_path / "broadcast.py"
     script.write_text(next(block for block in blocks(CONTRIBUTING, "python") if "Broadcast" in block))
-    words = ["run", str(script), "--nproc", str(ranks), "--device", "cpu"]
+    words = ["run", "--nproc", str(ranks), "--device", "cpu", str(script)]
     done = subprocess.run([sys.executable, "-m", "ddpquiz", *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "1 of 1 claims proven" in done.stdout
