@@ -35,15 +35,21 @@ def environment(version: str, folder: Path) -> Path:
     return python
 
 
-def run(python: Path, *words: str) -> tuple[bool, list[str]]:
-    """Run a module of this checkout; return whether it succeeded, and the lines that it printed."""
+def run(python: Path, *words: str, limit: float = 120) -> tuple[bool, list[str]]:
+    """Run a module of this checkout for at most `limit` seconds; return whether it succeeded, and what it printed."""
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "DDPQUIZ_HOME": home, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(
-            [python, "-m", *words], cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-    return done.returncode == 0, (done.stdout + done.stderr).strip().splitlines()
+        command = [python, "-m", *words]
+        with subprocess.Popen(
+            command, cwd=ROOT, env=variables, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as child:  # fmt: skip
+            try:
+                lines = child.communicate(timeout=limit)[0].strip().splitlines()
+            except subprocess.TimeoutExpired:
+                child.kill()  # its ranks end with it
+                return False, [f"not over after {limit:.0f} s"]
+    return child.returncode == 0, lines
 
 
 def failures(python: Path) -> dict[str, list[str]]:
@@ -54,9 +60,9 @@ def failures(python: Path) -> dict[str, list[str]]:
     for name in DEMOS:
         works, lines = run(python, "ddpquiz", "demo", name, "--nproc", "2", "--plain")
         found["demos"] += [] if works else [f"{name}: {lines[-1] if lines else ''}"]
-    works, lines = run(python, "ddpquiz", "check", "--proofs")
+    works, lines = run(python, "ddpquiz", "check", "--proofs", limit=3600)
     found["proofs"] = [] if works else [line for line in lines if ": the proof of " in line] or lines[-1:]
-    works, lines = run(python, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_recorder.py")
+    works, lines = run(python, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_recorder.py", limit=1800)
     found["recorder"] = [] if works else [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:]
     return found
 
