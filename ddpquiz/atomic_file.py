@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all: what was there before stays until the new one is all there."""
+"""A file that is written whole or not at all: the old file stays in place until the new one is complete."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and put what is there at the end in the place of `path`; OSError when that fails.
+def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """Yield the path of a new, empty file, and move it to `path` if the block succeeds. OSError when that fails.
 
-    A link is followed, and what is no file, such as /dev/stdout, is written to as it is: nothing could take its place.
+    Links are followed, and a path that is not a regular file, such as /dev/stdout, is yielded itself and written in
+    place. A private file, which only its owner can read, takes the place of whatever was there.
     """
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    try:
-        path = path.resolve()
-    except RuntimeError:  # before Python 3.13 that is what a circle of links is
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")  # in the same folder, since a file moves at once only there
+    if not private:
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        try:
+            path = path.resolve()
+        except RuntimeError:  # what a loop of links raises before Python 3.13
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+    fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")  # a file moves at once only within its folder
+    opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
     try:
         yield fresh
+        os.fsync(opened)  # otherwise a power failure could leave an empty file in the place of the old one
         fresh.replace(path)
     finally:
+        os.close(opened)
         fresh.unlink(missing_ok=True)

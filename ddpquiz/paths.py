@@ -44,6 +44,11 @@ def content_dir() -> Path:
     return _find("content")
 
 
+def packed_content() -> Path:
+    """Return where a wheel has the shipped content in the form that loads fast; a checkout has no such file."""
+    return _HERE / "content.marshal"
+
+
 def demos_dir() -> Path:
     """Return the folder of the shipped demos."""
     return _find("demos")

@@ -1,9 +1,12 @@
 """The catalog: all concepts together, cross-checked, in order and searchable."""
 
 import gc
+import os
+import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from ddpquiz.curriculum.demo_scripts import demos
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
-from ddpquiz.paths import cache_dir
+from ddpquiz.paths import cache_dir, demos_dir
 
 DATA = Path(__file__).parent / "data"
 RING = (DATA / "content" / "collectives" / "ring.yaml").read_text("utf-8")
@@ -287,46 +290,83 @@ def test_loading_content_imports_nothing_heavy():
     assert not {"torch", "pydantic", "markdown_it", "rich", "typer", "numpy"} & set(loaded)
 
 
-def test_what_was_read_is_kept_until_a_file_changes(tmp_path, monkeypatch):
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """A content folder of which there is a copy, and how often it is parsed."""
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "home"))
-    content = tmp_path / "content"
-    shutil.copytree(DATA, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(DATA, tmp_path / "data")
+    content = tmp_path / "data" / "content"
     reads = []
 
     def read():
         reads.append(1)
-        return load(content)
+        return replace(load(content), demos=demos_dir())  # a copy is of shipped content
 
-    first = cache.cached(content, read)
-    assert cache.cached(content, read) == first
+    def cached():
+        return cache.cached(content, read)
+
+    parsed = read()
+    reads.clear()
+    assert cached() == cached() == parsed
     assert len(reads) == 1
-    (content / "tracks.yaml").touch()
-    assert cache.cached(content, read) == first
+    return cached, content, cache_dir() / cache.FILE, parsed, reads
+
+
+def test_content_is_parsed_again_when_a_file_changes_even_in_the_same_instant(copied):
+    cached, content, _, parsed, reads = copied
+    tracks = content / "tracks.yaml"
+    before, state = tracks.read_text("utf-8"), tracks.stat()
+    tracks.write_text(before.replace("Collectives", "COLLECTIVES"), "utf-8")
+    os.utime(tracks, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert cached() != parsed
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize("harm", [lambda data: data[:-9], lambda _: b"", lambda data: data[:40] + b"x" + data[41:]])
-def test_a_damaged_copy_is_made_again(tmp_path, monkeypatch, harm):
-    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path))
-    first = cache.cached(DATA, lambda: load(DATA / "content"))
-    copy = cache_dir() / cache.FILE
-    copy.write_bytes(harm(copy.read_bytes()))
-    assert cache.cached(DATA, lambda: load(DATA / "content")) == first
+def replace_with_link(copy):
+    copy.rename(copy.with_name("elsewhere"))
+    copy.symlink_to("elsewhere")
 
 
-def test_a_folder_that_cannot_keep_a_copy_is_no_fault(tmp_path, monkeypatch):
+def replace_with_pipe(copy):
+    copy.unlink()
+    os.mkfifo(copy)
+
+
+HARMS = {
+    "shortened": lambda copy: copy.write_bytes(copy.read_bytes()[:-9]),
+    "empty": lambda copy: copy.write_bytes(b""),
+    "changed": lambda copy: copy.write_bytes(copy.read_bytes().replace(b"ring", b"rung", 1)),
+    "writable by the group": lambda copy: copy.chmod(0o620),
+    "writable by all": lambda copy: copy.chmod(0o602),
+    "a link": replace_with_link,
+    "a pipe": replace_with_pipe,
+    "a pickle": lambda copy: copy.write_bytes(pickle.dumps({"not": "ours"})),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_copy_that_cannot_be_trusted_is_made_again(copied, harm):
+    cached, _, copy, parsed, reads = copied
+    HARMS[harm](copy)
+    assert cached() == parsed
+    assert len(reads) == 2
+    assert cached() == parsed
+    assert (len(reads), copy.is_symlink()) == (2, False)
+
+
+def test_a_copy_that_belongs_to_somebody_else_is_not_read(copied, monkeypatch):
+    cached, _, _, parsed, reads = copied
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert cached() == parsed
+    assert len(reads) == 2
+
+
+def test_a_copy_can_be_read_by_its_owner_only(copied):
+    copy = copied[2]
+    assert (copy.stat().st_mode & 0o777, copy.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_folder_that_cannot_hold_a_copy_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "file"))
     assert cache.cached(DATA, lambda: load(DATA / "content")).concepts
-
-
-def test_most_of_a_kept_concept_is_read_when_it_is_first_asked_for():
-    read = lambda: load(DATA / "content")  # noqa: E731
-    cache.cached(DATA, read)
-    concept = cache.cached(DATA, read).concepts[0]
-    assert concept.cards == read().concepts[0].cards
-    with pytest.raises(AttributeError):
-        object.__getattribute__(concept, "lesson")
-    assert concept.lesson == read().concepts[0].lesson
-    assert object.__getattribute__(concept, "questions") == read().concepts[0].questions
-    assert not hasattr(concept, "no_such_thing")

@@ -111,7 +111,7 @@ def test_what_other_programs_call_a_command_is_meant_for_one_of_ours():
 
 def test_completion_is_installed_for_no_shell_by_name(tmp_path):
     done = ddp("--install-completion", "nope", env={**os.environ, "HOME": str(tmp_path)})
-    assert "it takes no value, and completes for the shell that it is called from; got nope" in done.stderr
+    assert "it takes no value: completion is installed for the shell that you call it from; got nope" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -142,7 +142,7 @@ def test_every_demo_has_a_saved_run_of_its_present_text(name):
     assert (began.ranks, began.script) == (4, f"demos/{name}.py")
     assert end.ok
     assert began.claims == claims.find(ast.parse((demos_dir() / f"{name}.py").read_text())), (
-        f"record it again: ddpquiz run demos/{name}.py --nproc 4 --plain --save ddpquiz/recordings/{name}.json"
+        f"record it again: ddpquiz run --nproc 4 --plain --save ddpquiz/recordings/{name}.json demos/{name}.py"
     )
 
 

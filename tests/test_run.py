@@ -627,7 +627,7 @@ def test_modules_in_the_working_directory_do_not_take_the_place_of_others(tmp_pa
     path = tmp_path / "scripts" / "script.py"
     path.write_text("import queue\nprint('queue:', hasattr(queue, 'Queue'))\n")
     ran = subprocess.run(
-        [Path(sys.executable).with_name("ddpquiz"), "run", path, "--nproc", "1"],
+        [Path(sys.executable).with_name("ddpquiz"), "run", "--nproc", "1", path],
         capture_output=True, text=True, timeout=60, cwd=tmp_path,
     )  # fmt: skip
     assert "rank 0  queue: True" in ran.stdout, ran.stderr
@@ -665,7 +665,7 @@ def gone(pid):
 def test_nothing_is_left_when_the_launcher_goes(script, number):
     path = script("print('pid:', os.getpid())\ntime.sleep(60)\n")
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "ddpquiz", "run", path, "--nproc", "2", "--plain"],
+        [sys.executable, "-m", "ddpquiz", "run", "--nproc", "2", "--plain", path],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[1],
@@ -749,7 +749,7 @@ def test_no_process_binds_or_listens_anywhere_but_on_loopback_even_for_a_moment(
     trace, path = tmp_path / "trace", script(LISTENING, "")
     traced = ["strace", "-f", "-qq", "-e", "trace=bind,listen", "-o", trace]
     ran = subprocess.run(
-        [*traced, sys.executable, "-m", "ddpquiz", "run", path, "--nproc", "2"],
+        [*traced, sys.executable, "-m", "ddpquiz", "run", "--nproc", "2", path],
         capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -34,7 +34,7 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
     path = script(
         "dist.all_reduce(x)\ndist.broadcast(x * rank, 1)\nprint('ready: yes')\ndist.destroy_process_group()\n"
     )
-    terminal = ddpquiz("run", path, "--nproc", "2", "--step")
+    terminal = ddpquiz("run", "--nproc", "2", "--step", path)
     terminal.wait("step 0 of 4", "next: rank . calls all_reduce")
     terminal.press(RIGHT, "step 1 of 4")
     terminal.press("n", "step 2 of 4", "calls broadcast")
@@ -46,7 +46,7 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
 
 
 def test_going_back_to_the_start_shows_the_first_operation_again(script):
-    terminal = ddpquiz("run", script("for _ in range(3): dist.all_reduce(x)\n"), "--nproc", "2", "--step")
+    terminal = ddpquiz("run", "--nproc", "2", "--step", script("for _ in range(3): dist.all_reduce(x)\n"))
     terminal.wait("step 0 of 6")
     terminal.press("nn", "step 4 of 6")
     terminal.press(LEFT * 4, "step 0 of 6")
@@ -57,7 +57,7 @@ def test_going_back_to_the_start_shows_the_first_operation_again(script):
 
 def test_the_run_itself_is_not_changed_by_stepping(script):
     body = "began = time.monotonic()\ndist.all_reduce(x)\nassert time.monotonic() - began < 30, 'no one waits'\n"
-    terminal = ddpquiz("run", script(body), "--nproc", "2", "--step")
+    terminal = ddpquiz("run", "--nproc", "2", "--step", script(body))
     shown = terminal.wait("step 0 of 2")
     assert "calls all_reduce" in shown
     shown = terminal.press("n", "step 2 of 2", "no one waits")
@@ -67,7 +67,7 @@ def test_the_run_itself_is_not_changed_by_stepping(script):
 
 
 def test_a_failed_run_is_stepped_through_too(script):
-    terminal = ddpquiz("run", script("dist.all_reduce(x)\nif rank: sys.exit('no data')\n"), "--nproc", "2", "--step")
+    terminal = ddpquiz("run", "--nproc", "2", "--step", script("dist.all_reduce(x)\nif rank: sys.exit('no data')\n"))
     terminal.wait("step 0 of 2")
     terminal.press("q", "no data")
     terminal.press("q")
@@ -76,7 +76,7 @@ def test_a_failed_run_is_stepped_through_too(script):
 
 def test_a_run_that_is_stopped_is_not_opened(script):
     terminal = ddpquiz(
-        "run", script("dist.all_reduce(x)\nprint('here: yes')\ntime.sleep(1000)\n"), "--nproc", "2", "--step"
+        "run", "--nproc", "2", "--step", script("dist.all_reduce(x)\nprint('here: yes')\ntime.sleep(1000)\n")
     )
     terminal.wait("here +yes")
     terminal.press("q")

@@ -270,7 +270,7 @@ def ddpquiz(*args):
 def test_mistakes_with_no_sync_are_seen_on_real_ranks(tmp_path):
     script = tmp_path / "accumulates.py"
     script.write_text(ACCUMULATES.lstrip())
-    lines = ddpquiz("run", script, "--nproc", "2", "--json", "--summary").splitlines()
+    lines = ddpquiz("run", "--nproc", "2", "--json", "--summary", script).splitlines()
     events = [json.loads(line) for line in lines]
     assert [event["event"] for event in events[-2:]] == ["end", "summary"]
     said = events[-1]
@@ -317,7 +317,7 @@ dist.all_reduce(a, op=dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
 def test_wrong_numbers_that_torch_computes_in_silence_are_explained(tmp_path, said):
     script = tmp_path / "wrong.py"
     script.write_text(BEGIN.lstrip() + WRONG[said].lstrip())
-    lines = ddpquiz("run", script, "--nproc", "2", "--json", "--summary").splitlines()
+    lines = ddpquiz("run", "--nproc", "2", "--json", "--summary", script).splitlines()
     assert json.loads(lines[-1])["mismatches"] == [said]
 
 

@@ -354,7 +354,7 @@ def test_a_live_run_is_saved_by_the_end_of_its_name(tmp_path, end):
         "import torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\nx = torch.ones(2)\ndist.all_reduce(x)\nprint(f'sum: {x.tolist()}')\n"
     )
-    ran = ddpquiz("run", script, "--nproc", "2", "--plain", "--save", path)
+    ran = ddpquiz("run", "--nproc", "2", "--plain", "--save", path, script)
     assert ran.returncode == 0, ran.stderr
     assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(["two.py", path.name])
     text = path.read_text(encoding="utf-8")
@@ -370,7 +370,7 @@ def test_text_of_a_script_does_not_become_part_of_a_picture(tmp_path):
     script.write_text('"""A {title} <b>bold</b>."""\nprint("state: <script>alert(1)</script>")\n')
     for end in (".svg", ".html"):
         path = tmp_path / f"run{end}"
-        assert ddpquiz("run", script, "--nproc", "1", "--plain", "--save", path).returncode == 0
+        assert ddpquiz("run", "--nproc", "1", "--plain", "--save", path, script).returncode == 0
         text = path.read_text(encoding="utf-8")
         assert "<script" not in text
         assert "<b>" not in text

@@ -21,7 +21,7 @@ def test_arguments_and_numbers_of_ranks_become_commands(tmp_path):
     script.write_text(ABOUT)
     assert of_script(str(script)) == (
         Try((f"ddpquiz run {script} -- --fast 3",), "twice as fast"),
-        Try((f"ddpquiz run {script} --nproc 1", f"ddpquiz run {script} --nproc 8"), "other numbers of ranks"),
+        Try((f"ddpquiz run --nproc 1 {script}", f"ddpquiz run --nproc 8 {script}"), "other numbers of ranks"),
     )
     began = Began(str(script), (), 2, "cpu", "gloo", "2 ranks", module="mine")
     assert to_try(began)[0].commands == ("ddpquiz run -m mine -- --fast 3",)

@@ -37,7 +37,7 @@ def terminal(tmp_path):
     """`ddpquiz run` of a script that goes on until it is let go."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    opened = ddpquiz("run", str(script), "--nproc", "2", "--", str(tmp_path / "stop"))
+    opened = ddpquiz("run", "--nproc", "2", str(script), str(tmp_path / "stop"))
     yield opened
     opened.child.close(force=True)
 
@@ -130,7 +130,7 @@ def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal, st
 def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("for number in range(40): print('a line of text')\nraise ValueError('bad')\n")
-    terminal = ddpquiz("run", str(script), "--nproc", "1")
+    terminal = ddpquiz("run", "--nproc", "1", str(script))
     terminal.wait("^ended after .*\nenter go on")
     terminal.press("\x1b[D", "step 0 of 0")
     terminal.press("\x1b[D\x1b[C", "step 0 of 0")

@@ -63,6 +63,7 @@ def test_it_holds_what_belongs_to_it_and_nothing_else(wheel):
         if path.is_file() and "__pycache__" not in path.parts
     }
     expected = {name if name.startswith("ddpquiz/") else f"ddpquiz/{name}" for name in expected}
+    expected.add("ddpquiz/content.marshal")
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert [name for name in names if name.endswith("dist-info/licenses/LICENSE")]
 
@@ -85,6 +86,20 @@ def test_its_commands_work(ddp):
     for words in (["check"], ["learn", concepts[0]["id"]], ["show", concepts[0]["questions"][0]], ["demo"]):
         done = ddp("-m", "ddpquiz", *words)
         assert (done.returncode, done.stderr) == (0, ""), words
+
+
+LOADED = "import sys; from ddpquiz.curriculum.loading import load; print(len(load().concepts), 'yaml' in sys.modules)"
+
+
+def test_its_first_start_parses_no_content_until_a_file_is_edited(ddp, installed, tmp_path):
+    count, parsed = ddp("-c", LOADED).stdout.split()
+    assert (int(count) > 0, parsed) == (True, "False")
+    assert not (tmp_path / "data").exists()
+    file = next(installed.rglob("ddpquiz/content/*/*.yaml"))
+    text = file.read_bytes()
+    file.write_bytes(text.replace(b"title: ", b"title:  ", 1))
+    assert ddp("-c", LOADED).stdout.split() == [count, "True"]
+    file.write_bytes(text)
 
 
 def test_a_demo_runs_from_it(ddp):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
+import importlib
 import io
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,33 +14,31 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
-from ddpquiz.cli import (
-    check,
-    demo,
-    doctor,
-    explain,
-    export,
-    home,
-    import_,
-    learn,
-    list_,
-    optimize,
-    progress,
-    prove,
-    run,
-    search,
-    show,
-    stats,
-    study,
-    test,
-)
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
-_MEANT = {  # what other programs call it
+_COMMANDS = {
+    "study": "Review recall cards: those that are due, then new ones.",
+    "test": "Answer questions, and see why each wrong answer is wrong.",
+    "learn": "Read the lesson of a concept.",
+    "explain": "Explain a concept in your own words, and see which points you made.",
+    "demo": "Run a demo on real ranks, live, or list the demos.",
+    "run": "Watch a script of your own on ranks of this machine.",
+    "prove": "Run the proof behind an answer on real ranks.",
+    "list": "List the curriculum, or the items of one concept.",
+    "search": "Find concepts, demos, cards and questions by words.",
+    "show": "Show an item with its answer, steps, source and proof.",
+    "stats": "Show what you recall, what comes due, and how strong you are.",
+    "optimize": "Fit the scheduler to your own reviews.",
+    "export": "Export your progress, or the cards for Anki.",
+    "import": "Import progress that was exported elsewhere.",
+    "check": "Check content files and print every complaint.",
+    "doctor": "Check what this machine can do.",
+    "progress": "Rebuild what follows from the log; restore what was hidden.",
+}
+_MEANT = {  # names that other programs use
     "quiz": "test",
     "question": "test",
     "questions": "test",
@@ -62,13 +61,52 @@ _MEANT = {  # what other programs call it
 }
 
 
+class _LazyCommands(Mapping[str, Any]):
+    """The commands by name. A module is imported when its command is looked up: each start needs only one."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name, _COMMANDS[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+    @staticmethod
+    def _load(name: str, short_help: str) -> Any:
+        plain = name + "_" * (name in {"list", "import"})  # words of Python itself
+        module = importlib.import_module(f"ddpquiz.cli.{plain}")
+        found = getattr(module, plain)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(rich_markup_mode=None, add_completion=False)
+            single.command(name, cls=getattr(module, "COMMAND_CLASS", TyperCommand), short_help=short_help)(found)
+            return typer.main.get_command(single)
+        command = typer.main.get_command(found)
+        command.name, command.short_help = name, short_help
+        return command
+
+
 class _Commands(TyperGroup):
-    """The commands; a word that is none is answered with the one that may be meant."""
+    """The group of all commands. An unknown name is answered with the command that is probably meant."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _LazyCommands()  # type: ignore[assignment]  # nothing is added to it later
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(_COMMANDS)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if len(args) > 1 and args[0] in ("--install-completion", "--show-completion"):
             raise typer.BadParameter(
-                f"it takes no value, and completes for the shell that it is called from; got {args[1]}",
+                f"it takes no value: completion is installed for the shell that you call it from; got {args[1]}",
                 ctx,
                 param_hint=args[0],
             )
@@ -79,38 +117,6 @@ class _Commands(TyperGroup):
         if meant:
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
         return super().resolve_command(ctx, args)
-
-
-class _Scripted(TyperCommand):
-    """A command that hands on to a script what follows `--`, or what follows the first option that is not ours."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given = list(args)
-        try:
-            return super().parse_args(ctx, args)
-        except _UsageError as wrong:
-            at = next((at for at, word in enumerate(given) if _option(wrong) and _is(word, _option(wrong))), None)
-            if at is None or not self._is_named(ctx, given[:at]):
-                raise
-            if near := difflib.get_close_matches(
-                _option(wrong), [o for each in self.params for o in each.opts], 1, 0.8
-            ):
-                line = " ".join(["ddpquiz", str(ctx.info_name), *given[:at], "--", *given[at:]])
-                ctx.fail(f"No such option: {given[at]}; {near[0]} is one. If it is the script's, say so: {line}")
-            return super().parse_args(ctx, [*given[:at], "--", *given[at:]])
-
-    def _is_named(self, ctx: Any, args: list[str]) -> bool:
-        """Whether the script is among these arguments."""
-        values, _, _ = self.make_parser(ctx).parse_args(list(args))
-        return isinstance(values.get(next(str(each.name) for each in self.params if each.opts[0][0] != "-")), str)
-
-
-def _is(word: str, option: str) -> bool:
-    return word.partition("=")[0] == option or (option[:2] != "--" and word.startswith(option))
-
-
-def _option(wrong: Exception) -> str:
-    return str(getattr(wrong, "option_name", ""))
 
 
 app = typer.Typer(
@@ -139,33 +145,9 @@ def _root(
     """Learn distributed training: recall cards, quizzes, and demos that run real ranks on this machine."""
     del version
     if context.invoked_subcommand is None:
+        from ddpquiz.cli import home
+
         home.home()
-
-
-_COMMANDS: dict[Callable[..., None], str] = {
-    study.study: "Recall cards: those that are due, then new ones.",
-    test.test: "Answer questions, and see why each wrong answer is wrong.",
-    learn.learn: "Read the lesson of a concept.",
-    explain.explain: "Explain a concept in your own words, and see which points you made.",
-    demo.demo: "Run a demo on real ranks, live, or list the demos.",
-    run.run: "Watch a script of your own on ranks of this machine.",
-    prove.prove: "Run the proof behind an answer on real ranks.",
-    list_.list_: "List the curriculum, or what one concept holds.",
-    search.search: "Find concepts, cards and questions by their words.",
-    show.show: "Show an item with its answer, steps, source and proof.",
-    stats.stats: "Show what you recall, what comes due, and how strong you are.",
-    optimize.optimize: "Fit the scheduler to your own reviews.",
-    export.export: "Take your progress, or the cards for Anki, with you.",
-    import_.import_: "Take in progress that was exported elsewhere.",
-    check.check: "Validate content: every complaint at once.",
-    doctor.doctor: "Look at what this machine can do.",
-}
-for _command, _does in _COMMANDS.items():
-    _kind = _Scripted if _command in (demo.demo, run.run) else TyperCommand
-    app.command(_command.__name__.rstrip("_"), cls=_kind, short_help=_does)(_command)
-app.add_typer(
-    progress.progress, name="progress", short_help="Rebuild what follows from the log; restore what was hidden."
-)
 
 
 def main() -> None:

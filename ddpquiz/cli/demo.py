@@ -3,108 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.cli.cluster_options import Emit, Machines, MaxRestarts, Nnodes, NodeRank, RdzvEndpoint
-from ddpquiz.cli.run_session import (
-    Args,
-    Device,
-    Json,
-    Nproc,
-    Options,
-    Plain,
-    Save,
-    Step,
-    Strict,
-    Summary,
-    Timeout,
-    end_as,
-    follow,
-    tell_summary,
-)
+from ddpquiz.cli.run_options import RunOptions, with_run_options
+from ddpquiz.cli.run_session import exit_with_status, print_summary, show_run
+from ddpquiz.cli.script_command import DemoCommand
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.cli.prediction import PredictedRun
 
-PATIENCE = 10.0  # seconds without any movement that count as a hang
+COMMAND_CLASS = DemoCommand
+PATIENCE = 10.0  # seconds without progress that count as a hang
 
 
+@with_run_options(timeout=PATIENCE)
 def demo(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(help="The demo; none lists them.", autocompletion=completion.demos)
+        str | None, typer.Argument(help="The demo. Without it, list them.", autocompletion=completion.demos)
     ] = None,
-    args: Args = None,
-    nproc: Nproc = None,
-    device: Device = "auto",
-    timeout: Timeout = PATIENCE,
-    plain: Plain = False,
-    json: Json = False,
+    args: Annotated[list[str] | None, typer.Argument(help="After --: options of the demo.")] = None,
     predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
-    step: Step = False,
-    strict: Strict = False,
-    save: Save = None,
-    summary: Summary = False,
     replay: Annotated[str | None, typer.Option(help="Play a saved run again: a file, or the name of a demo.")] = None,
-    nnodes: Nnodes = 1,
-    node_rank: NodeRank = None,
-    rdzv_endpoint: RdzvEndpoint = "",
-    max_restarts: MaxRestarts = 0,
-    emit: Emit = None,
-    copy: Annotated[Path | None, typer.Option(help="Put the script into this folder, to read and change.")] = None,
+    copy: Annotated[Path | None, typer.Option(help="Copy the script into this folder, to read and change.")] = None,
     about: Annotated[
-        bool, typer.Option("--help", "-h", help="What a demo shows and its arguments, or this page.")
+        bool, typer.Option("--help", "-h", help="Show what a demo shows and its options, or this page.")
     ] = False,
+    *,
+    options: RunOptions,
 ) -> None:
-    """Run a demo on real ranks, live."""
+    """Run a demo on real ranks, live.
+
+    Options of ddpquiz stand before --, options of the demo after it:
+
+    ddpquiz demo allreduce --nproc 2 -- --chunks
+    """
+    words = tuple(args or ())
     if about and name is None:
         typer.echo(context.get_help())
-        return
-    if name is not None and args and take_ours(context, script_of(name), args):
-        context.command.invoke(context)
-        return
-    if replay is not None:
+    elif replay is not None:
         if name is not None:
             raise typer.BadParameter(f"it names the run itself: `ddpquiz demo --replay {name}`.", param_hint="--replay")
-        play_again(replay, Options(plain=plain, json=json, save=save, summary=summary))
+        play_again(replay, options)
     elif name is None:
         list_demos()
     elif copy is not None:
         copy_script(script_of(name), copy)
-    elif about or {"-h", "--help"} & set(args or ()):
+    elif about or {"-h", "--help"} & set(words):
         explain(script_of(name))
     else:
-        from ddpquiz.curriculum.demo_scripts import read_demo
-
-        script, given = script_of(name), tuple(args or ())
-        asked = Machines(nnodes, node_rank, rdzv_endpoint, max_restarts)
-        machines = replace(asked, max_restarts=max_restarts or read_demo(script).restarts)
-        where = machines.cluster() if emit is None else None
-        options = Options(nproc, device, timeout, plain, json, save, where, strict=strict, summary=summary, step=step)
-        if emit is not None:
-            machines.emit(emit, script, given, nproc, device)
-            return
-        run_demo(script, given, options, predict=predict and asked == Machines() and not (plain or json))
+        run_demo(script_of(name), words, options, predict=predict)
 
 
-def run_demo(script: Path, args: tuple[str, ...], options: Options, *, predict: bool) -> None:
-    """Run a demo, after a prediction if one is wanted, note how long it took, and end with its status."""
-    prediction = predicted(script, args, options.ranks) if predict else None
+def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predict: bool) -> None:
+    """Run a demo, after a prediction if one is wanted, save how long it took, and end with its status."""
+    from ddpquiz.curriculum.demo_scripts import read_demo
+
+    predict = predict and options.runs_here_alone and not (options.plain or options.json or options.emit)
+    options = replace(options, max_restarts=options.max_restarts or read_demo(script).restarts)
+    if options.emit is not None:
+        options.print_job(options.emit, script, args)
+        return
+    request = options.request(script, args)
+    prediction = predicted(script, args, options.nproc) if predict else None
     if prediction:
-        options = replace(options, ranks=prediction.link.ranks)
+        request = replace(request, ranks=prediction.link.ranks)
     looks = (prediction.look, prediction.found) if prediction else ()
-    seen = follow(script, args, options, *looks)
-    alone = options.cluster is None or options.cluster.nodes == 1
-    if alone:  # otherwise other machines were waited for
-        keep_time(script, args, seen)
-    end_as(seen, prediction)
+    seen = show_run(options, request, *looks)
+    if options.nnodes == 1:  # with more, the time includes waiting for the other machines
+        save_time(script, args, seen)
+    exit_with_status(seen, prediction)
 
 
 def list_demos() -> None:
@@ -119,7 +93,7 @@ def list_demos() -> None:
     layout.show(style.console(), drawing.demos(loading.load(), demos(demos_dir()), load_timings(data_dir())))
 
 
-def keep_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
+def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
     """Note how long a demo took, if it ended well."""
     from ddpquiz.learning.side_files import Timing, save_timing
     from ddpquiz.paths import data_dir
@@ -145,34 +119,12 @@ def explain(script: Path) -> None:
     asked = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=False)
     if asked.returncode == 0:
         options = "".join(asked.stdout.partition("options:")[1:])
-        where = "They go after --, and those that `ddpquiz demo --help` names go before it."
+        where = "They stand after --. The options in `ddpquiz demo --help` stand before it."
         page += [Text(), Text(options), Text(where)]
     pager.show(style.console(), Group(*page))
     if asked.returncode:
         why = asked.stderr.strip().splitlines()[-1:]
         raise UserError(f"{script.name} cannot say which arguments it takes: {''.join(why)}")
-
-
-def take_ours(context: typer.Context, script: Path, words: list[str]) -> bool:
-    """Take options of ours from among the words for a script that does not know them; return whether there were any."""
-    from ddpquiz.curriculum.demo_scripts import read_demo
-
-    known = read_demo(script).flags
-    options = {name: each for each in context.command.params for name in (*each.opts, *each.secondary_opts)}
-    theirs, ours, left = [], [], iter(words)
-    for word in left:
-        name, equals, _ = word.partition("=")
-        if name not in options or name[0] != "-" or any(flag.startswith(name) for flag in known):
-            theirs.append(word)
-        else:
-            ours += [word] if equals or getattr(options[name], "is_flag", False) else [word, *islice(left, 1)]
-    meant = context.command.make_context(context.info_name, [script.stem, *ours], parent=context.parent)
-    for name, value in meant.params.items():
-        source = meant.get_parameter_source(name)
-        if source and source.name == "COMMANDLINE":
-            context.params[name] = value
-    context.params["args"] = theirs
-    return bool(ours)
 
 
 def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> PredictedRun | None:
@@ -237,7 +189,7 @@ def copy_script(script: Path, folder: Path) -> None:
     typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")
 
 
-def play_again(what: str, options: Options) -> None:
+def play_again(what: str, options: RunOptions) -> None:
     """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
     from ddpquiz.analysis import saved_run
     from ddpquiz.analysis.event_codec import encode
@@ -256,7 +208,7 @@ def play_again(what: str, options: Options) -> None:
         if options.save:
             save(events, seen, options.save)
         if options.summary:
-            tell_summary(seen, json=options.json)
+            print_summary(seen, json=options.json)
     elif options.json:
         for event in events:
             typer.echo(encode(event))

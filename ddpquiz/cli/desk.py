@@ -85,7 +85,7 @@ class Runs:
             state = watch.live(lambda: begin(request), console, look=look, found=found, stay=True, step=step)
         else:
             state = watch.lines(begin(request), console)
-        demo.keep_time(script, link.args, state)
+        demo.save_time(script, link.args, state)
         return prediction.note(predicted, state) if predicted else ""
 
     def prove(self, posed: Posed) -> object:

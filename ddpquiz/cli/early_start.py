@@ -1,11 +1,13 @@
-"""What is begun before the command line is read, because it takes longest."""
+"""Starts the slowest part of `demo` and `run`, the import of torch, before the command line is parsed."""
 
 from __future__ import annotations
 
+_NO_RUN = {"--emit", "--replay", "--copy", "--help", "-h"}
+
 
 def begin(words: list[str]) -> None:
-    """Have torch imported in the server of ranks when these words are likely to need it."""
-    if words[:1] not in (["demo"], ["run"]) or not words[1:] or words[1].startswith("-") or "--emit" in words:
+    """Have torch imported in the server of ranks if these words are likely to need it."""
+    if words[:1] not in (["demo"], ["run"]) or not words[1:] or {word.partition("=")[0] for word in words} & _NO_RUN:
         return
     from ddpquiz.errors import UserError
     from ddpquiz.ranks import launch
@@ -13,4 +15,4 @@ def begin(words: list[str]) -> None:
     try:
         launch.server()
     except UserError:
-        return  # the command meets it again, where errors are printed
+        return  # the command raises it again, where errors are printed

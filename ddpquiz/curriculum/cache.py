@@ -1,130 +1,127 @@
-"""What was read from content files, kept for the next start.
+"""A copy of what was read from the content files, for the next start: parsing them takes half a second.
 
-The copy is taken only while every file that it was made from, content and reader alike, has the size and the time of
-change that it had. It is a pickle in the learner's own folder, as private as Python's own compiled files there. In it,
-most of a concept is a pickle of its own, which is opened when it is first asked for: a sitting needs few concepts.
+A copy is used only if it was made from the files as they are, by the code as it is. It holds plain data (`marshal`, as
+Python's own compiled files). A wheel brings one (see hatch_build.py); otherwise the first start writes one into the
+user's cache folder, and later starts refuse a file there that somebody else owns or can write to.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
+import marshal
 import os
-import pickle
-import sys
-from dataclasses import fields, replace
+import stat
+from binascii import crc32
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.atomic_file import replacing
-from ddpquiz.curriculum.concept import Concept
-from ddpquiz.paths import cache_dir
+from ddpquiz.curriculum import concept as data
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.paths import cache_dir, packed_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ddpquiz.curriculum.catalog import Catalog
-
-FILE = "catalog.pickle"
-_DIGEST = 32  # bytes of a SHA-256
-_AT_ONCE = ("id", "track", "title", "needs", "demos", "cards")  # what lists and sittings ask of every concept
-_LATER = tuple(each.name for each in fields(Concept) if each.name not in _AT_ONCE)
-
-
-class Later(Concept):
-    """A concept of which most is read when it is first asked for."""
-
-    __slots__ = ("_rest",)
-    _rest: bytes
-
-    @classmethod
-    def of(cls, at_once: tuple[object, ...], rest: bytes) -> Later:
-        """Return the concept with these parts."""
-        made = object.__new__(cls)
-        for name, value in zip((*_AT_ONCE, "_rest"), (*at_once, rest), strict=True):
-            object.__setattr__(made, name, value)
-        return made
-
-    def __getattr__(self, name: str) -> object:
-        if name not in _LATER:
-            raise AttributeError(name)
-        for later, value in zip(_LATER, pickle.loads(self._rest), strict=True):  # noqa: S301  # checked with the rest
-            object.__setattr__(self, later, value)
-        return getattr(self, name)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Concept):
-            return NotImplemented
-        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(Concept))
-
-    __hash__ = Concept.__hash__
+FILE = "catalog.marshal"
+_CLASSES: tuple[type, ...] = tuple(
+    each for each in vars(data).values() if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+)
+_NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)}
 
 
 def cached(content: Path, read: Callable[[], Catalog]) -> Catalog:
-    """Return the catalog of a content folder, from the copy if it is fresh, else from `read`, which may raise."""
+    """Return the catalog of a content folder: a copy if there is a fresh one, else what `read` returns."""
     fingerprint = _fingerprint(content)
     path = cache_dir() / FILE
-    copy = _load(path, fingerprint)
-    if copy is None:
-        copy = read()
-        _keep(path, fingerprint, copy)
-    return copy
+    found = _load(packed_content(), fingerprint, shipped=True) or _load(path, fingerprint)
+    if found is None:
+        found = read()
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            save(found, content, path)
+        except OSError:
+            return found  # the next start takes as long as this one
+    return found
+
+
+def save(catalog: Catalog, content: Path, path: Path) -> None:
+    """Write the copy of a catalog that was read from a content folder. OSError when that fails."""
+    payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources)))
+    with replacing(path, private=True) as fresh:
+        fresh.write_bytes(_header(_fingerprint(content), payload) + payload)
 
 
 def _fingerprint(content: Path) -> str:
-    files = sorted(_files(str(content))) + sorted(_files(str(Path(__file__).parent)))
-    return f"{sys.version} {files}"
+    """Return what a copy depends on: every content file, this package, and the format of marshal."""
+    checksum = 0
+    for root in (content, Path(__file__).parent):
+        for name in sorted(_files(str(root), "")):
+            with open(f"{root}/{name}", "rb") as file:  # noqa: PTH123  # Path.open takes longer, and every start waits
+                checksum = crc32(file.read(), crc32(name.encode(), checksum))
+    return f"{checksum:08x} {marshal.version}"
 
 
-def _files(root: str) -> list[tuple[str, int, int]]:
-    """Return path, size and time of change of every file below a folder."""
+def _files(root: str, below: str) -> list[str]:
     found = []
-    with os.scandir(root) as entries:
+    with os.scandir(f"{root}/{below}") as entries:
         for entry in entries:
-            if entry.is_dir() and entry.name != "__pycache__":
-                found += _files(entry.path)
-            elif entry.name.endswith((".yaml", ".yml", ".py")):
-                state = entry.stat()
-                found.append((entry.path, state.st_size, state.st_mtime_ns))
+            if entry.name.endswith((".yaml", ".yml", ".py")):
+                found.append(below + entry.name)
+            elif entry.is_dir():
+                found += _files(root, f"{below}{entry.name}/")
     return found
 
 
-def _load(path: Path, fingerprint: str) -> Catalog | None:
-    """Return the copy if it is whole, ours, and made from the files as they are."""
+def _header(fingerprint: str, payload: bytes) -> bytes:
+    return f"ddpquiz {fingerprint} {crc32(payload):08x}\n".encode()
+
+
+def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | None:
+    """Return the copy in a file if it is complete, fresh and, unless it was installed with the code, safely ours."""
     try:
-        if path.stat().st_uid != os.getuid():
-            return None
-        data = path.read_bytes()
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    digest, payload = data[:_DIGEST], data[_DIGEST:]
-    if hashlib.sha256(fingerprint.encode() + payload).digest() != digest:
+    with open(opened, "rb") as file:  # noqa: PTH123  # a descriptor, so that what is checked is what is read
+        state = os.fstat(opened)
+        ours = state.st_uid == os.geteuid() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not stat.S_ISREG(state.st_mode) or not (ours or shipped):
+            return None
+        header, payload = file.readline(100), file.read()
+    if header != _header(fingerprint, payload):
         return None
     collecting = gc.isenabled()
-    gc.disable()  # tens of thousands of objects come, and none goes
-    copy: tuple[Catalog, list[tuple[tuple[Any, ...], bytes]]] = pickle.loads(payload)  # noqa: S301  # ours, checked above
-    bare, concepts = copy
-    found = replace(bare, concepts=tuple(Later.of(at_once, rest) for at_once, rest in concepts))
+    gc.disable()  # thousands of objects are made, and none becomes garbage
+    tracks, concepts, sources = _objects(marshal.loads(payload))  # noqa: S302  # our own file, see above
     if collecting:
         gc.enable()
-    return found
+    return Catalog(tracks, concepts, sources)
 
 
-def _keep(path: Path, fingerprint: str, catalog: Catalog) -> None:
-    """Write the copy, whole or not at all; a folder that cannot be written only costs time at the next start."""
-    concepts = [(_parts(concept, _AT_ONCE), _pickled(_parts(concept, _LATER))) for concept in catalog.concepts]
-    payload = _pickled((replace(catalog, concepts=()), concepts))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as fresh:
-            fresh.write_bytes(hashlib.sha256(fingerprint.encode() + payload).digest() + payload)
-    except OSError:
-        return
+def _plain(value: Any) -> Any:
+    """Return plain data: a dataclass or enum as a tuple with the class's number, a tuple as a list."""
+    if isinstance(value, Enum):
+        return (_NUMBERS[type(value)], value.value)
+    if is_dataclass(value):
+        return (_NUMBERS[type(value)], *(_plain(getattr(value, each.name)) for each in fields(value)))
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
 
 
-def _parts(concept: Concept, names: tuple[str, ...]) -> tuple[object, ...]:
-    return tuple(getattr(concept, name) for name in names)
-
-
-def _pickled(what: object) -> bytes:
-    return pickle.dumps(what, pickle.HIGHEST_PROTOCOL)
+def _objects(value: Any) -> Any:
+    """Undo `_plain`."""
+    kind = type(value)
+    if kind is list:
+        return tuple([each if type(each) is str else _objects(each) for each in value])
+    if kind is tuple:
+        number, *values = value
+        return _CLASSES[number](*[each if type(each) is str else _objects(each) for each in values])
+    if kind is dict:
+        return {key: _objects(each) for key, each in value.items()}
+    return value

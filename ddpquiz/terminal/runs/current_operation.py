@@ -36,14 +36,18 @@ def _running(state: RunState, now: float, width: int) -> Text:
     if current:
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
         others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
-        line = _line([shown.op, *_between(shown, state.ranks)], shown.arrived, shown.awaited, state, now - _since(shown))
+        line = _line(
+            [shown.op, *_between(shown, state.ranks)], shown.arrived, shown.awaited, state, now - _since(shown)
+        )
         for part in [*_about(shown), *others]:  # what does not fit is left out, not cut
             if line.cell_len + cell_len(part) + 3 <= width:
                 line.append(f" · {part}", style="quiet")
         return line
     last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
     if last is None:
-        return Text("the group is made, no communication yet" if state.joined else "no communication yet", style="quiet")
+        return Text(
+            "the group is made, no communication yet" if state.joined else "no communication yet", style="quiet"
+        )
     said = f"last: {last.op}"
     for part in [*_between(last, state.ranks), *_outcome(last), *_about(last)]:
         said += f" · {part}" if cell_len(said) + cell_len(part) + 3 <= width else ""

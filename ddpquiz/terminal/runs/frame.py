@@ -34,7 +34,9 @@ _MARKS = {"✓": "good", "✗": "bad"}  # at the start of a prediction
 FRESH = 0.5  # seconds for which a live frame marks what a rank said
 
 
-def frame(state: RunState, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True) -> RenderableType:
+def frame(
+    state: RunState, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True
+) -> RenderableType:
     """Return the picture of a whole run.
 
     With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to

@@ -75,5 +75,7 @@ def _read(text: str, command: str) -> tuple[Try, ...]:
 
 def _commands(command: str, what: str) -> tuple[str, ...]:
     if ranks := _RANKS.fullmatch(what):
-        return tuple(f"{command} --nproc {count}" for count in ranks.groups() if count)
+        program, verb, what = command.split(" ", 2)  # options of `run` stand before the script
+        start, end = (command, "") if verb == "demo" else (f"{program} {verb}", f" {what}")
+        return tuple(f"{start} --nproc {count}{end}" for count in ranks.groups() if count)
     return (f"{command} -- {what}",)

@@ -84,3 +84,31 @@ def test_a_circle_of_links_is_a_fault_of_the_file(tmp_path):
     (tmp_path / "two").symlink_to("one")
     with pytest.raises(OSError, match="symbolic links"), replacing(tmp_path / "one") as fresh:
         fresh.write_text("new")
+
+
+def test_a_link_that_was_planted_where_the_new_file_is_written_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "urandom", lambda count: b"\x01" * count)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".file.{'01' * 8}").symlink_to(victim)
+    with pytest.raises(FileExistsError), replacing(tmp_path / "file") as fresh:
+        fresh.write_text("new")
+    assert victim.read_text() == "precious"
+
+
+def test_names_of_new_files_cannot_be_guessed(tmp_path):
+    names = set()
+    for _ in range(10):
+        with replacing(tmp_path / "file") as fresh:
+            names.add(fresh.name)
+    assert len(names) == 10
+
+
+def test_a_private_file_can_be_read_by_its_owner_only_and_replaces_a_link(tmp_path):
+    (tmp_path / "elsewhere").write_text("old")
+    path = tmp_path / "file"
+    path.symlink_to("elsewhere")
+    with replacing(path, private=True) as fresh:
+        fresh.write_text("new")
+    assert (path.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (False, "new", 0o600)
+    assert (tmp_path / "elsewhere").read_text() == "old"

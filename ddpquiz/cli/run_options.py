@@ -1,0 +1,140 @@
+"""The options that `demo` and `run` share, as one dataclass: how many ranks, where, and how the run is shown."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from ddpquiz.cli import saving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.machines.cluster import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a run is started and shown. BadParameter when a value is impossible."""
+
+    nproc: Annotated[int | None, typer.Option("--nproc", "-n", help="Ranks to start. [default: one per GPU, or 4]")] = (
+        None
+    )
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
+    timeout: Annotated[
+        float | None, typer.Option(help="End the run as hung after this many seconds without progress.")
+    ] = None
+    plain: Annotated[bool, typer.Option("--plain", help="Print plain lines instead of a live view.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print one event per line as JSON, and nothing else.")] = False
+    step: Annotated[bool, typer.Option("--step", help="After the run, step through it from its first operation.")] = (
+        False
+    )
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a script that asks for NCCL without a GPU.")] = False
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Save the run: .json (events), .trace.json (Perfetto), .svg or .html (picture)."),
+    ] = None
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")
+    ] = False
+    nnodes: Annotated[int, typer.Option(help="Number of machines. Start the same command on each of them.")] = 1
+    node_rank: Annotated[int | None, typer.Option(help="The number of this machine, from 0.")] = None
+    rdzv_endpoint: Annotated[str, typer.Option(help="HOST:PORT where node 0 listens, the same on every machine.")] = ""
+    max_restarts: Annotated[int, typer.Option(help="How often failed ranks are started again.")] = 0
+    emit: Annotated[str | None, typer.Option(help="Run nothing; print a job: torchrun, slurm or kubernetes.")] = None
+
+    def __post_init__(self) -> None:
+        if self.device not in ("auto", "cpu", "cuda"):
+            raise typer.BadParameter(f"{self.device!r} is not one of auto, cpu, cuda.", param_hint="--device")
+        if self.timeout is not None and not self.timeout > 0:  # also refuses nan
+            raise typer.BadParameter(f"{self.timeout:g} is not more than 0 seconds.", param_hint="--timeout")
+        if self.save:
+            saving.format_of(self.save)
+
+    @property
+    def runs_here_alone(self) -> bool:
+        """True for a plain run: one machine, and no restarts asked for."""
+        return (self.nnodes, self.node_rank, self.rdzv_endpoint, self.max_restarts) == (1, None, "", 0)
+
+    def request(self, script: Path, args: tuple[str, ...], module: str = "") -> Request:
+        """Return the request for a run of this script."""
+        from ddpquiz.ranks.launch import Request
+
+        return Request(
+            script, args, self.nproc, self.device,
+            timeout=self.timeout, module=module, cluster=self.cluster(), strict=self.strict,
+        )  # fmt: skip
+
+    def cluster(self) -> Cluster | None:
+        """Return what torchrun's agent needs to know, or None for a run without it."""
+        if self.runs_here_alone:
+            return None
+        from ddpquiz.ranks.machines.cluster import Cluster
+
+        node = -1 if self.node_rank is None and self.nnodes > 1 else self.node_rank or 0
+        return _checked(Cluster(self.nnodes, node, self.rdzv_endpoint, self.max_restarts))
+
+    def print_job(self, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:
+        """Print how to start a script elsewhere: a command line or a job file."""
+        from ddpquiz.ranks import script as reading
+        from ddpquiz.ranks.machines import jobs
+        from ddpquiz.ranks.machines.cluster import Cluster
+
+        if kind not in jobs.KINDS:
+            raise typer.BadParameter(f"{kind!r} is not one of {', '.join(jobs.KINDS)}.", param_hint="--emit")
+        _checked(Cluster(self.nnodes, 0, self.rdzv_endpoint or "any", self.max_restarts))
+        ranks = 4 if self.nproc is None else self.nproc
+        if ranks < 1:
+            raise typer.BadParameter(f"{ranks} is not a number of ranks for one machine.", param_hint="--nproc")
+        reading.read(script)
+        job = jobs.JobFile(
+            script, args, ranks, self.nnodes, self.rdzv_endpoint, self.max_restarts, self.device == "cuda", module
+        )
+        typer.echo(jobs.KINDS[kind](job), nl=False)
+
+
+def with_run_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the fields of RunOptions to a command as options; the command gets them as one argument, `options`.
+
+    `defaults` replace those of RunOptions.
+    """
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(RunOptions, include_extras=True)
+        shared = [
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(each.name, each.default),
+                annotation=hints[each.name],
+            )
+            for each in fields(RunOptions)
+        ]
+        own = inspect.signature(command, eval_str=True).parameters.values()
+
+        @functools.wraps(command)
+        def called(**values: Any) -> None:
+            chosen = {each.name: values.pop(each.name) for each in fields(RunOptions)}
+            command(**values, options=RunOptions(**chosen))
+
+        first = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own if each.name != "options"]
+        called.__signature__ = inspect.Signature([*first, *shared])  # type: ignore[attr-defined]  # what Typer reads
+        called.__annotations__ = {}
+        return called
+
+    return add
+
+
+def _checked(cluster: Cluster) -> Cluster:
+    from ddpquiz.ranks.machines.cluster import complaint
+
+    if wrong := complaint(cluster):
+        option, sentence = wrong
+        raise typer.BadParameter(sentence, param_hint=option)
+    return cluster
