@@ -29,7 +29,7 @@ def type_(seat, text):
 
 
 def kept(progress):
-    rows = progress.kept("explanation")
+    rows = progress.entries("explanation")
     return [(row.item, row.credit, row.given, [p["overruled"] for p in json.loads(row.points)]) for row in rows]
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
-from sample import DDP, RING, START
+from sample import DDP, RING, START, answer_row
 from seats import desk, press, screen
 
 from ddpquiz.learning import mastery, standing
@@ -49,7 +49,7 @@ def at_home(progress):
 
 def answer(progress, question, credit, count=1):
     for number in range(count):
-        progress.answer(f"{question}{number}", credit, START, took=START - START, given="", level="medium", chance=0.25)
+        progress.answer(answer_row(f"{question}{number}", credit, level="medium"), START)
 
 
 def test_the_first_screen_is_three_sentences_and_the_first_card(progress):

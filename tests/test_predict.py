@@ -48,7 +48,7 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     assert re.search(r"look at .*; you predicted [^;]+; " + ("and so it was" if right else "it was "), text)
     assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
     with Progress(tmp_path) as progress:
-        (row,) = progress.kept("answer")
+        (row,) = progress.entries("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
         assert bool(progress.memories()) is not right
 
@@ -61,7 +61,7 @@ def test_a_demo_runs_without_a_prediction_too(tmp_path):
     assert not any("You predicted" in line for line in terminal.lines)
     assert any(line.startswith("done in") for line in terminal.lines)
     with Progress(tmp_path) as progress:
-        assert progress.kept("answer") == []
+        assert progress.entries("answer") == []
 
 
 @pytest.mark.parametrize("key", ["q", "\x1b"])

@@ -76,12 +76,12 @@ def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
     assert "Hint 2  There are six steps.\n" in screen(press(seat, "h"))
     assert "h hint" not in screen(seat)
     assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
-    assert [row.credit for row in progress.kept("answer")] == [0.5]
+    assert [row.credit for row in progress.entries("answer")] == [0.5]
 
 
 def test_a_solution_that_was_asked_for_earns_nothing(progress):
     assert "This is the solution; it earns nothing." in screen(press(quizzing(progress), "x"))
-    assert [(row.credit, row.given) for row in progress.kept("answer")] == [(0.0, "")]
+    assert [(row.credit, row.given) for row in progress.entries("answer")] == [(0.0, "")]
 
 
 def test_several_options_are_toggled_and_given_with_enter(progress):
@@ -155,7 +155,7 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     assert shown.endswith("enter forward · p calculation · d demo · f flag · ? help · q quit")
     assert screen(press(seat, "1", "x", "s", "u")) == shown
     assert screen(press(seat, "enter")) == before
-    assert [row.credit for row in progress.kept("answer")] == [1.0]
+    assert [row.credit for row in progress.entries("answer")] == [1.0]
     assert [row.kind for row in progress.log()] == ["answer"]
 
 
@@ -324,7 +324,7 @@ def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progres
     )
     assert "unknown yet" in screen(seat)
     assert "--wrong" not in screen(seat)
-    assert [row.retry for row in progress.kept("answer")] == [False, False, True]
+    assert [row.retry for row in progress.entries("answer")] == [False, False, True]
 
 
 def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progress):
@@ -332,7 +332,7 @@ def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progre
     assert list(progress.memories()) == ["ring/two"]
     press(seat, "u", "enter", "u")
     assert list(progress.memories()) == ["ring/two"]
-    assert len(progress.kept("answer")) == 1
+    assert len(progress.entries("answer")) == 1
 
 
 def test_an_answer_of_an_exam_is_taken_back_with_the_card_that_it_made_due(progress):
@@ -340,7 +340,7 @@ def test_an_answer_of_an_exam_is_taken_back_with_the_card_that_it_made_due(progr
     assert list(progress.memories()) == ["ring/two"]
     press(seat, "u")
     assert progress.memories() == {}
-    assert progress.kept("answer") == []
+    assert progress.entries("answer") == []
     assert "became due" not in screen(press(seat, "2", "s"))
 
 
@@ -348,7 +348,7 @@ def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):
     seat = press(quizzing(progress, BYTES), "1", "enter")
     assert screen(press(seat, "u")).startswith("Question 1/1 · looking back")
     assert screen(press(seat, "enter")).startswith("Done: 0 of 1 right.")
-    assert len(progress.kept("answer")) == 1
+    assert len(progress.entries("answer")) == 1
 
 
 def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
@@ -434,7 +434,7 @@ def test_where_lines_are_read_the_time_of_a_proof_is_no_time_spent_on_the_questi
 
     seat.desk.actions.prove = prove
     spoken(seat, "1", ":p", "[4.0, 6.0]")
-    assert [row.took < 60_000 for row in progress.kept("answer")] == [True, True]
+    assert [row.took < 60_000 for row in progress.entries("answer")] == [True, True]
 
 
 def test_dice_of_a_retry_are_those_of_the_quiz(progress):

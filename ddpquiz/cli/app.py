@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import errno
 import io
 import os
 import sys
@@ -38,6 +40,7 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _MEANT = {  # what other programs call it
     "quiz": "test",
@@ -155,17 +158,15 @@ _COMMANDS: dict[Callable[..., None], str] = {
     show.show: "Show an item with its answer, steps, source and proof.",
     stats.stats: "Show what you recall, what comes due, and how strong you are.",
     optimize.optimize: "Fit the scheduler to your own reviews.",
-    export.export: "Take your progress, or the cards for Anki, with you.",
-    import_.import_: "Take in progress that was exported elsewhere.",
+    export.export: "Export your progress, or the cards for Anki.",
+    import_.import_: "Add progress that was exported elsewhere.",
     check.check: "Validate content: every complaint at once.",
     doctor.doctor: "Look at what this machine can do.",
 }
 for _command, _does in _COMMANDS.items():
     _kind = _Scripted if _command in (demo.demo, run.run) else TyperCommand
     app.command(_command.__name__.rstrip("_"), cls=_kind, short_help=_does)(_command)
-app.add_typer(
-    progress.progress, name="progress", short_help="Rebuild what follows from the log; restore what was hidden."
-)
+app.add_typer(progress.progress, name="progress", short_help="Restore a backup or hidden items; rebuild card states.")
 
 
 def main() -> None:
@@ -176,43 +177,40 @@ def main() -> None:
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
+    status: object = 0
     try:
         app(prog_name="ddpquiz")
+    except SystemExit as end:
+        status = end.code
     except UserError as error:
-        from ddpquiz.terminal.kit.style import plain
-
-        _flush()
-        print(plain(_told(error)), file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.exit(1)
-    finally:
-        _flush()
-
-
-def _told(error: UserError) -> str:
-    """Return the sentence of an error; a damaged progress file is put right first, and the sentence says so."""
-    from ddpquiz.learning.database import DamagedError
-
-    if not isinstance(error, DamagedError):
-        return str(error)
-    from ddpquiz.cli.clock import now
-    from ddpquiz.learning.repair import repair
-
+        status = _print_error(str(error))
+    except OSError as error:
+        status = _drop_output(error)
     try:
-        aside, rows = repair(error.path, now())
-    except UserError as worse:
-        return str(worse)
-    return (
-        f"{error.path} was damaged: it is kept as {aside}, and {rows} row{'s' * (rows != 1)} of your log could be read "
-        "and put in place again; run the command once more."
-    )
+        sys.stdout.flush()
+    except BrokenPipeError as error:  # a reader that wants no more (`ddpquiz list | head`) is no failure
+        _drop_output(error)
+    except OSError as error:
+        status = _drop_output(error)
+    sys.exit(status)  # type: ignore[arg-type]  # as it came
 
 
-def _flush() -> None:
-    """Let a reader that went away (`ddpquiz list | head`) be no complaint."""
-    try:
-        if sys.stdout is not None:  # it is when the command was started with standard output closed
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _print_error(sentence: str) -> int:
+    """Print what the user can mend, after everything that was printed before; return the exit status."""
+    from ddpquiz.terminal.kit.style import plain
+
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        print(plain(sentence), file=sys.stderr)
+    return 1
+
+
+def _drop_output(error: OSError) -> int:
+    """Report that standard output cannot be written, unless nobody reads it any more; raise any other fault."""
+    is_broken_pipe = isinstance(error, BrokenPipeError)
+    if not is_broken_pipe and (error.errno not in _OUTPUT_FAULTS or error.filename is not None):
+        raise error
+    with contextlib.suppress(OSError):  # a stream without a file needs no other one
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end
+    return 1 if is_broken_pipe else _print_error(f"Standard output cannot be written: {error.strerror}.")

@@ -44,7 +44,7 @@ def explain(
     known = loading.load()
     prompts = _prompts(known, concept)
     with Progress(data_dir()) as progress:
-        explained = Counter(row.item for row in progress.kept("explanation"))
+        explained = Counter(row.item for row in progress.entries("explanation"))
         prompts = explain.order(prompts, explained)
         piped = not sys.stdin.isatty()
         if piped and editor:

@@ -96,17 +96,12 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
 def _keep(predicted: PredictedRun, made: Made) -> str | None:
     """Keep a prediction as the answer that it is; return the card that it made due."""
     from ddpquiz.cli.clock import now
-    from ddpquiz.learning.answers import save_answer, worded
+    from ddpquiz.learning.answers import save_answer
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.quiz import Answer
     from ddpquiz.paths import data_dir
 
-    question = predicted.posed.question
-    cards = predicted.catalog.concept(question.concept).cards
-    right = made.verdict.right
-    given = worded(predicted.posed, made.words, made.verdict.chosen)
+    cards = predicted.catalog.concept(predicted.posed.question.concept).cards
+    answer = Answer(predicted.posed, made.words, made.verdict, hints=0, solved=False, at=now(), took=predicted.took)
     with Progress(data_dir()) as progress:
-        kept = save_answer(
-            progress, question, cards, now(),
-            right=right, credit=float(right), took=predicted.took, given=given,
-        )  # fmt: skip
-    return kept.called
+        return save_answer(progress, answer, cards).called
