@@ -132,6 +132,7 @@ WHY_RING = Prompt(
     "why-ring",
     "Why a ring, and not a root?",
     "Count the bytes on the busiest link.",
+    "A root sends and receives everything.",
     (
         Point("the root's link is the bottleneck", ("bottleneck", "grows")),
         Point("the other links idle meanwhile", ("idle", "unused")),

@@ -305,14 +305,19 @@ def test_the_end_says_what_its_percentages_are(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
     assert """\
 Verdict on ring
-  weak: by 3 answers you know 2% to 44% of it
-  It takes right answers to more questions than there are; those to hard ones
+  Based on 3 answers: probably 2–44 % (weak)
+  To be strong takes right answers to more questions than there are; hard ones
   count most.
-  The percentages say how much of a concept you are likely to know, judged by
+  The range is how much of a concept you probably know (80 % sure), judged by
   your last answer to each question; of several on one day, the first counts.
-  Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown:
-  too little to tell by.
+  Strong: all of the range is over 70 %. Weak: all of it is under 50 %. Fair:
+  all of it is from 35 to 85 %. Otherwise there is no verdict yet.
 """ in screen(seat)
+    assert press(seat, "?").helping
+    assert "Strong: all of the range is over 70 %" in screen(seat)
+    again = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
+    assert "probably 2–44 % (weak)" in screen(again)
+    assert "Strong: all of the range" not in screen(again)
 
 
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):

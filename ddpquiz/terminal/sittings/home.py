@@ -212,7 +212,7 @@ def _figures(now: Standing) -> RenderableType:
         ("Streak", streak(now.streak)),
     ]
     if now.weakest and now.weakness:
-        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness}"))
+        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "unknown until some more answers; ddpquiz test CONCEPT asks about one alone"))
     lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)

@@ -194,11 +194,21 @@ class QuizScreen(SittingScreen):
 
     def _result(self) -> RenderableType:
         today = study_day(self.desk.clock())
-        counting = (row for row in self.desk.progress.entries("answer") if not row.retry)
+        counting = [row for row in self.desk.progress.entries("answer") if not row.retry]
         again = self.quiz if self._first else None
         strengths = mastery.strengths(counting, today)
         first, called = self._first or self.quiz, self._log.called
-        return quiz_result.result(first, again, strengths, called, self.desk.concepts, self._about, self._go_on)
+        is_first = len(counting) <= len(first.answers)  # the first verdict ever; later `?` shows the legend
+        names = self.desk.concepts
+        return quiz_result.result(
+            first, again, strengths, called, names, self._about, self._go_on, with_legend=is_first
+        )
+
+    def shown(self) -> RenderableType:
+        """Draw the body, or what the keys do; at the end also what the words of the verdict mean."""
+        if self.helping and self.quiz.posed is None:
+            return Group(super().shown(), Text(), *quiz_result.legend())
+        return super().shown()
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
