@@ -1,5 +1,6 @@
 """Where `ddpquiz` and `python -m ddpquiz` start; what needs no command line parser is answered before it is loaded."""
 
+import os
 import sys
 
 from ddpquiz import __version__
@@ -10,7 +11,11 @@ def main() -> None:
     if sys.platform == "win32":
         sys.exit("ddpquiz runs on Linux and macOS; on Windows, run it inside WSL.")
     if sys.argv[1:] == ["--version"]:
-        print(__version__)
+        try:
+            print(__version__, flush=True)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains once more at its end
+            sys.exit(f"Standard output cannot be written: {error.strerror}.")
         return
     try:
         from ddpquiz.cli import early_start

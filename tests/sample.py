@@ -19,8 +19,24 @@ from ddpquiz.curriculum.concept import (
     Trap,
     Variable,
 )
+from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.judge import Verdict
+from ddpquiz.learning.log_rows import AnswerRow
+from ddpquiz.learning.quiz import Answer
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def answer_row(item, credit, **values):
+    """Return an answer as it is saved."""
+    usual = {"took": timedelta(seconds=3), "given": "2", "level": "easy", "chance": 0.25}
+    return AnswerRow(item=item, credit=credit, **{**usual, **values})
+
+
+def wrong_answer(question, at):
+    """Return a wrong answer to a question."""
+    posed = Posed(question, {}, tuple(range(len(question.options))))
+    return Answer(posed, "1", Verdict(right=False), 0, False, at, timedelta(seconds=3))
 
 
 class Clock:
@@ -116,6 +132,7 @@ WHY_RING = Prompt(
     "why-ring",
     "Why a ring, and not a root?",
     "Count the bytes on the busiest link.",
+    "A root sends and receives everything.",
     (
         Point("the root's link is the bottleneck", ("bottleneck", "grows")),
         Point("the other links idle meanwhile", ("idle", "unused")),

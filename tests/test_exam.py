@@ -110,7 +110,7 @@ def test_answers_are_changed_on_the_screen_and_in_the_log(progress):
     assert "Your answer is 1. You can change it.\n1-4 answer · s next · f flag · ? help · q end" in screen(seat)
     press(seat, "2")
     assert progress.memories() == {}
-    assert [row.credit for row in progress.kept("answer")] == [1.0]
+    assert [row.credit for row in progress.entries("answer")] == [1.0]
     press(seat, "1", "2", "enter", *"18")
     assert "[x] 1" in screen(press(seat, "escape", "u"))
     assert "> _ bytes" in screen(press(seat, "s"))  # what was not given as an answer is none
@@ -153,7 +153,7 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
     assert "✓" not in shown.partition("ring/phases\n")[2]  # it may still be asked, so its solution is kept back
-    assert [row.credit for row in progress.kept("answer")] == [0.0]
+    assert [row.credit for row in progress.entries("answer")] == [0.0]
     assert "once more" in screen(press(seat, "r"))
     assert "✓ Right." in screen(press(seat, "2"))  # asked again it is no exam
 

@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import random
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from program import environment, piped
+from sample import answer_row
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
@@ -25,12 +27,11 @@ from ddpquiz.learning.schedule import Grade, Weights
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TOOK = timedelta(seconds=3)
-WRONG = {"took": TOOK, "given": "2", "level": "easy", "chance": 0.25}
 
 
 def exported(progress):
     file = io.StringIO()
-    exchange.write_json(progress.log(), progress.used(), file)
+    exchange.write_json(progress.log(), progress.all_weights(), file)
     return file.getvalue()
 
 
@@ -53,9 +54,9 @@ def do(progress, acts, at=AT):
         if act == "review":
             receipts.append(progress.review(card, Grade(grade), at, TOOK))
         elif act == "answer":
-            receipts.append(progress.answer("c/q", 0.0, at, calls=card, **WRONG))
+            receipts.append(progress.answer(answer_row("c/q", 0.0, calls=card), at))
         elif act == "weights":
-            progress.use(Weights(retention=0.8 + grade / 100), at)
+            progress.use_weights(Weights(retention=0.8 + grade / 100), at)
         elif act == "hide":
             receipts.append(progress.suspend(card, at))
         elif receipts:
@@ -98,15 +99,14 @@ def test_machines_that_take_in_each_other_in_any_order_end_with_the_same_bytes(t
 def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
     with Progress(tmp_path / "a") as one, Progress(tmp_path / "b") as other:
         receipt = one.review("ring/one", Grade.GOOD, AT, TOOK)
-        one.answer(
-            "ring/q", 0.5, AT, confidence=0.75, calls="ring/one", retry=True, **{**WRONG, "given": 'é "\n\u2028 {}'}
-        )
+        values = {"confidence": 0.75, "calls": "ring/one", "retry": True, "given": 'é "\n\u2028 {}'}
+        one.answer(answer_row("ring/q", 0.5, **values), AT)
         one.explain("ring/why", (PointRow("all send", True, True),), AT, took=TOOK, given="words\nand more")
         one.flag("ring/q", "", AT)
         one.suspend("ring/two", AT)
         one.bury("ring/three", AT)
         one.undo(receipt, AT)
-        one.use(Weights(retention=0.85), AT)
+        one.use_weights(Weights(retention=0.85), AT)
         assert take_in(other, exported(one)) == 7
         assert everything(other) == everything(one)
         assert other.weights() == Weights(retention=0.85)
@@ -115,8 +115,8 @@ def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
 
 def test_weights_that_were_put_to_use_later_elsewhere_are_in_use_here_too(tmp_path):
     with Progress(tmp_path / "a") as one, Progress(tmp_path / "b") as other:
-        one.use(Weights(retention=0.8), AT)
-        other.use(Weights(retention=0.85), AT + TOOK)
+        one.use_weights(Weights(retention=0.8), AT)
+        other.use_weights(Weights(retention=0.85), AT + TOOK)
         files = exported(one), exported(other)
         take_in(one, files[1])
         take_in(other, files[0])
@@ -136,7 +136,7 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
         with pytest.raises(UserError) as refused:
             take_in(one, exported(other))
         assert str(refused.value) == (
-            f"Row 2 of machine {device} is another one here, so none was taken in: one of the two data folders is a copy "
+            f"Row 2 of device {device} differs from the one here, so nothing was imported: one of the two data folders is a copy "
             "of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
         )
         assert everything(one) == before
@@ -157,30 +157,40 @@ def row(number, **changes):
 BROKEN = {
     "format": (
         lambda told: told.update(format="x"),
-        "is no progress of ddpquiz; `ddpquiz export json` writes such a file.",
+        "is not progress of ddpquiz; `ddpquiz export json` writes such a file.",
     ),
     "version": (
         lambda told: told.update(version=2),
         "was written by a newer ddpquiz (its version is 2, this ddpquiz knows 1); update ddpquiz. Nothing was changed.",
     ),
-    "no log": (lambda told: told.pop("log"), "is damaged, so nothing was taken in: it has no `log`."),
+    "no log": (lambda told: told.pop("log"), "is damaged, so nothing was imported: it has no `log`."),
     "no row": (lambda told: told["log"].append(3), "row 4 of its log has fields that no row has"),
     "field": (row(0, colour="red"), "row 1 of its log has fields that no row has"),
-    "missing": (lambda told: told["log"][0].pop("item"), "row 1 of its log has no `item` that can be read"),
-    "type": (row(0, grade="3"), "row 1 of its log has no `grade` that can be read"),
-    "truth": (row(0, grade=True), "row 1 of its log has no `grade` that can be read"),
-    "large": (row(0, took=1 << 70), "row 1 of its log has no `took` that can be read"),
-    "surrogate": (row(0, item="a\ud800"), "row 1 of its log has no `item` that can be read"),
-    "kind": (row(0, kind="dream"), "row 1 of its log is of no kind that ddpquiz knows, or has no name"),
-    "time": (row(0, at="yesterday"), "row 1 of its log has a time that is none"),
-    "day": (row(0, day="2026-W10-1"), "row 1 of its log has a time that cannot be"),
-    "years": (row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"), "row 1 of its log has a time that cannot be"),
-    "far": (row(0, day="2026-03-09"), "row 1 of its log has a time that cannot be"),
-    "points": (row(1, points="[3]"), "has points that are none"),
-    "grade": (row(0, grade=5), "row 1 of its log has values that do not go together"),
-    "undone": (row(2, undone_sequence=17), "These rows do not hold together (FOREIGN KEY constraint failed)"),
-    "nameless weights": (row(0, weights="00000000"), "These rows do not hold together (FOREIGN KEY constraint failed)"),
-    "weights": (lambda told: told["weights"][0].update(retention=0.7), "number 1 of its weights do not fit their name"),
+    "missing": (lambda told: told["log"][0].pop("item"), "row 1 of its log has no valid `item`"),
+    "type": (row(0, grade="3"), "row 1 of its log has no valid `grade`"),
+    "truth": (row(0, grade=True), "row 1 of its log has no valid `grade`"),
+    "large": (row(0, took=1 << 70), "row 1 of its log has no valid `took`"),
+    "surrogate": (row(0, item="a\ud800"), "row 1 of its log has no valid `item`"),
+    "kind": (row(0, kind="dream"), "row 1 of its log is of an unknown kind, or has no name"),
+    "time": (row(0, at="yesterday"), "row 1 of its log has a time that is not valid"),
+    "day": (row(0, day="2026-W10-1"), "row 1 of its log has an impossible time"),
+    "years": (row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"), "row 1 of its log has an impossible time"),
+    "far": (row(0, day="2026-03-09"), "row 1 of its log has an impossible time"),
+    "points": (row(1, points="[3]"), "has points that are not valid"),
+    "grade": (row(0, grade=5), "row 1 of its log has values that contradict each other"),
+    "undone": (row(2, undone_sequence=17), "These rows contradict each other (FOREIGN KEY constraint failed)"),
+    "nameless weights": (
+        row(0, weights="00000000"),
+        "These rows contradict each other (FOREIGN KEY constraint failed)",
+    ),
+    "weights": (
+        lambda told: told["weights"][0].update(retention=0.7),
+        "number 1 of its weights do not match their version",
+    ),
+    "huge weights": (
+        lambda told: told["weights"][0].update(retention=10**400),
+        "number 1 of its weights cannot be read",
+    ),
     "no weights": (lambda told: told["weights"].append({}), "number 2 of its weights cannot be read"),
 }
 
@@ -222,9 +232,9 @@ def test_a_table_has_what_counts_and_a_name_for_each_column(tmp_path):
     with Progress(tmp_path) as one:
         one.undo(one.review("ring/two", Grade.AGAIN, AT, TOOK), AT)
         one.review("ring/one", Grade.GOOD, AT, TOOK)
-        one.answer("ring/q", 1.0, AT, **{**WRONG, "given": 'a, "b"\nc'})
+        one.answer(answer_row("ring/q", 1.0, given='a, "b"\nc'), AT)
         file = io.StringIO()
-        exchange.write_csv(one.kept("review", "answer"), file)
+        exchange.write_csv(one.entries("review", "answer"), file)
     read = list(csv.DictReader(io.StringIO(file.getvalue(), newline="")))
     assert [(each["item"], each["grade"], each["credit"], each["seconds"]) for each in read] == [
         ("ring/one", "3", "", "3.0"),
@@ -236,9 +246,8 @@ def test_a_table_has_what_counts_and_a_name_for_each_column(tmp_path):
 def test_in_the_table_the_values_of_a_question_stand_in_a_column_of_their_own(tmp_path):
     file = io.StringIO(newline="")
     with Progress(tmp_path) as one:
-        wrong = WRONG | {"given": "40+3 with m4=58, m8=78"}
-        one.answer("ring/steps", 0.0, AT, **wrong)
-        exchange.write_csv(one.kept("answer"), file)
+        one.answer(answer_row("ring/steps", 0.0, given="40+3 with m4=58, m8=78"), AT)
+        exchange.write_csv(one.entries("answer"), file)
     (read,) = csv.DictReader(io.StringIO(file.getvalue(), newline=""))
     assert (read["given"], read["values"]) == ("40+3", "m4=58, m8=78")
 
@@ -248,9 +257,9 @@ def test_in_the_table_a_text_that_ends_like_drawn_values_stays_whole(tmp_path, t
     file = io.StringIO(newline="")
     with Progress(tmp_path) as one:
         if text[0] != "4":
-            one.answer("ring/q", 0.0, AT, **(WRONG | {"given": text}))
+            one.answer(answer_row("ring/q", 0.0, given=text), AT)
         one.explain("ring/why", [PointRow("it is so", matched=True)], AT, took=TOOK, given=text)
-        exchange.write_csv(one.kept("answer", "explanation"), file)
+        exchange.write_csv(one.entries("answer", "explanation"), file)
     for read in csv.DictReader(io.StringIO(file.getvalue(), newline="")):
         assert (read["given"], read["values"]) == (text, "")
 
@@ -276,10 +285,10 @@ def test_an_export_has_letters_that_the_terminal_lacks(tmp_path, form):
     ("content", "sentence"),
     [
         (None, "cannot be read: No such file or directory."),
-        (b"\xff\xfe\x00", "is no text; `ddpquiz export json` writes what can be imported."),
-        (b'{"format": "ddpq', "is no JSON, or only a part of it; make it again: ddpquiz export json."),
-        (b"[" * 100_000, "is no JSON, or only a part of it; make it again: ddpquiz export json."),
-        (b"[]", "is no progress of ddpquiz; `ddpquiz export json` writes such a file."),
+        (b"\xff\xfe\x00", "is not text; `ddpquiz export json` writes what can be imported."),
+        (b'{"format": "ddpq', "is not valid JSON; export it again: `ddpquiz export json`."),
+        (b"[" * 100_000, "is not valid JSON; export it again: `ddpquiz export json`."),
+        (b"[]", "is not progress of ddpquiz; `ddpquiz export json` writes such a file."),
     ],
 )
 def test_what_cannot_be_imported_is_told_in_one_sentence(tmp_path, content, sentence):
@@ -288,6 +297,17 @@ def test_what_cannot_be_imported_is_told_in_one_sentence(tmp_path, content, sent
         file.write_bytes(content)
     done = piped(tmp_path / "home", "import", str(file))
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{file} {sentence}\n")
+
+
+def test_a_device_without_end_and_a_pipe_without_writer_are_refused_and_a_pipe_is_read(tmp_path):
+    done = piped(tmp_path / "home", "import", "/dev/zero")
+    assert (done.returncode, done.stderr) == (1, "/dev/zero is larger than 256 MB, which no export is.\n")
+    os.mkfifo(tmp_path / "fifo")
+    done = piped(tmp_path / "home", "import", str(tmp_path / "fifo"))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    piped(tmp_path / "here", "study", lines="\n3\n")
+    text = piped(tmp_path / "here", "export", "json").stdout
+    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout == "1 of 1 rows were new.\n"
 
 
 def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_path):

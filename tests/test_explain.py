@@ -1,4 +1,4 @@
-"""Words in a text, and a sitting of explaining."""
+"""The words of points in a text, and a sitting of explaining."""
 
 from datetime import timedelta
 
@@ -7,9 +7,8 @@ from sample import START, WHY_RING, Clock
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Point, Prompt
-from ddpquiz.learning.explain import ExplainAction, Overrule, WriteLine, begin, judge, news, order, step
+from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine, begin, check, news, order, step
 from ddpquiz.learning.stems import meaning, stem
-from ddpquiz.learning.words import Said
 
 
 @pytest.mark.parametrize(
@@ -55,173 +54,59 @@ def test_other_words_have_other_stems(words):
     assert len({stem(word) for word in words.split()}) >= 2
 
 
-@pytest.mark.parametrize(
-    ("phrase", "text", "signs"),
-    [
-        ("copy", "Each rank keeps a copy.", {True}),
-        ("copy", "It is not a copy.", {False}),
-        ("copy", "No rank makes a copy", {False}),
-        ("copy", "It works without making any copies", {False}),
-        ("copy", "Weights are never copied.", {False}),
-        ("copy", "It doesn't copy the model", {False}),
-        ("copy", "It doesn\N{RIGHT SINGLE QUOTATION MARK}t copy the model", {False}),
-        ("copy", "They cannot copy it", {False}),
-        ("copy", "a shard instead of a copy", {False}),
-        ("copy", "a shard rather than a copy", {False}),
-        ("copy", "not a shard but a copy", {True}),
-        ("copy", "It is not a shard; it is a copy", {True}),
-        ("copy", "It is not slow, each rank has a copy", {True}),
-        ("copy", "No. A copy!", {True}),
-        ("copy", "not only a copy", {True}),
-        ("copy", "no matter how large the copy is", {True}),
-        ("copy", "It never works without a copy", {True}),
-        ("copy", "Not sharded and copied everywhere", {True}),
-        ("copy", "It is not what you might at first sight call a copy", {True}),
-        ("copy", "A copy is not needed", {False}),
-        ("copy", "A second copy isn't ever required here", {False}),
-        ("copy", "The copy does nothing", {False}),
-        ("copy", "Such a copy has no effect", {False}),
-        ("copy", "The copy is useless", {False}),
-        ("copy", "There is no need for a copy", {False}),
-        ("copy", "You do not have to make a copy", {False}),
-        ("copy", "It doesnt need a copy", {False}),
-        ("copy", "Each holds neither a shard nor a copy", {False}),
-        ("copy", "It is used by each, never only a copy", {False}),
-        ("copy", "Each has a copy and a master is not needed", {True}),
-        ("copy", "With a copy the master is not needed", {True}),
-        ("copy", "Copies do not wait for a master", {True}),
-        ("copy", "What is not split must be a copy", {True}),
-        ("copy", "Without a copy, no rank could begin", {True}),
-        ("copy", "If you do not make a copy, all is lost", {True}),
-        ("copy", "No rank begins until it has a copy", {True}),
-        ("set_epoch", "You never call sampler.set_epoch(0)", {False}),
-        ("process", "You never call init_process_group", {False}),
-        ("all-reduce", "use no_sync to skip the all-reduce", {True}),
-        ("no_sync", "with model.no_sync() on all but the last", {True}),
-        ("own samples", "each on its own part of the samples", {True}),
-        ("own samples", "its own weights and, in a step, samples", set()),
-        ("rank 0", "each rank puts 0", set()),
-        ("copy", "This is a copy, that is not a copy", {True, False}),
-        ("copy", "the photocopy", set()),
-        ("copy", "", set()),
-        ("no master", "There is no master here", {True}),
-        ("master", "There is no master here", {False}),
-        ("nobody waits", "and nobody waits", {True}),
-        ("all-reduce", "gradients are all-reduced", {True}),
-        ("all-reduce", "one allreduce", {True}),
-        ("all-reduce", "dist.all_reduce(x)", {True}),
-        ("all-reduce", "all of them reduce", set()),
-        ("nonblocking", "non-blocking calls", {True}),
-        ("every rank", "on every. Rank 0 waits", set()),
-        ("every rank", "it is on every, rank by rank", {True}),
-        ("2(N-1)/N", "each sends 2 (n \N{MINUS SIGN} 1) / n of it", {True}),
-        ("2(N-1)/N", "each sends 2(N-1) chunks", set()),
-        ("s = 0", "with s=0 it is synchronous", {True}),
-        ("1.97", "a factor of 1.97.", {True}),
-        ("1800", "it sends 1,800 bytes", {True}),
-        ("112", "that makes 112GB", {True}),
-        ("4 x 8", "a mesh of 4 x 8", {True}),
-        ("0 8 16 24", "ranks 0, 8, 16, 24", {True}),
-        ("ddp.module", "save ddp.module", {True}),
-    ],
-)
-def test_a_phrase_is_found_in_any_form_and_a_denied_one_is_known_as_such(phrase, text, signs):
-    assert Said(text).signs(phrase) == signs
-
-
-def made(say, words, text):
-    prompt = Prompt("c", "p", "?", "", (Point(say, tuple(words)),))
-    return judge(prompt, text)[0].made
+def prompt(*points):
+    return Prompt("c", "p", "?", "", "", tuple(Point(f"point {number}", words) for number, words in enumerate(points)))
 
 
 @pytest.mark.parametrize(
-    ("say", "text", "is_made"),
+    ("word", "text", "occurs"),
     [
-        ("every rank holds a copy", "each one has its copy", True),
-        ("every rank holds a copy", "nobody has a copy", False),
-        ("there is no copy at all", "nobody has a copy", True),
-        ("there is no copy at all", "each one has its copy", False),
-        ("it is not slower, with a copy on each", "a copy on each", True),
-        ("it does not help to share", "there is no copy", True),
+        ("copy", "Each rank holds COPIES.", True),
+        ("copy", "the photocopy", False),
+        ("copy", "", False),
+        ("own samples", "each has its own sample", True),
+        ("own samples", "each has its own. Samples differ", False),
+        ("nobody waits", "and nobody waits", True),
+        ("all-reduce", "gradients are all-reduced", True),
+        ("all-reduce", "one allreduce", True),
+        ("all-reduce", "dist.all_reduce(x)", True),
+        ("all-reduce", "all of them reduce", False),
+        ("nonblocking", "non-blocking calls", True),
+        ("set_epoch", "sampler.set_epoch(0)", True),
+        ("2(N-1)/N", "each sends 2 (n \N{MINUS SIGN} 1) / n of it", True),
+        ("2(N-1)/N", "each sends 2(N-1) chunks", False),
+        ("s = 0", "with s=0 it is synchronous", True),
+        ("1.97", "a factor of 1.97.", True),
+        ("1800", "it sends 1,800 bytes", True),
+        ("112", "that makes 112GB", True),
+        ("4 x 8", "a mesh of 4 x 8", True),
+        ("ddp.module", "save ddp.module", True),
+        ("rank 1", "rank 12 saves", False),
     ],
 )
-def test_a_point_is_made_with_the_sign_that_it_has_itself(say, text, is_made):
-    assert made(say, ["copy"], text) is is_made
+def test_a_point_is_ticked_where_one_of_its_words_occurs_in_any_form(word, text, occurs):
+    (point,) = check(prompt(("elsewhere", word)), text)
+    assert (point.made, point.words) == (occurs, (word,) * occurs)
 
 
-def test_every_shipped_point_is_made_by_its_own_words():
+def test_every_shipped_point_is_ticked_by_each_of_its_words():
     for concept in loading.load().concepts:
-        for prompt in concept.explain:
-            for point in prompt.points:
+        for shipped in concept.explain:
+            for place, point in enumerate(shipped.points):
                 for word in point.words:
-                    assert Said(f"It is {word}.").signs(word) == {True}, (prompt.key, word)
+                    assert word in check(shipped, f"It is {word}.")[place].words, (shipped.key, word)
 
 
-def test_every_shipped_point_is_made_by_its_own_text():
-    for concept in loading.load().concepts:
-        for prompt in concept.explain:
-            for place, point in enumerate(prompt.points):
-                assert judge(prompt, f"{point.say}.")[place].made, (prompt.key, point.say)
+def test_an_opinion_ticks_the_points_instead_of_their_words():
+    points = check(prompt(("copy",), ("shard",)), "a copy", Opinion((False, True)))
+    assert [(point.made, point.words) for point in points] == [(False, ("copy",)), (True, ())]
 
 
-SCRIPT = "ddp-mechanics/prepare-a-script"
-HOW = "ddp-mechanics/how-ddp-works"
-
-
-WRONG = (
-    "You never call init_process_group. A DistributedSampler is not needed and set_epoch does nothing. All ranks use "
-    "cuda:0. You wrap the optimizer in DDP, not the model, and every rank must write the checkpoint, never only rank 0. "
-    "Start it with python train.py, not torchrun."
-)
-RIGHT = (
-    "Launch with torchrun, not python train.py. Set the device from LOCAL_RANK instead of cuda:0. Wrap the model in DDP, "
-    "not the optimizer. Without a DistributedSampler every rank would read the same samples; if you do not call "
-    "set_epoch, the order never changes. Only rank 0 saves, the others do not."
-)
-PARAPHRASE = "DDP copies the model to each GPU. Each rank reads another part of the data."
-DENYING = "Hooks do not wait for the end of backward, and no rank is the master."
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "verdicts"),
-    [
-        (SCRIPT, WRONG, [False] * 5),
-        (SCRIPT, RIGHT, [True] * 5),
-        (HOW, PARAPHRASE, [True, False, False, False, False]),
-        (HOW, DENYING, [False, False, True, False, True]),
-    ],
-)
-def test_what_is_wrong_in_every_sentence_makes_no_point_and_what_is_right_does(key, text, verdicts):
-    prompt = loading.load().item(key)
-    assert [point.made for point in judge(prompt, text)] == verdicts
-
-
-def test_most_of_what_a_point_says_in_one_sentence_makes_it():
-    say = "the optimizer of each rank steps on its own"
-    assert made(say, ["local"], "Every optimizer steps by itself, on its own rank.")
-    assert not made(say, ["local"], "No optimizer steps by itself, on its own rank.")
-    assert not made(say, ["local"], "The optimizer is last. It steps. Its own state is kept on the rank.")
-
-
-def test_what_comes_after_a_denied_word_of_the_point_does_not_make_it():
-    words = ("broadcast", "rank 0", "start", "initial")
-    prompt = Prompt("c", "p", "?", "", (Point("wrapping broadcasts rank 0's weights, so all start equal", words),))
-
-    def made(text):
-        return judge(prompt, text)[0].made
-
-    assert not made("Wrapping does not broadcast rank 0's weights, so ranks start different.")
-    assert made("The weights start equal. Wrapping does not broadcast anything later.")
-    assert made("It does not broadcast gradients but rank 0's weights.")
-    assert made("Wrapping broadcasts rank 0's weights, which nobody else does not have.")
-
-
-def test_a_missed_point_tells_what_was_said_the_other_way_round_and_what_was_not_found():
-    prompt = Prompt("c", "p", "?", "", (Point("each rank holds a copy", ("copy", "replica", "duplicate")),))
-    (point,) = judge(prompt, "There are no Replicas here.")
-    assert (point.words, point.contrary, point.absent) == ((), ("Replicas",), ("duplicate",))
-    (point,) = judge(prompt, "There are Replicas here, never copies of a shard.")
-    assert (point.words, point.made) == (("Replicas",), True)
+@pytest.mark.parametrize("text", ["every rank waits and sends ", "copycopy", "copy ", "a.b, ", "\n", "1,1"])
+def test_a_long_text_is_checked_in_time_that_grows_with_its_length(text):
+    """Four megabytes: what grows with the square would go on for days."""
+    many = prompt(*(("copy", f"rank {number} sends", "copy copy copy") for number in range(5)))
+    assert len(check(many, text * (4_000_000 // len(text)))) == 5
 
 
 def play(state, *events, clock=None):
@@ -245,12 +130,12 @@ def test_points_are_matched_and_say_which_words_did_it():
     assert state.explanation.took == timedelta(seconds=4)
 
 
-def test_the_learner_overrules_each_point_and_takes_that_back():
-    state = play(begin([WHY_RING], START), TEXT, Overrule(2), Overrule(0))
+def test_the_learner_changes_each_tick_and_changes_it_back():
+    state = play(begin([WHY_RING], START), TEXT, Toggle(2), Toggle(0))
     assert [point.made for point in state.explanation.points] == [False, True, True]
     assert [point.matched for point in state.explanation.points] == [True, True, False]
-    assert play(state, Overrule(2), Overrule(0)).explanation.made == 2
-    assert play(state, Overrule(3)) == state
+    assert play(state, Toggle(2), Toggle(0)).explanation.made == 2
+    assert play(state, Toggle(3)) == state
 
 
 def test_nothing_written_is_no_explanation():
@@ -264,20 +149,20 @@ def test_a_prompt_can_be_skipped_hinted_and_undone():
     state = play(state, TEXT, ExplainAction.HINT, ExplainAction.SKIP)
     assert state.explanation.hinted
     state = play(state, ExplainAction.NEXT)
-    assert (state.place, state.judged, state.hinted) == (1, False, False)
+    assert (state.place, state.checking, state.hinted) == (1, False, False)
     state = play(state, ExplainAction.SKIP)
     assert state.prompt is None
     state = play(state, ExplainAction.UNDO)
     assert state.place == 1
     state = play(state, ExplainAction.UNDO)
-    assert (state.place, state.judged, state.done) == (0, False, ())
+    assert (state.place, state.checking, state.done) == (0, False, ())
     assert play(state, ExplainAction.STOP).prompt is None
 
 
 def test_the_log_learns_what_was_added_changed_and_taken_back():
     start = begin([WHY_RING], START)
     written = play(start, TEXT)
-    overruled = play(written, Overrule(0))
+    overruled = play(written, Toggle(0))
     assert news(start, written) == (written.done[0], None)
     assert news(written, overruled) == (overruled.done[0], written.done[0])
     assert news(overruled, play(overruled, ExplainAction.UNDO)) == (None, overruled.done[0])
@@ -285,6 +170,6 @@ def test_the_log_learns_what_was_added_changed_and_taken_back():
 
 
 def test_what_was_explained_least_comes_first():
-    other = Prompt("ring", "other", "?", "", WHY_RING.points)
+    other = Prompt("ring", "other", "?", "", "", WHY_RING.points)
     assert order([WHY_RING, other], {}) == (WHY_RING, other)
     assert order([WHY_RING, other], {WHY_RING.key: 1}) == (other, WHY_RING)

@@ -29,7 +29,7 @@ def type_(seat, text):
 
 
 def kept(progress):
-    rows = progress.kept("explanation")
+    rows = progress.entries("explanation")
     return [(row.item, row.credit, row.given, [p["overruled"] for p in json.loads(row.points)]) for row in rows]
 
 
@@ -40,15 +40,15 @@ def test_what_is_written_stands_above_the_keys(progress):
 Explain 1/1 · ring
 
 Why a ring, and not a root?
-in your own words; ctrl+d, or enter on an empty line, ends and grades it
+in your own words; ctrl+d, or enter on an empty line, ends it
 
 > The root is a bottleneck.
   q?u1_
-ctrl+d grade · esc: h hint · e editor · s skip · d demo · ? help · q quit"""
+ctrl+d check · esc: h hint · e editor · s skip · d demo · ? help · q quit"""
     )
 
 
-def test_points_are_shown_with_the_words_that_made_them_and_can_be_overruled(progress):
+def test_points_are_ticked_by_their_words_beside_a_model_answer_and_the_learner_changes_ticks(progress):
     seat = type_(explaining(progress), "The root is a bottleneck.\nOther links do not idle.\n\n")
     assert screen(seat) == (
         """\
@@ -59,37 +59,41 @@ Why a ring, and not a root?
   The root is a bottleneck.
   Other links do not idle.
 
-You got 1 of 3 points.
-Looked for words, not for meaning: you decide which points you made.
+A model answer
+  A root sends and receives everything.
+
+You made 2 of 3 points.
+A tick means that one of the point's words occurs in your text. You decide: a
+number changes a tick.
 
 ✓ 1  the root's link is the bottleneck
-     you said: bottleneck
-✗ 2  the other links idle meanwhile
-     you said the other way round: idle · not found: unused
+     found: bottleneck
+✓ 2  the other links idle meanwhile
+     found: idle
 ✗ 3  each rank sends less than two tensors
      not found: 2(N-1)/N, two tensors
 
-enter next · 1-3 overrule · u undo · d demo · f flag · ? help · q quit"""
+enter confirm · 1-3 tick · u undo · d demo · f flag · ? help · q quit"""
     )
     text = "The root is a bottleneck.\nOther links do not idle."
-    assert kept(progress) == [("ring/why-ring", pytest.approx(1 / 3), text, [False, False, False])]
-    assert "✓ 2  the other links idle meanwhile\n     overruled by you\n" in screen(press(seat, "2"))
-    assert kept(progress) == [("ring/why-ring", pytest.approx(2 / 3), text, [False, True, False])]
+    assert kept(progress) == [("ring/why-ring", pytest.approx(2 / 3), text, [False, False, False])]
+    assert "✗ 2  the other links idle meanwhile\n     changed by you\n" in screen(press(seat, "2"))
+    assert kept(progress) == [("ring/why-ring", pytest.approx(1 / 3), text, [False, True, False])]
     press(seat, "2", "1", "4", "0")
-    assert kept(progress) == [("ring/why-ring", 0.0, text, [True, False, False])]
+    assert kept(progress) == [("ring/why-ring", pytest.approx(1 / 3), text, [True, False, False])]
     assert [row.kind for row in progress.log()] == ["explanation", *["undo", "explanation"] * 3]
 
 
 def test_the_keys_that_grade_are_named_when_they_do(progress):
     seat = explaining(progress)
-    assert "\nctrl+d grade · esc: h hint" in screen(press(seat, "A", "enter", "b"))
-    assert "\nctrl+d/enter grade · esc: h hint" in screen(press(seat, "enter"))
-    assert press(seat, "enter").state.judged
+    assert "\nctrl+d check · esc: h hint" in screen(press(seat, "A", "enter", "b"))
+    assert "\nctrl+d/enter check · esc: h hint" in screen(press(seat, "enter"))
+    assert press(seat, "enter").state.checking
 
 
 def test_a_paste_is_text_to_its_end_and_no_key_of_it_acts(progress):
     seat = press(explaining(progress), "paste:A bottleneck.\n\nq others idle\n")
-    assert not seat.state.judged
+    assert not seat.state.checking
     assert seat.text == "A bottleneck.\n\nq others idle\n"
     assert press(seat, "escape", "paste:s").text.endswith("\ns")
     assert press(seat, "backspace", "enter").state.explanation.made == 2
@@ -107,7 +111,7 @@ def test_of_a_long_text_the_end_stays_in_sight(progress):
     assert [line[:2] for line in (second, third, fourth, fifth, last)] == ["  "] * 5
     assert fourth.startswith("  line 8 word")
     assert last.endswith(" word _")
-    assert keys.startswith("ctrl+d grade")
+    assert keys.startswith("ctrl+d check")
 
 
 def test_an_objection_that_cannot_be_kept_takes_no_explanation_along(progress):
@@ -127,7 +131,7 @@ def test_undo_goes_back_to_the_text_to_write_on(progress):
     press(seat, "ctrl+d", "enter")
     assert screen(seat) == (
         """\
-Done: you got 2 of 3 points.
+Done: you made 2 of 3 points.
 
 Left out
   • each rank sends less than two tensors
@@ -158,7 +162,7 @@ def test_what_was_begun_and_left_for_another_prompt_is_there_again_and_is_kept(p
 
 def test_where_lines_are_read_what_was_begun_before_is_shown(progress):
     text = spoken(explaining(progress, drafts={"ring/why-ring": "The bottleneck"}), "others idle", "")
-    shown, judged = text.split("You got 2 of 3 points.")
+    shown, judged = text.split("You made 2 of 3 points.")
     assert "  The bottleneck\n" in shown
     assert shown.count("What you began to write the last time is here again.") == 1
     assert "here again" not in judged
@@ -205,8 +209,8 @@ def test_the_cursor_moves_in_the_text_and_keys_act_where_it_stands(progress):
     )
     press(seat, "up", "home", "enter", "up")  # an empty line above text does not end it
     assert press(seat, "enter").text == "\n\nonec\natob"
-    assert not seat.state.judged
-    assert press(seat, "ctrl+d").state.judged
+    assert not seat.state.checking
+    assert press(seat, "ctrl+d").state.checking
 
 
 def test_up_and_down_move_by_the_rows_that_are_seen(progress):
@@ -238,13 +242,13 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     seat = explaining(progress, WHY_RING, OTHER)
     text = spoken(seat, ":h", "A bottleneck", "others idle", "", "3", "", ":s")
     assert "Count the bytes on the busiest link.\n" in text
-    assert "You got 2 of 3 points.\n" in text
-    assert "You got 3 of 3 points.\n" in text
+    assert "You made 2 of 3 points.\n" in text
+    assert "You made 3 of 3 points.\n" in text
     assert kept(progress) == [("ring/why-ring", 1.0, "A bottleneck\nothers idle", [False, False, True])]
     assert seat.over
     console = style.console(io.StringIO(), width=80)
     explaining(progress).read(console, ["a"], asked=True)
-    assert "empty line grade · :h hint · :e editor" in console.file.getvalue()
+    assert "empty line check · :h hint · :e editor" in console.file.getvalue()
 
 
 def test_a_word_is_mended_in_a_terminal_with_the_keys_that_move(home):
@@ -258,7 +262,7 @@ def test_a_word_is_mended_in_a_terminal_with_the_keys_that_move(home):
     terminal.press(f"{down}{right}ex", "  othexrs idle$")
     terminal.press(f"{left}{delete}", "  others idle$")
     terminal.press(f"{end}x", "  others idlex_")
-    terminal.press("\x7f\x04", "You got 2 of 3 points")
+    terminal.press("\x7f\x04", "You made 2 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
 
@@ -277,7 +281,7 @@ def test_an_editor_gets_what_was_written_and_gives_the_explanation(progress, edi
     monkeypatch.setenv("EDITOR", editor)
     seat = press(type_(explaining(progress), "Others idle."), "escape", "e")
     assert kept(progress) == [("ring/why-ring", pytest.approx(2 / 3), "Others idle.\nA bottleneck.", [False] * 3)]
-    assert seat.state.judged
+    assert seat.state.checking
 
 
 @pytest.mark.parametrize(
@@ -313,12 +317,12 @@ def test_an_explanation_in_a_terminal(home):
     terminal.press("The bottleneck", "> The bottleneck_")
     terminal.resize(24, 60)
     terminal.press("\rothers idle", "others idle_")
-    terminal.press("\x04", "You got 2 of 3 points")
-    terminal.press("3", "You got 3 of 3 points")
-    terminal.press("\r", "Done: you got 3 of 3 points")
+    terminal.press("\x04", "You made 2 of 3 points")
+    terminal.press("3", "You made 3 of 3 points")
+    terminal.press("\r", "Done: you made 3 of 3 points")
     terminal.press("\r")
     assert terminal.end() == 0
-    assert "Done: you got 3 of 3 points." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert "Done: you made 3 of 3 points." in terminal.raw.split(LEAVE_SCREEN)[-1]
 
 
 def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
@@ -326,9 +330,9 @@ def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
     terminal.wait("Why a ring")
     assert "\x1b[?2004h" in terminal.raw
     terminal.press("\x1b[200~The bottleneck.\r\rq others\x1b[201~", "q others_")
-    terminal.press(" idle\x04", "You got 2 of 3 points")
+    terminal.press(" idle\x04", "You made 2 of 3 points")
     terminal.press("\x1b[200~q\r3\x1b[201~")
-    terminal.press("1", "You got 1 of 3 points")
+    terminal.press("1", "You made 1 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
     assert terminal.raw.rindex("\x1b[?2004l") > terminal.raw.rindex("\x1b[?2004h")
@@ -341,10 +345,10 @@ def test_what_was_begun_is_there_again_the_next_time_until_it_is_graded(home, le
     terminal.press("The bottleneck\rothers", "others_")
     terminal.press(leave)
     assert terminal.end() == (130 if leave == "\x03" else 0)
-    assert "What you began to write is here again the next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
+    assert "What you began to write will be here the next time." in terminal.raw.split(LEAVE_SCREEN)[-1]
     terminal = sample(home, "explain", "ring")
     terminal.wait("What you began to write the last time is here again", "> The bottleneck\n  others_")
-    terminal.press(" idle\x04", "You got 2 of 3 points")
+    terminal.press(" idle\x04", "You made 2 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
     assert load_drafts(home) == {}
@@ -388,7 +392,7 @@ def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):
     terminal = sample(home, "explain", "ring", EDITOR=str(script), VISUAL="")
     terminal.wait("Why a ring")
     terminal.press("\x1be", "now editing")
-    terminal.press("\x03", "You got 1 of 3 points")
+    terminal.press("\x03", "You made 1 of 3 points")
     terminal.press("\x03")  # and then it ends the sitting again
     assert terminal.end() == 130
 
@@ -420,8 +424,8 @@ def test_a_key_after_escape_that_is_no_command_is_text(progress):
 def test_a_kill_loses_no_explanation_and_no_objection(home):
     terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring")
-    terminal.press("idle\r\r", "You got 1 of 3 points")
-    terminal.press("1", "You got 2 of 3 points")
+    terminal.press("idle\r\r", "You made 1 of 3 points")
+    terminal.press("1", "You made 2 of 3 points")
     terminal.child.kill(signal.SIGKILL)
     terminal.end()
     with Progress(home) as progress:
@@ -448,9 +452,9 @@ def test_control_d_leaves_when_nothing_is_written(home):
 
 def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
     terminal = sample(home, "explain", "ring", TERM="dumb")
-    terminal.wait("empty line grade")
+    terminal.wait("empty line check")
     terminal.press("others idle\r\r")
-    terminal.wait("You got 1 of 3 points")
+    terminal.wait("You made 1 of 3 points")
     terminal.press("\r")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.raw
@@ -459,7 +463,7 @@ def test_a_terminal_that_cannot_be_painted_explains_by_lines(home):
 def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
     done = piped(home, "explain", "ring", lines="A bottleneck.\n\nOthers idle.\n")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("You got 2 of 3 points.\nLooked for words, not for meaning")
+    assert "\n\nYou made 2 of 3 points.\nA tick means that" in done.stdout
     assert "\n\n✓ 1  the root's link is the bottleneck\n" in done.stdout
     result = json.loads(piped(home, "explain", "ring/why-ring", "--json", lines="idle").stdout)
     (told,) = result["explanations"]
@@ -479,7 +483,7 @@ def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
         ),
         (
             ("explain", "ring/bytes"),
-            "`ring/bytes` is a card or a question; what can be explained is ring/why-ring.\n",
+            "`ring/bytes` is a card or a question; you can explain ring/why-ring.\n",
         ),
         (("explain", "rang"), "There is no concept `rang`; did you mean `ring`?\n"),
         (
@@ -495,7 +499,7 @@ def test_what_cannot_be_explained_is_told_in_a_sentence(home, words, said):
 
 def test_the_editor_opens_by_itself_when_asked_for(home, editor):
     terminal = sample(home, "explain", "ring", "--editor", EDITOR=editor, VISUAL="")
-    terminal.wait("You got 1 of 3 points")
+    terminal.wait("You made 1 of 3 points")
     terminal.press("q")
     assert terminal.end() == 0
 
@@ -509,3 +513,55 @@ def test_what_was_written_is_still_there_after_control_z(home, words):
     terminal.press("fg\n", "> 18_")
     terminal.press("00", "> 1800_")
     terminal.child.close(force=True)
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """Return a function that makes a program which prints a text and notes what it reads."""
+
+    def make(prints):
+        script = tmp_path / "judge"
+        script.write_text(
+            f"#!{sys.executable}\nimport sys\nopen({str(tmp_path / 'read')!r}, 'w').write(sys.stdin.read())\nprint({prints!r})\n"
+        )
+        script.chmod(stat.S_IRWXU)
+        return str(script)
+
+    return make
+
+
+def test_a_judge_ticks_the_points_and_its_remark_is_shown(home, judge, tmp_path):
+    program = judge(json.dumps({"points": [False, True, True], "say": "Not bad.\x1b[31m"}))
+    done = piped(home, "explain", "ring", "--judge", program, lines="The bottleneck")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Not bad.[31m\n" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "You made 2 of 3 points.\nTicked by the program that you named." in done.stdout
+    assert json.loads((tmp_path / "read").read_text()) == {
+        "question": WHY_RING.ask,
+        "points": [point.say for point in WHY_RING.points],
+        "text": "The bottleneck",
+    }
+    with Progress(home) as progress:
+        assert [row.credit for row in progress.entries("explanation")] == [pytest.approx(2 / 3)]
+
+
+@pytest.mark.parametrize(
+    "prints",
+    ["", "[]", "{}", '{"points": [true]}', '{"points": [1, 2, 3]}', '{"points": [true, true, true], "say": 3}', None],
+)
+def test_a_judge_that_fails_is_reported_and_the_words_tick_the_points(home, judge, prints):
+    program = "/no/such/judge" if prints is None else judge(prints)
+    done = piped(home, "explain", "ring", "--judge", program, lines="The bottleneck")
+    assert done.returncode == 0
+    assert f"The judge `{program}` " in " ".join(done.stdout.split()).replace("` `", "`")
+    assert "the points are ticked by their words instead." in " ".join(done.stdout.split())
+    assert "You made 1 of 3 points." in done.stdout
+
+
+def test_a_judge_is_asked_in_a_terminal_too(home, judge):
+    terminal = sample(home, "explain", "ring", "--judge", judge('{"points": [true, true, true]}'))
+    terminal.wait("Why a ring")
+    terminal.press("Others\x04", "You made 3 of 3 points")
+    terminal.press("q")
+    assert terminal.end() == 0

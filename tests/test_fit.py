@@ -82,7 +82,7 @@ def test_a_missing_optimizer_is_told_in_a_sentence(monkeypatch):
 def test_fitted_weights_foresee_better_and_are_used_from_then_on(tmp_path):
     known = learner(130, 5)
     with Progress(tmp_path) as progress:
-        progress.use(Weights(retention=0.85), datetime(2026, 3, 2, 9, tzinfo=UTC))
+        progress.use_weights(Weights(retention=0.85), datetime(2026, 3, 2, 9, tzinfo=UTC))
         reviews = ((card, *one) for card, grades in known.items() for one in grades)
         rows = [
             Row("review", card, f"{day}T10:00:00.000000Z", str(day), "m", n, Weights().version, grade=int(grade))

@@ -4,7 +4,7 @@ import io
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
-from sample import DDP, RING, START
+from sample import DDP, RING, START, answer_row
 from seats import desk, press, screen
 
 from ddpquiz.learning import mastery, standing
@@ -48,7 +48,7 @@ def at_home(progress):
 
 def answer(progress, question, credit, count=1):
     for number in range(count):
-        progress.answer(f"{question}{number}", credit, START, took=START - START, given="", level="medium", chance=0.25)
+        progress.answer(answer_row(f"{question}{number}", credit, level="medium"), START)
 
 
 def test_the_first_screen_is_three_sentences_and_the_first_card(progress):
@@ -75,7 +75,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "New        4 for today, 4 cards not seen yet\n"
         "Coming up  in the next seven days: none\n"
         "Streak     3 days in a row\n"
-        "Weakest    The ring (ring): weak: by 8 answers you know 2% to 22% of it\n\n"
+        "Weakest    The ring (ring): weak, 2–22 %\n\n"
         "Tracks, the weakest first\n"
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"

@@ -1,18 +1,20 @@
 """Study, undo, quit, resume, answer, import and rebuild, in any order, on a real file, against a naive model."""
 
 import tempfile
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sample import BYTES, CARDS, RING_CARDS
+from sample import BYTES, CARDS, RING_CARDS, wrong_answer
 from seats import Actions
 
 from ddpquiz.curriculum.concept import Source
 from ddpquiz.learning import study
 from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.terminal.sittings.sitting import Desk
@@ -108,8 +110,10 @@ class Learner(RuleBasedStateMachine):
     @rule(right=st.booleans())
     def answer(self, right):
         day = study_day(self.clock())
-        has_called = any(row.calls and row.day == str(day) for row in self.progress.kept("answer"))
-        kept = save_answer(self.progress, BYTES, RING_CARDS, self.at, right=right, credit=right, took=TOOK, given="1")
+        has_called = any(row.calls and row.day == str(day) for row in self.progress.entries("answer"))
+        kept = save_answer(
+            self.progress, replace(wrong_answer(BYTES, self.at), verdict=Verdict(right=right)), RING_CARDS
+        )
         offered = {card.key for card in RING_CARDS} - self.hidden(day)
         assert (kept.called in offered) if offered and not right and not has_called else kept.called is None
         self.note("answer", BYTES.key, kept.called)
@@ -117,7 +121,7 @@ class Learner(RuleBasedStateMachine):
     @rule(weights=st.sampled_from(WEIGHTS))
     def aim(self, weights):
         """Aim at another retention, as `study --retention` does before it deals."""
-        self.progress.use(weights, self.clock())
+        self.progress.use_weights(weights, self.clock())
         assert self.weights == weights
         self.sit()
 
@@ -166,7 +170,7 @@ class Learner(RuleBasedStateMachine):
         assert self.progress.memories() == self.memories()
         for day in {study_day(self.at), study_day(self.at) + timedelta(days=1)}:
             assert self.progress.hidden(day) == self.hidden(day)
-        assert len(self.progress.kept("review")) == sum(row[5] and row[1] == "review" for row in self.model)
+        assert len(self.progress.entries("review")) == sum(row[5] and row[1] == "review" for row in self.model)
 
     @invariant()
     def a_sitting_knows_what_the_file_knows_of_its_cards(self):

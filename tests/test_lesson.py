@@ -88,7 +88,9 @@ PRINTS = Question(
     traps=(Trap("[1.0]", "That is the mean."),),
     proof=CodeProof("4"),
 )
-EXPLAIN = Prompt("ring", "why", "Explain the ring.", "Count.", (Point("all links work", ("links",)),))
+EXPLAIN = Prompt(
+    "ring", "why", "Explain the ring.", "Count.", "Every link is busy.", (Point("all links work", ("links",)),)
+)
 RING = Concept(
     id="ring",
     track="collectives",
@@ -311,7 +313,10 @@ Source
 """,
         ),
         (ORDER, "ring/order  question · order · easy\n\nIn order?\n\n1. reduce-scatter\n2. all-gather\n"),
-        (EXPLAIN, "ring/why  explain\n\nExplain the ring.\n\nA good answer says\n  • all links work\n"),
+        (
+            EXPLAIN,
+            "ring/why  explain\n\nExplain the ring.\n\nA model answer\n  Every link is busy.\n\nA good answer makes these points\n  • all links work\n",
+        ),
     ],
 )
 def test_an_item_is_shown_with_its_answer(item, shown):

@@ -92,9 +92,9 @@ def test_a_concept_of_which_all_was_right_is_never_the_weakest():
 
 
 def test_a_strength_is_told_with_how_sure_it_is():
-    assert str(strength(ten(10), TODAY)) == "strong: by 10 answers you know 76% to 98% of it"
-    assert str(strength(ten(10)[::3], TODAY)) == "unknown: by 4 answers you know 36% to 96% of it"
-    assert strength(ten(10)[::3], TODAY).short == "unknown, 36% to 96%"
+    assert str(strength(ten(10), TODAY)) == "Based on 10 answers: probably 76–98 % (strong)"
+    assert str(strength(ten(10)[::3], TODAY)) == "Based on 4 answers: probably 36–96 % (no verdict yet)"
+    assert strength(ten(10)[::3], TODAY).short == "probably 36–96 %"
     assert str(strength([], TODAY)) == "no answers yet"
     assert str(strength([Answer("c/a", 1.0)], TODAY)) == "unknown yet"
 
@@ -102,9 +102,9 @@ def test_a_strength_is_told_with_how_sure_it_is():
 @pytest.mark.parametrize(
     ("right", "said"),
     [
-        (10, "2 more wrong answers would take that word away."),
+        (10, "After 2 more wrong answers it would not be strong any more."),
         (7, "3 right answers to questions that you missed or have not been asked would make it strong."),
-        (0, "It takes right answers to more questions than there are; those to hard ones count most."),
+        (0, "To be strong takes right answers to more questions than there are; hard ones count most."),
     ],
 )
 def test_a_verdict_says_what_would_change_it(right, said):
@@ -135,3 +135,18 @@ def test_a_question_tells_most_where_the_answer_is_open_and_cannot_be_guessed():
     assert flat.information("medium", 1.0) < 0.01
     assert sure.information("hard", 0.0) > sure.information("easy", 0.0)
     assert sure.information("hard", 0.0) < flat.information("hard", 0.0)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("level", ["easy", "medium", "hard"])
+def test_a_word_is_used_only_where_the_whole_range_lies_in_it(level, chance):
+    claims = {Label.STRONG: (0.7, 1), Label.WEAK: (0, 0.5), Label.FAIR: (0.35, 0.85), Label.UNKNOWN: (0, 1)}
+    labels = set()
+    for count in range(3, 16):
+        for right in range(count + 1):
+            found = strength([Answer(f"c/{n}", float(n < right), level, chance) for n in range(count)], TODAY)
+            low, high = claims[found.label]
+            assert low <= found.low <= found.high <= high
+            assert found.belief.between(found.low - 0.01, found.high + 0.01) >= 0.8
+            labels.add(found.label)
+    assert Label.UNKNOWN in labels

@@ -48,7 +48,7 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     assert sum(line.startswith("✓ You predicted" if right else "✗ You predicted") for line in terminal.lines) == 1
     assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
     with Progress(tmp_path) as progress:
-        (row,) = progress.kept("answer")
+        (row,) = progress.entries("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
         assert bool(progress.memories()) is not right
 
@@ -65,7 +65,7 @@ def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
     terminal.press("q")
     assert terminal.end() == 0
     with Progress(tmp_path) as progress:
-        assert [(row.item, row.credit) for row in progress.kept("answer")] == [(predicted().key, 0.0)]
+        assert [(row.item, row.credit) for row in progress.entries("answer")] == [(predicted().key, 0.0)]
 
 
 def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
@@ -94,7 +94,7 @@ def test_a_demo_runs_without_a_prediction_too(tmp_path):
     assert not any("You predicted" in line for line in terminal.lines)
     assert any(line.startswith("done in") for line in terminal.lines)
     with Progress(tmp_path) as progress:
-        assert progress.kept("answer") == []
+        assert progress.entries("answer") == []
 
 
 @pytest.mark.parametrize("key", ["q", "\x1b"])

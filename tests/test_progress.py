@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -13,10 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sample import BYTES, RING_CARDS
+from sample import BYTES, RING_CARDS, answer_row, wrong_answer
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning import database
+from ddpquiz.learning import damage, database
 from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
@@ -25,7 +26,6 @@ from ddpquiz.paths import data_dir
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 TOOK = timedelta(seconds=3)
-WRONG = {"took": TOOK, "given": "2", "level": "easy", "chance": 0.25}
 
 
 def states(progress):
@@ -54,19 +54,19 @@ def test_an_undo_is_a_row_and_takes_the_review_out_of_the_state(progress):
     progress.undo(receipt, AT + 2 * TOOK)
     assert progress.memories() == before
     assert [row.kind for row in progress.log()] == ["review", "review", "undo"]
-    assert [row.grade for row in progress.kept("review")] == [3]
+    assert [row.grade for row in progress.entries("review")] == [3]
 
 
 def test_an_answer_makes_a_card_due_and_undoing_it_takes_that_back(progress):
     progress.review("ring/one", Grade.EASY, AT, TOOK)
     before = progress.memories()
     tomorrow = AT + timedelta(days=1)
-    receipt = progress.answer("ring/bytes", 0.0, tomorrow, calls="ring/one", **WRONG)
+    receipt = progress.answer(answer_row("ring/bytes", 0.0, calls="ring/one"), tomorrow)
     assert progress.memories()["ring/one"].due == study_day(tomorrow)
     assert progress.memories()["ring/one"].stability == before["ring/one"].stability
     progress.undo(receipt, tomorrow)
     assert progress.memories() == before
-    progress.answer("ring/bytes", 0.0, tomorrow, calls="ring/new", **WRONG)
+    progress.answer(answer_row("ring/bytes", 0.0, calls="ring/new"), tomorrow)
     assert progress.memories()["ring/new"] == Memory(study_day(tomorrow))
 
 
@@ -99,9 +99,9 @@ def test_a_rebuilt_state_is_the_same_to_the_byte_here_and_on_another_machine(tmp
             if act == "review":
                 receipts.append(progress.review(card, Grade(grade), at, TOOK))
             elif act == "answer":
-                receipts.append(progress.answer("c/q", 0.0, at, calls=card, **WRONG))
+                receipts.append(progress.answer(answer_row("c/q", 0.0, calls=card), at))
             elif act == "weights":
-                progress.use(Weights(retention=0.8 + grade / 100), at)
+                progress.use_weights(Weights(retention=0.8 + grade / 100), at)
             elif receipts:
                 progress.undo(receipts.pop(number % len(receipts)), at)
         kept = repr(states(progress))
@@ -119,8 +119,8 @@ def test_two_machines_can_be_merged_and_agree(tmp_path):
             here.review("c/a", Grade.GOOD, AT + timedelta(days=2 * days), TOOK)
             there.review("c/a", Grade.HARD, AT + timedelta(days=2 * days + 1), TOOK)
         mine, theirs = here.log(), there.log()
-        here.merge(theirs, there.used())
-        there.merge(mine, here.used())
+        here.merge(theirs, there.all_weights())
+        there.merge(mine, here.all_weights())
         assert states(here) == states(there)
         assert here.memories()["c/a"].reps == 8
         here.review("c/a", Grade.GOOD, AT + timedelta(days=30), TOOK)
@@ -131,10 +131,10 @@ def test_two_machines_can_be_merged_and_agree(tmp_path):
 
 def test_weights_in_use_are_those_used_last(progress):
     assert progress.weights() == Weights()
-    progress.use(Weights(retention=0.8), AT)
-    progress.use(Weights(), AT + TOOK)
+    progress.use_weights(Weights(retention=0.8), AT)
+    progress.use_weights(Weights(), AT + TOOK)
     assert progress.weights() == Weights()
-    progress.use(Weights(retention=0.8), AT + 2 * TOOK)
+    progress.use_weights(Weights(retention=0.8), AT + 2 * TOOK)
     assert progress.weights() == Weights(retention=0.8)
 
 
@@ -226,7 +226,8 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 def test_a_migration_runs_once_and_is_recorded(tmp_path, monkeypatch):
     Progress(tmp_path).close()
     longer = (*database.MIGRATIONS, ("CREATE TABLE more (a TEXT) STRICT",))
-    monkeypatch.setattr(database, "MIGRATIONS", longer)
+    for module in (database, damage):
+        monkeypatch.setattr(module, "MIGRATIONS", longer)
     for _ in range(2):
         with Progress(tmp_path) as progress:
             assert progress._database.execute("PRAGMA user_version").fetchone() == (len(longer),)
@@ -240,8 +241,8 @@ def test_a_damaged_file_is_told_in_a_sentence_and_kept(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UserError) as refused:
         Progress(tmp_path)
-    assert str(refused.value) == (
-        f"{path} is damaged: it is no database any more. Put a copy back, or move it away to start afresh."
+    assert re.fullmatch(
+        rf"{path} is damaged \(.*\), and there is no backup. Move it away to start afresh.", str(refused.value)
     )
     assert path.read_bytes() == content
 
@@ -265,7 +266,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path, version):
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
     before = (tmp_path / database.FILE).read_bytes()
-    with pytest.raises(UserError, match="is no progress of ddpquiz; move it away"):
+    with pytest.raises(UserError, match="was not made by ddpquiz; move it away"):
         Progress(tmp_path)
     assert (tmp_path / database.FILE).read_bytes() == before
 
@@ -278,7 +279,7 @@ def test_a_full_disk_is_told_and_the_answer_can_be_given_again(progress):
         progress.flag("ring/one", "x" * 50_000, AT)
     folder = progress.path.parent
     assert str(refused.value) == (
-        f"The disk with {folder} is full, so the last answer was not kept; make room and answer it again."
+        f"The disk with {folder} is full, so the last answer was not saved; make room and answer it again."
     )
     progress._database.execute("PRAGMA max_page_count = 100000")
     progress.review("ring/one", Grade.GOOD, AT, TOOK)
@@ -299,7 +300,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     with pytest.raises(UserError) as refused:
         Progress(tmp_path / "file" / "home")
     assert str(refused.value) == (
-        f"The data folder {tmp_path / 'file' / 'home'} cannot be made (Not a directory); "
+        f"The data folder {tmp_path / 'file' / 'home'} cannot be created (Not a directory); "
         "make it writable, or set DDPQUIZ_HOME to another folder."
     )
 
@@ -312,10 +313,10 @@ def test_the_folder_is_the_one_that_the_learner_names(monkeypatch, tmp_path):
 
 
 def test_flags_and_answers_can_be_read_back(progress):
-    progress.answer("ring/bytes", 0.5, AT, retry=True, **WRONG)
+    progress.answer(answer_row("ring/bytes", 0.5, retry=True), AT)
     progress.flag("ring/bytes", "two options are right", AT)
-    assert [(row.credit, row.retry) for row in progress.kept("answer")] == [(0.5, True)]
-    assert [row.given for row in progress.kept("flag")] == ["two options are right"]
+    assert [(row.credit, row.retry) for row in progress.entries("answer")] == [(0.5, True)]
+    assert [row.given for row in progress.entries("flag")] == ["two options are right"]
     assert progress.memories() == {}
 
 
@@ -335,7 +336,7 @@ POINTS = (
 
 def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_learner_has_the_last_word(progress):
     progress.explain("ring/why", POINTS, AT, took=TOOK, given="Each rank sends to the next.")
-    (row,) = progress.kept("explanation")
+    (row,) = progress.entries("explanation")
     assert (row.item, row.given, row.took) == ("ring/why", "Each rank sends to the next.", 3000)
     assert row.credit == pytest.approx(2 / 3)
     assert tuple(PointRow(**point) for point in json.loads(row.points)) == POINTS
@@ -343,11 +344,11 @@ def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_lear
 
 
 def test_how_sure_the_learner_was_is_kept_with_an_answer_and_only_there(progress):
-    progress.answer("ring/bytes", 1.0, AT, confidence=0.75, **WRONG)
-    progress.answer("ring/bytes", 1.0, AT, **WRONG)
-    assert [row.confidence for row in progress.kept("answer")] == [0.75, None]
+    progress.answer(answer_row("ring/bytes", 1.0, confidence=0.75), AT)
+    progress.answer(answer_row("ring/bytes", 1.0), AT)
+    assert [row.confidence for row in progress.entries("answer")] == [0.75, None]
     with pytest.raises(sqlite3.IntegrityError):
-        progress.answer("ring/bytes", 1.0, AT, confidence=75, **WRONG)
+        progress.answer(answer_row("ring/bytes", 1.0, confidence=75), AT)
 
 
 def test_what_is_suspended_is_hidden_until_restored_and_what_is_buried_until_tomorrow(progress):
@@ -417,18 +418,18 @@ def test_a_rebuild_gives_the_same_bytes_in_another_time_zone_and_after_merges_in
     homes = [tmp_path / name for name in ("a", "b", "c")]
     for place, home in enumerate(homes):
         with Progress(home) as one:
-            one.use(Weights(retention=0.8 + place / 20), AT)
+            one.use_weights(Weights(retention=0.8 + place / 20), AT)
             for number in range(30):
                 at = AT + timedelta(days=number * (place + 1), hours=5 * number, seconds=place)
                 one.review(f"c/{number % 4}", Grade(1 + number % 4), at.astimezone(timezone(timedelta(hours=9))), TOOK)
-            one.undo(one.answer("c/q", 0.0, AT, calls="c/5", **WRONG), AT)
-            one.answer("c/q", 0.0, AT, calls="c/6", **WRONG)
+            one.undo(one.answer(answer_row("c/q", 0.0, calls="c/5"), AT), AT)
+            one.answer(answer_row("c/q", 0.0, calls="c/6"), AT)
 
     def gathered(order, name):
         with Progress(tmp_path / name) as all_of, contextlib.ExitStack() as stack:
             for home in order:
                 one = stack.enter_context(Progress(home))
-                all_of.merge(one.log(), one.used())
+                all_of.merge(one.log(), one.all_weights())
             return states(all_of)
 
     kept = gathered(homes, "forward")
@@ -451,32 +452,30 @@ def test_the_cards_of_one_concept_are_read_alone(progress):
 
 def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
     progress.suspend("ring/two", AT)  # of the question's level, so the first choice
-    wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
-    assert save_answer(progress, BYTES, RING_CARDS, AT, **wrong).called == "ring/one"
+    assert save_answer(progress, wrong_answer(BYTES, AT), RING_CARDS).called == "ring/one"
     progress.restore("ring/two", AT)
-    tomorrow = AT + timedelta(days=1)
-    assert save_answer(progress, BYTES, RING_CARDS, tomorrow, retry=True, **wrong).called is None
-    assert save_answer(progress, BYTES, RING_CARDS, tomorrow, **wrong).called == "ring/two"
+    tomorrow = wrong_answer(BYTES, AT + timedelta(days=1))
+    assert save_answer(progress, tomorrow, RING_CARDS, retry=True).called is None
+    assert save_answer(progress, tomorrow, RING_CARDS).called == "ring/two"
 
 
 def test_missing_a_question_again_on_the_same_day_calls_no_second_card(progress):
-    wrong = {"right": False, "credit": 0.0, "took": TOOK, "given": "1"}
-    first = save_answer(progress, BYTES, RING_CARDS, AT, **wrong)
+    wrong = wrong_answer(BYTES, AT)
+    first = save_answer(progress, wrong, RING_CARDS)
     assert first.called
-    assert save_answer(progress, BYTES, RING_CARDS, AT, **wrong).called is None
+    assert save_answer(progress, wrong, RING_CARDS).called is None
     progress.undo(first.receipt, AT)
-    assert save_answer(progress, BYTES, RING_CARDS, AT, **wrong).called
+    assert save_answer(progress, wrong, RING_CARDS).called
 
 
 def test_of_several_answers_on_a_day_the_first_counts_and_of_days_the_last(progress):
     for days, credit in ((0, 1.0), (0, 0.0), (1, 0.0), (1, 1.0)):
-        told = {"took": TOOK, "given": "1", "level": "hard", "chance": 0.25}
-        progress.answer(BYTES.key, credit, AT + timedelta(days=days), **told)
+        progress.answer(answer_row(BYTES.key, credit, level="hard"), AT + timedelta(days=days))
         (row,) = progress.last_answers()
         assert row.credit == (0.0 if days else 1.0)
 
 
 def test_weights_are_in_use_from_when_they_were_chosen_also_by_a_clock_that_was_set_back(progress):
-    progress.use(Weights(retention=0.8), AT)
-    progress.use(Weights(retention=0.95), AT - timedelta(days=400))
+    progress.use_weights(Weights(retention=0.8), AT)
+    progress.use_weights(Weights(retention=0.95), AT - timedelta(days=400))
     assert progress.weights() == Weights(retention=0.95)

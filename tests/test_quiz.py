@@ -475,3 +475,10 @@ def test_a_wrong_answer_calls_a_card_of_its_concept(memories, called):
 
 def test_a_concept_without_cards_calls_none():
     assert card_to_call(BYTES, [], {}, TODAY) is None
+
+
+@pytest.mark.parametrize("text", ["a", "a.", "_", "1e", "sqrt", "log2(", "[ ", "1,", "(", "x y "])
+def test_a_long_answer_is_judged_in_time_that_grows_with_its_length(text):
+    """A megabyte: what grows with the square would go on for hours."""
+    for question in (PRINTS, STEPS):
+        assert not judge(Posed(question, {}, ()), text * (1_000_000 // len(text))).right

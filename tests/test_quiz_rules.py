@@ -190,13 +190,13 @@ How sure you were
   stats` adds them up.
   Brier score 0.58: 0 is perfect, always saying 50 % gives 0.25.
 """ in screen(seat)
-    assert [(row.credit, row.confidence) for row in progress.kept("answer")] == [(0.0, 0.95), (1.0, 0.5)]
+    assert [(row.credit, row.confidence) for row in progress.entries("answer")] == [(0.0, 0.95), (1.0, 0.5)]
 
 
 def test_who_leaves_when_asked_how_sure_they_are_has_answered(progress):
     seat = press(quizzing(progress, BYTES, PHASES, rules=CONFIDENT), "2", "q")
     assert screen(seat).startswith("Done: 1 of 1 right")
-    assert [(row.credit, row.confidence) for row in progress.kept("answer")] == [(1.0, None)]
+    assert [(row.credit, row.confidence) for row in progress.entries("answer")] == [(1.0, None)]
 
 
 def test_overconfidence_is_told_after_enough_answers(progress):
@@ -236,7 +236,7 @@ def test_in_a_pipe_a_line_after_each_answer_says_how_sure(home):
 def test_in_a_pipe_the_line_after_an_answer_that_is_none_is_not_the_next_answer(progress, capsys):
     seat = quizzing(progress, BYTES, PHASES, STEPS, rules=CONFIDENT, final=True)
     spoken(seat, "all", "3", "", "1800", "4")  # an empty line skips, and nothing is said of that
-    assert [(row.item, row.confidence) for row in progress.kept("answer")] == [("ring/steps", 0.95)]
+    assert [(row.item, row.confidence) for row in progress.entries("answer")] == [("ring/steps", 0.95)]
     assert seat.unread.keys() == {"ring/bytes"}
     assert capsys.readouterr().err.count("is no answer") == 1
 

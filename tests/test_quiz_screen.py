@@ -77,12 +77,12 @@ def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
     assert "Hint 2  There are six steps.\n" in screen(press(seat, "h"))
     assert "h hint" not in screen(seat)
     assert "✓ Right, with a hint: half a point." in screen(press(seat, "2"))
-    assert [row.credit for row in progress.kept("answer")] == [0.5]
+    assert [row.credit for row in progress.entries("answer")] == [0.5]
 
 
 def test_a_solution_that_was_asked_for_earns_nothing(progress):
     assert "This is the solution; it earns nothing." in screen(press(quizzing(progress), "x"))
-    assert [(row.credit, row.given) for row in progress.kept("answer")] == [(0.0, "")]
+    assert [(row.credit, row.given) for row in progress.entries("answer")] == [(0.0, "")]
 
 
 def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress):
@@ -95,7 +95,7 @@ def test_a_demo_before_the_answer_counts_as_a_hint_and_after_it_is_free(progress
     press(seat, *expected(seat.quiz.posed).split(), "enter")
     assert "✓ Right, with a hint: half a point." in screen(seat)
     assert "✓ Right.\n" in screen(press(seat, "enter", "2", "d"))
-    assert [row.credit for row in progress.kept("answer")] == [0.5, 0.5, 1.0]
+    assert [row.credit for row in progress.entries("answer")] == [0.5, 0.5, 1.0]
 
 
 def test_a_demo_that_did_not_run_costs_nothing(progress):
@@ -181,7 +181,7 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     assert shown.endswith("enter forward · p calculation · d demo · f flag · ? help · q quit")
     assert screen(press(seat, "1", "x", "s", "u")) == shown
     assert screen(press(seat, "enter")) == before
-    assert [row.credit for row in progress.kept("answer")] == [1.0]
+    assert [row.credit for row in progress.entries("answer")] == [1.0]
     assert [row.kind for row in progress.log()] == ["answer"]
 
 
@@ -341,14 +341,19 @@ def test_the_end_says_what_its_percentages_are(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
     assert """\
 Verdict on ring
-  weak: by 3 answers you know 2% to 44% of it
-  It takes right answers to more questions than there are; those to hard ones
+  Based on 3 answers: probably 2–44 % (weak)
+  To be strong takes right answers to more questions than there are; hard ones
   count most.
-  The percentages say how much of a concept you are likely to know, judged by
+  The range is how much of a concept you probably know (80 % sure), judged by
   your last answer to each question; of several on one day, the first counts.
-  Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown:
-  too little to tell by.
+  Strong: all of the range is over 70 %. Weak: all of it is under 50 %. Fair:
+  all of it is from 35 to 85 %. Otherwise there is no verdict yet.
 """ in screen(seat)
+    assert press(seat, "?").helping
+    assert "Strong: all of the range is over 70 %" in screen(seat)
+    again = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
+    assert "probably 2–44 % (weak)" in screen(again)
+    assert "Strong: all of the range" not in screen(again)
 
 
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):
@@ -360,7 +365,7 @@ def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progres
     )
     assert "unknown yet" in screen(seat)
     assert "--wrong" not in screen(seat)
-    assert [row.retry for row in progress.kept("answer")] == [False, False, True]
+    assert [row.retry for row in progress.entries("answer")] == [False, False, True]
 
 
 def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progress):
@@ -368,14 +373,14 @@ def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progre
     assert list(progress.memories()) == ["ring/two"]
     press(seat, "u", "enter", "u")
     assert list(progress.memories()) == ["ring/two"]
-    assert len(progress.kept("answer")) == 1
+    assert len(progress.entries("answer")) == 1
 
 
 def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):
     seat = press(quizzing(progress, BYTES), "1", "enter")
     assert screen(press(seat, "u")).startswith("Question 1/1 · looking back")
     assert screen(press(seat, "enter")).startswith("Done: 0 of 1 right.")
-    assert len(progress.kept("answer")) == 1
+    assert len(progress.entries("answer")) == 1
 
 
 def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
@@ -461,7 +466,7 @@ def test_where_lines_are_read_the_time_of_a_proof_is_no_time_spent_on_the_questi
 
     seat.desk.actions.prove = prove
     spoken(seat, "1", ":p", "[4.0, 6.0]")
-    assert [row.took < 60_000 for row in progress.kept("answer")] == [True, True]
+    assert [row.took < 60_000 for row in progress.entries("answer")] == [True, True]
 
 
 def test_dice_of_a_retry_are_those_of_the_quiz(progress):

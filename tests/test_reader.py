@@ -529,7 +529,7 @@ CASES = {
     "two points": (
         "      - {say: they are combined, words: [sum, reduce]}\n",
         "",
-        "240:7: `points`: 2, but a prompt has 3 to 5",
+        "248:7: `points`: 2, but a prompt has 3 to 5",
     ),
     "a need that is not there": (
         "needs: []",
@@ -613,7 +613,7 @@ def test_all_complaints_come_at_once_in_the_order_of_the_file(place):
     ):
         text = text.replace(*CASES[name][:2], 1)
     place.write_text(text, "utf-8")
-    assert [complaint.split(":")[0] for complaint in complaints()] == ["3", "44", "49", "57", "135", "199", "240"]
+    assert [complaint.split(":")[0] for complaint in complaints()] == ["3", "44", "49", "57", "135", "199", "248"]
 
 
 def test_a_quick_reading_leaves_out_what_takes_long(place):
@@ -677,7 +677,7 @@ def test_questions_of_every_kind_are_read_with_their_proofs():
 
 def test_a_list_without_end_is_refused_and_not_looked_at(place):
     place.write_text(VALID.replace("words: [root, bottleneck]", f"words: [{'a, ' * 201}]"), "utf-8")
-    assert complaints() == ["233:52: `words`: 201 entries; 200 at most"]
+    assert complaints() == ["237:52: `words`: 201 entries; 200 at most"]
 
 
 def test_a_code_block_that_is_never_closed_is_found(place):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from program import ENTER_SCREEN, LEAVE_SCREEN, SAMPLE, environment, log, piped, sample
+from sample import answer_row
 
 from ddpquiz.learning.progress import Progress
 
@@ -362,8 +363,7 @@ def test_cramming_leaves_the_log_as_it_is(home):
 def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home):
     with Progress(home) as progress:
         for number in range(8):
-            took = {"took": timedelta(seconds=3), "given": "1", "level": "hard", "chance": 0.25}
-            progress.answer(f"ring/q{number}", 1.0, datetime.now(UTC).astimezone(), **took)
+            progress.answer(answer_row(f"ring/q{number}", 1.0, level="hard"), datetime.now(UTC).astimezone())
     said = piped(home, "study", lines="\n3\n" * 2).stdout
     assert re.findall(r"Card \d/(\d) · (\w+)", said) == [("2", "ddp")] * 2
     assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in said
@@ -462,7 +462,7 @@ def test_home_tells_where_you_stand(home):
     assert "Weakest unknown until some more answers" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
-    assert "Weakest The ring (ring): weak: by 3 answers you know 2% to 44% of it" in third
+    assert "Weakest The ring (ring): weak, 2–44 %" in third
 
 
 @pytest.mark.parametrize(
@@ -509,3 +509,30 @@ print(sorted(heavy), "rich.markdown" in sys.modules, file=sys.stderr)
         env=environment(home, PYTHONPATH=str(Path(__file__).parent)),
     )
     assert done.stderr == "[] False\n"
+
+
+PRINTING = (
+    *("", "--help", "study", "test ring", "learn ring", "explain ring", "demo", "demo allreduce --help", "run --help"),
+    *("prove --help", "list", "search ring", "show ring/one", "stats", "optimize --help", "export csv", "export json"),
+    *("import progress.json", "check --help", "doctor --help", "progress rebuild", "progress restore-backup --list"),
+)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_every_command_says_in_one_sentence_that_its_output_cannot_be_written(tmp_path):
+    home = tmp_path / "home"
+    piped(home, "study", lines="\n3\n")
+    (tmp_path / "progress.json").write_text(piped(home, "export", "json").stdout)
+    commands = set(re.findall(r"^  ([a-z]+)  ", piped(home, "--help").stdout.partition("Commands:")[2], re.MULTILINE))
+    assert commands == {words.split()[0] for words in PRINTING if words} - {"--help"}
+    wrong = {}
+    for words in PRINTING:
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, SAMPLE, *words.split()],
+                input="The root\n" if "explain" in words else "\n3\n",
+                stdout=full, stderr=subprocess.PIPE, text=True, env=environment(home), cwd=tmp_path, timeout=120,
+            )  # fmt: skip
+        if (done.returncode, done.stderr) != (1, "Standard output cannot be written: No space left on device.\n"):
+            wrong[words] = (done.returncode, done.stderr[-300:])
+    assert wrong == {}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from program import piped
-from sample import BYTES, DDP, HOOKS, PHASES, PRINTS, RING, STEPS
+from sample import BYTES, DDP, HOOKS, PHASES, PRINTS, RING, STEPS, answer_row
 
 from ddpquiz.curriculum.posed import pose
-from ddpquiz.learning.answers import beliefs, worded
+from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
@@ -67,7 +67,7 @@ def test_recall_is_what_a_plain_count_over_the_log_finds(tmp_path_factory, acts)
             if undo:
                 progress.undo(receipt, at)
         seen, expected = {}, {}
-        for row in progress.kept("review"):
+        for row in progress.entries("review"):
             day, before = date.fromisoformat(row.day), seen.get(row.item)
             seen[row.item] = day
             if before and before < day:
@@ -114,11 +114,9 @@ def answer(progress, question, given, *, at=AT, seed=1, **more):
     if question.options:
         given = " ".join(str(place + 1) for place, i in enumerate(posed.shown) if question.options[i].text in given)
     verdict = judge(posed, given)
-    kept = worded(posed, given, verdict.chosen)
-    progress.answer(
-        question.key, float(verdict.right), at, took=TOOK, given=kept, level=question.level, chance=0.25, **more
-    )
-    return kept
+    text = answer_text(posed, given, verdict.chosen)
+    progress.answer(answer_row(question.key, float(verdict.right), given=text, level=question.level, **more), at)
+    return text
 
 
 def test_what_is_kept_of_an_answer_names_what_was_chosen_however_it_was_shuffled(progress):
@@ -131,7 +129,7 @@ def test_what_is_kept_of_an_answer_names_what_was_chosen_however_it_was_shuffled
     assert answer(progress, STEPS, "2400") == "2400 with n=4, s=1200"
     assert answer(progress, PRINTS, "[1.0, 1.5]") == "[1.0, 1.5]"
     posed = pose(HOOKS, random.Random(1))
-    assert set(json.loads(worded(posed, "1 2 3", (0, 1, 2)))) == {line.text for line in HOOKS.lines}
+    assert set(json.loads(answer_text(posed, "1 2 3", (0, 1, 2)))) == {line.text for line in HOOKS.lines}
 
 
 @pytest.mark.parametrize(

@@ -189,9 +189,9 @@ def test_a_card_forgotten_often_offers_its_demo(progress):
 def test_a_flag_is_kept_and_can_be_taken_back(progress):
     seat = press(studying(progress, CARDS), "f")
     assert "flagged as wrong or unclear · f takes it back" in screen(seat)
-    assert [row.item for row in progress.kept("flag")] == ["ring/one"]
+    assert [row.item for row in progress.entries("flag")] == ["ring/one"]
     press(seat, "f")
-    assert progress.kept("flag") == []
+    assert progress.entries("flag") == []
 
 
 def test_a_flag_stays_in_sight_also_in_a_later_sitting_and_can_be_taken_back_there(progress):
@@ -201,7 +201,7 @@ def test_a_flag_stays_in_sight_also_in_a_later_sitting_and_can_be_taken_back_the
     assert "Card 1/6 · flagged · ring" in screen(seat)
     assert "f unflag" in screen(seat)
     assert "flagged" not in screen(press(seat, "f", "space"))
-    assert progress.kept("flag") == []
+    assert progress.entries("flag") == []
     assert "Card 1/6 · flagged · ring" in screen(press(seat, "f"))
     assert "Card 2/6 · ring" in screen(press(seat, "3"))
 
@@ -441,4 +441,4 @@ see again in 9 days · u undo
 Front of three?
 """
     )
-    assert [row.grade for row in progress.kept("review")] == [Grade.GOOD, Grade.EASY]
+    assert [row.grade for row in progress.entries("review")] == [Grade.GOOD, Grade.EASY]

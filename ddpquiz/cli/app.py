@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import io
 import os
@@ -19,11 +21,13 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _COMMANDS = {
     "study": "Review recall cards: those that are due, then new ones.",
     "test": "Answer questions, and see why each wrong answer is wrong.",
     "learn": "Read the lesson of a concept.",
-    "explain": "Explain a concept in your own words, and see which points you made.",
+    "explain": "Explain a concept in your own words, and compare it with a model answer.",
     "demo": "Run a demo on real ranks, live, or list the demos.",
     "run": "Watch a script of your own on ranks of this machine.",
     "prove": "Run the proof behind an answer on real ranks.",
@@ -33,10 +37,10 @@ _COMMANDS = {
     "stats": "Show what you recall, what comes due, and how strong you are.",
     "optimize": "Fit the scheduler to your own reviews.",
     "export": "Export your progress, or the cards for Anki.",
-    "import": "Import progress that was exported elsewhere.",
+    "import": "Add progress that was exported elsewhere.",
     "check": "Check content files and print every complaint.",
     "doctor": "Check what this machine can do.",
-    "progress": "Rebuild what follows from the log; restore what was hidden.",
+    "progress": "Restore a backup or hidden items; rebuild card states.",
 }
 _MEANT = {  # names that other programs use
     "quiz": "test",
@@ -158,43 +162,40 @@ def main() -> None:
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
+    status: object = 0
     try:
         app(prog_name="ddpquiz")
+    except SystemExit as end:
+        status = end.code
     except UserError as error:
-        from ddpquiz.terminal.kit.style import plain
-
-        _flush()
-        print(plain(_told(error)), file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.exit(1)
-    finally:
-        _flush()
-
-
-def _told(error: UserError) -> str:
-    """Return the sentence of an error; a damaged progress file is put right first, and the sentence says so."""
-    from ddpquiz.learning.database import DamagedError
-
-    if not isinstance(error, DamagedError):
-        return str(error)
-    from ddpquiz.cli.clock import now
-    from ddpquiz.learning.repair import repair
-
+        status = _print_error(str(error))
+    except OSError as error:
+        status = _drop_output(error)
     try:
-        aside, rows = repair(error.path, now())
-    except UserError as worse:
-        return str(worse)
-    return (
-        f"{error.path} was damaged: it is kept as {aside}, and {rows} row{'s' * (rows != 1)} of your log could be read "
-        "and put in place again; run the command once more."
-    )
+        sys.stdout.flush()
+    except BrokenPipeError as error:  # a reader that wants no more (`ddpquiz list | head`) is no failure
+        _drop_output(error)
+    except OSError as error:
+        status = _drop_output(error)
+    sys.exit(status)  # type: ignore[arg-type]  # as it came
 
 
-def _flush() -> None:
-    """Let a reader that went away (`ddpquiz list | head`) be no complaint."""
-    try:
-        if sys.stdout is not None:  # it is when the command was started with standard output closed
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _print_error(sentence: str) -> int:
+    """Print what the user can mend, after everything that was printed before; return the exit status."""
+    from ddpquiz.terminal.kit.style import plain
+
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        print(plain(sentence), file=sys.stderr)
+    return 1
+
+
+def _drop_output(error: OSError) -> int:
+    """Report that standard output cannot be written, unless nobody reads it any more; raise any other fault."""
+    is_broken_pipe = isinstance(error, BrokenPipeError)
+    if not is_broken_pipe and (error.errno not in _OUTPUT_FAULTS or error.filename is not None):
+        raise error
+    with contextlib.suppress(OSError):  # a stream without a file needs no other one
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end
+    return 1 if is_broken_pipe else _print_error(f"Standard output cannot be written: {error.strerror}.")

@@ -1,4 +1,4 @@
-"""`ddpquiz explain`: say it in your own words, and see which points you made."""
+"""`ddpquiz explain`: write it in your own words, and check which points you made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli import clock, completion, desk, judging
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,14 +25,21 @@ def explain(
         str, typer.Argument(help="What to explain: a concept, or one prompt of it.", autocompletion=completion.items)
     ],
     editor: Annotated[bool, typer.Option("--editor", help="Write in your editor, as EDITOR names it.")] = False,
+    judge: Annotated[
+        str | None, typer.Option(help="A program of yours that ticks the points beforehand.", metavar="COMMAND")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
-    """Explain a concept in your own words; its points are looked for in what you write, and you have the last word.
+    """Explain a concept in your own words; then compare with a model answer, and tick the points that you made.
 
     In a pipe, all of standard input is one explanation: of the prompt that is named, or of the concept's prompt that
-    you explained least often.
+    you explained least often. A judge reads {"question", "points", "text"} as JSON from standard input and prints
+    {"points": [true, ...], "say": "..."}; nothing is sent to any other program.
     """
     from collections import Counter
+    from functools import partial
+
+    from rich.text import Text
 
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import explain, side_files
@@ -44,17 +51,20 @@ def explain(
     known = loading.load()
     prompts = _prompts(known, concept)
     with Progress(data_dir()) as progress:
-        explained = Counter(row.item for row in progress.kept("explanation"))
+        explained = Counter(row.item for row in progress.entries("explanation"))
         prompts = explain.order(prompts, explained)
         piped = not sys.stdin.isatty()
         if piped and editor:
             raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
         begun = explain.begin(prompts[:1] if piped else prompts, clock.now())
-        begun_before = {} if piped else side_files.load_drafts(data_dir())
-        seat = ExplainScreen(desk.desk(known, progress), begun, editor=editor, drafts=begun_before)
+        drafts = {} if piped else side_files.load_drafts(data_dir())
+        opinion = partial(judging.ask, judge) if judge else None
+        seat = ExplainScreen(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
             _read(seat, prompts[0].key)
+            if seat.note:  # of a judge that failed
+                layout.show(console, Text(style.plain(seat.note), style="warn"))
             console.quiet = as_json
             layout.show(console, seat.spoken())
         else:
@@ -63,7 +73,7 @@ def explain(
                     seat.edit()
                 desk.sit_down(seat, console, lines=as_json)
             finally:
-                _keep(seat, console)
+                _save_drafts(seat, console)
         if as_json:
             _print(seat.state.done)
 
@@ -76,12 +86,12 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
     item = known.item(name)
     if not isinstance(item, Prompt):
         meant = ", ".join(prompt.key for prompt in known.concept(item.concept).explain)
-        raise UserError(f"`{name}` is a card or a question; what can be explained is {meant}.")
+        raise UserError(f"`{name}` is a card or a question; you can explain {meant}.")
     return (item,)
 
 
-def _keep(seat: ExplainScreen, console: Console) -> None:
-    """Keep what was begun for the next time, and say so; where that cannot be done it is printed, to be copied."""
+def _save_drafts(seat: ExplainScreen, console: Console) -> None:
+    """Save what was begun for the next time, and say so; if that fails it is printed, so that it can be copied."""
     from rich.text import Text
 
     from ddpquiz.learning import side_files
@@ -89,20 +99,20 @@ def _keep(seat: ExplainScreen, console: Console) -> None:
     from ddpquiz.terminal.kit.style import plain
 
     texts = [text for text in seat.begun.values() if text]
-    told = ["What you began to write is here again the next time."] if texts else []
+    lines = ["What you began to write will be here the next time."] if texts else []
     try:
         side_files.save_drafts(data_dir(), seat.begun)
     except UserError:
-        told = ["What you began to write:", *texts]
+        lines = ["What you began to write:", *texts]
         raise
     finally:
         with contextlib.suppress(OSError):  # the terminal may be gone
-            for line in told:
+            for line in lines:
                 console.print(Text(plain(line)), soft_wrap=True)
 
 
 def _read(seat: ExplainScreen, key: str) -> None:
-    """Take all of standard input as one explanation."""
+    """Read all of standard input as one explanation."""
     seat.text = sys.stdin.read()
     seat.finish()
     if not seat.state.done:
@@ -112,10 +122,10 @@ def _read(seat: ExplainScreen, key: str) -> None:
 def _print(done: tuple[Explanation, ...]) -> None:
     import json
 
-    print(json.dumps({"explanations": [_told(each) for each in done]}, indent=2, ensure_ascii=False))
+    print(json.dumps({"explanations": [_values(each) for each in done]}, indent=2, ensure_ascii=False))
 
 
-def _told(explanation: Explanation) -> dict[str, Any]:
+def _values(explanation: Explanation) -> dict[str, Any]:
     return {
         "item": explanation.prompt.key,
         "ask": explanation.prompt.ask,

@@ -52,9 +52,9 @@ def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
 
     with Progress(data_dir()) as progress:
         if form == "json":
-            exchange.write_json(progress.log(), progress.used(), file)
+            exchange.write_json(progress.log(), progress.all_weights(), file)
         else:
-            exchange.write_csv(progress.kept("review", "answer", "explanation"), file)
+            exchange.write_csv(progress.entries("review", "answer", "explanation"), file)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""`ddpquiz import`: take in the progress of another machine."""
+"""`ddpquiz import`: add the progress of another machine."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,20 +10,36 @@ import typer
 
 from ddpquiz.errors import UserError
 
+_LIMIT = 256 << 20  # bytes
 
-def import_(file: Annotated[Path, typer.Argument(help="What `ddpquiz export json` wrote.")]) -> None:
-    """Take in progress that `ddpquiz export json` wrote, here or on another machine; what is here already stays."""
+
+def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz export json` wrote.")]) -> None:
+    """Add progress that `ddpquiz export json` wrote, here or on another machine.
+
+    Import as often as you like, in any order; both machines end up with the same history.
+    """
     from ddpquiz.learning import exchange
     from ddpquiz.learning.progress import Progress
     from ddpquiz.paths import data_dir
 
-    try:
-        text = file.read_text("utf-8")
-    except OSError as wrong:
-        raise UserError(f"{file} cannot be read: {wrong.strerror}.") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{file} is no text; `ddpquiz export json` writes what can be imported.") from None
-    rows, weights = exchange.read_json(text, str(file))
+    rows, weights = exchange.read_json(_read(file), str(file))
     with Progress(data_dir()) as progress:
         added = progress.merge(rows, weights)
     typer.echo(f"{added} of {len(rows)} rows were new." if added else f"Nothing was new in {len(rows)} rows.")
+
+
+def _read(file: Path) -> str:
+    """Return the text of a file or pipe; UserError when it is larger than any export."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe that nobody writes to is empty, not waited for
+        os.set_blocking(handle, True)
+        with os.fdopen(handle, "rb") as opened:
+            data = opened.read(_LIMIT + 1)
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}.") from None
+    if len(data) > _LIMIT:
+        raise UserError(f"{file} is larger than {_LIMIT >> 20} MB, which no export is.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is not text; `ddpquiz export json` writes what can be imported.") from None

@@ -21,7 +21,7 @@ def rows(kinds: Sequence[str]) -> list[Row]:
 
     today = str(study_day(clock.now()))
     with Progress(data_dir()) as progress:
-        return [row for kind in kinds for row in progress.kept(kind) if kind != "bury" or row.day >= today]
+        return [row for kind in kinds for row in progress.entries(kind) if kind != "bury" or row.day >= today]
 
 
 def marks() -> dict[str, list[str]]:

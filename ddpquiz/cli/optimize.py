@@ -19,7 +19,7 @@ def optimize() -> None:
     from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as progress:
-        known = fit.histories(progress.kept("review"))
+        known = fit.histories(progress.entries("review"))
         if (count := fit.recalls(known)) < fit.ENOUGH:
             raise UserError(
                 f"It is too early: this takes {fit.ENOUGH} reviews of cards that you had seen on an earlier day, "
@@ -35,7 +35,7 @@ def optimize() -> None:
         print(f"  in use until now     {old.says}")
         print(f"  fitted to you        {new.says}")
         if new.loss < old.loss:
-            progress.use(fitted, clock.now())
+            progress.use_weights(fitted, clock.now())
             print(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
         else:
             print("They foresee no better, so nothing was changed.")

@@ -66,21 +66,18 @@ def ask(
 def save(predicted: PredictedRun, run: RunState) -> str | None:
     """Save the answer if the run ended well; return the card that a wrong one made due."""
     from ddpquiz.cli.clock import now
-    from ddpquiz.learning.answers import save_answer, worded
+    from ddpquiz.learning.answers import save_answer
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.quiz import Answer
     from ddpquiz.paths import data_dir
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
-    question, verdict = predicted.posed.question, predicted.prediction.verdict
-    cards = predicted.catalog.concept(question.concept).cards
-    given = worded(predicted.posed, predicted.prediction.words, verdict.chosen)
+    made = predicted.prediction
+    cards = predicted.catalog.concept(predicted.posed.question.concept).cards
+    answer = Answer(predicted.posed, made.words, made.verdict, hints=0, solved=False, at=now(), took=predicted.time)
     with Progress(data_dir()) as progress:
-        kept = save_answer(
-            progress, question, cards, now(),
-            right=verdict.right, credit=float(verdict.right), took=predicted.time, given=given,
-        )  # fmt: skip
-    return kept.called
+        return save_answer(progress, answer, cards).called
 
 
 def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:

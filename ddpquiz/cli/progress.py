@@ -1,7 +1,8 @@
-"""`ddpquiz progress`: what is kept, put right."""
+"""`ddpquiz progress`: look after the saved progress."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -10,8 +11,8 @@ from ddpquiz.cli import clock, completion
 from ddpquiz.errors import UserError
 
 progress = typer.Typer(
-    help="Look after what is kept of your progress; `ddpquiz stats` shows it. "
-    "To start over, move the data folder away, which `ddpquiz doctor` names.",
+    help="Look after your saved progress; `ddpquiz stats` shows it. "
+    "To start over, move the data folder away; `ddpquiz doctor` prints its name.",
     no_args_is_help=True,
 )
 
@@ -22,14 +23,14 @@ def rebuild() -> None:
     from ddpquiz.learning.progress import Progress
     from ddpquiz.paths import data_dir
 
-    with Progress(data_dir()) as kept:
-        before = kept.memories()
-        kept.rebuild()
-        after = kept.memories()
-        rows = kept.rows()
+    with Progress(data_dir()) as opened:
+        before = opened.memories()
+        opened.rebuild()
+        after = opened.memories()
+        rows = opened.count()
     changed = sum(before.get(card) != after.get(card) for card in before.keys() | after.keys())
     what = f"{changed:,} of them changed" if changed else "nothing changed"
-    print(f"{len(after):,} card{'s' * (len(after) != 1)} from {rows:,} row{'s' * (rows != 1)} of the log; {what}.")
+    print(f"{len(after):,} card{'s' * (len(after) != 1)} from {_rows(rows)} of the log; {what}.")
 
 
 @progress.command()
@@ -40,8 +41,42 @@ def restore(
     from ddpquiz.learning.progress import Progress
     from ddpquiz.paths import data_dir
 
-    with Progress(data_dir()) as kept:
+    with Progress(data_dir()) as opened:
         for one in item:
-            if not kept.restore(one, clock.now()):
-                raise UserError(f"`{one}` is neither suspended nor buried; `ddpquiz list --hidden` names what is.")
+            if not opened.restore(one, clock.now()):
+                raise UserError(f"`{one}` is neither suspended nor buried; `ddpquiz list --hidden` lists what is.")
             print(f"{one} is asked again.")
+
+
+@progress.command(name="restore-backup")
+def restore_backup(
+    day: Annotated[
+        str | None, typer.Argument(help="The day of the backup, as --list shows it; else the newest.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="List the backups, and restore none.")] = False,
+) -> None:
+    """Replace your progress with a backup; what is there now is set aside, not deleted."""
+    from ddpquiz.learning import backups
+    from ddpquiz.learning.database import FILE
+    from ddpquiz.paths import data_dir
+
+    home = data_dir()
+    found = [backup for backup in backups.list_backups(home) if day in (None, backup.day)]
+    if show:
+        for backup in found:
+            print(f"{backup.day}  {_rows(backup.rows)}  {backup.path}")
+    if not found:
+        raise UserError(f"{home / backups.FOLDER} has no backup{f' of {day}' if day else ''} that can be restored.")
+    if show:
+        return
+    newest, path = found[0], home / FILE
+    if sys.stdin.isatty() and not typer.confirm(f"Replace {path} with the backup of {newest.day}?"):
+        raise typer.Exit(1)
+    aside = backups.restore_backup(newest, path, clock.now())
+    print(f"The backup of {newest.day} with {_rows(newest.rows)} is restored.")
+    if aside:
+        print(f"What was there is set aside as {aside}.")
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"

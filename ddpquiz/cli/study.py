@@ -114,7 +114,7 @@ def _aim(progress: Progress, retention: float, at: datetime) -> str:
     weights = replace(before, retention=retention)
     if weights == before:
         return f"You aim at recalling {retention:.0%} of the cards that come due, as before."
-    progress.use(weights, at)
+    progress.use_weights(weights, at)
     return (
         f"From now on you aim at recalling {retention:.0%} of the cards that come due, until you say otherwise: "
         f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "

@@ -90,7 +90,7 @@ def test(
     found = _fitting(known, concept or (), track, level, kind)
     rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
     with Progress(data_dir()) as progress:
-        rows = progress.kept("answer")
+        rows = progress.entries("answer")
         if wrong:
             found = _missed(found, rows)
         if not found:
@@ -127,7 +127,7 @@ def test(
         console.quiet = as_json and piped  # then nobody looks
         desk.sit_down(seat, console, lines=as_json)
         if as_json:
-            _print(seat, seed, _verdicts(seat, progress.kept("answer")))
+            _print(seat, seed, _verdicts(seat, progress.entries("answer")))
     if seat.unread:
         raise typer.Exit(1)
 

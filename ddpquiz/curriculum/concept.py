@@ -170,12 +170,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Something to explain in one's own words, with the points that a good answer makes."""
+    """Something to explain in one's own words, with a model answer and the points that a good answer makes."""
 
     concept: str
     id: str
     ask: str
     hint: str
+    answer: str
     points: tuple[Point, ...]
 
     @property

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
+_ANSWER_WORDS = (40, 120)  # of a model answer to a prompt
 _SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 
 
@@ -184,8 +185,12 @@ def _prompt(record: Fields, concept: str) -> Prompt:
     least, most = completeness.POINTS
     if points and not least <= len(points) <= most:
         record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
-    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), tuple(points))
+    answer = record.text("answer", optional=True)
+    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, tuple(points))
     record.close()
+    least, most = _ANSWER_WORDS
+    if answer and not least <= (count := completeness.words(answer)) <= most:
+        record.complain("answer", f"{count} words; a model answer has {least} to {most}")
     return prompt
 
 

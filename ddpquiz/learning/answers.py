@@ -1,4 +1,4 @@
-"""How an answer becomes a row of the log: one rule for a quiz and for the prediction of a demo."""
+"""Answers in the log: how they are saved, by a quiz and by a prediction, and which beliefs wrong ones show."""
 
 from __future__ import annotations
 
@@ -9,60 +9,81 @@ from typing import TYPE_CHECKING, NamedTuple
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed, filled
 from ddpquiz.learning.judge import chance, judge
+from ddpquiz.learning.log_rows import AnswerRow
 from ddpquiz.learning.quiz import card_to_call
 from ddpquiz.learning.schedule import study_day
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
-    from ddpquiz.curriculum.concept import Card, Question
+    from ddpquiz.curriculum.concept import Card, Concept
     from ddpquiz.learning.log_rows import Receipt
     from ddpquiz.learning.progress import Progress
+    from ddpquiz.learning.quiz import Answer
 
 
 class SavedAnswer(NamedTuple):
-    """The row of an answer, and the card that it made due, if any."""
+    """The receipt of an answer, and the card that it made due, if any."""
 
     receipt: Receipt
     called: str | None
 
 
-def save_answer(
-    progress: Progress,
-    question: Question,
-    cards: Sequence[Card],
-    at: datetime,
-    *,
-    right: bool,
-    credit: float,
-    took: timedelta,
-    given: str,
-    retry: bool = False,
-    confidence: float | None = None,
-) -> SavedAnswer:
-    """Write an answer to the log; a wrong one makes one of the concept's cards due, if it is no retry.
+def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, retry: bool = False) -> SavedAnswer:
+    """Write an answer to the log; a wrong one makes one of the concept's `cards` due, unless it is a retry.
 
     The same question makes no second card due on one day.
     """
-    called, day = None, study_day(at)
-    if not right and not retry and not progress.has_called(question.key, day):
+    question, day = answer.posed.question, study_day(answer.at)
+    called = None
+    if not answer.right and not retry and not progress.has_called(question.key, day):
         hidden = progress.hidden(day)
         offered = [card for card in cards if card.key not in hidden]
         called = card_to_call(question, offered, progress.memories(question.concept), day)
-    receipt = progress.answer(
-        question.key,
-        credit,
-        at,
-        took=took,
-        given=given,
+    row = AnswerRow(
+        item=question.key,
+        credit=answer.credit,
+        took=answer.took,
+        given=answer_text(answer.posed, answer.given, answer.verdict.chosen),
         level=question.level,
         chance=chance(question),
         calls=called,
         retry=retry,
-        confidence=confidence,
+        confidence=answer.confidence,
     )
-    return SavedAnswer(receipt, called)
+    return SavedAnswer(progress.answer(row, answer.at), called)
+
+
+class AnswerLog:
+    """The answers that one sitting has saved; each can be undone until `close`."""
+
+    def __init__(self, progress: Progress, concepts: Mapping[str, Concept]) -> None:
+        self._progress = progress
+        self._concepts = concepts
+        self._saved: dict[str, SavedAnswer] = {}  # by question
+        self._called: set[str] = set()  # cards called before a retry
+
+    @property
+    def called(self) -> int:
+        """How many cards became due."""
+        return len({*self._called, *(saved.called for saved in self._saved.values() if saved.called)})
+
+    def append(self, answer: Answer, *, retry: bool) -> None:
+        """Write an answer to the log; a wrong one makes a card of its concept due."""
+        question = answer.posed.question
+        concept = self._concepts.get(question.concept)
+        cards = concept.cards if concept else ()
+        self._saved[question.key] = save_answer(self._progress, answer, cards, retry=retry)
+
+    def undo(self, answer: Answer, at: datetime) -> None:
+        """Undo an answer that was appended."""
+        self._progress.undo(self._saved.pop(answer.posed.question.key).receipt, at)
+
+    def close(self) -> None:
+        """Make what was saved so far final, as a retry does."""
+        self._called |= {saved.called for saved in self._saved.values() if saved.called}
+        self._saved.clear()
 
 
 _VALUE = r"\w+=-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
@@ -71,8 +92,8 @@ _DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is t
 )
 
 
-def worded(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
-    """Return what the log keeps of an answer: the texts that were `chosen` by their places, or what was typed."""
+def answer_text(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
+    """Return the text of an answer in the log: the texts that were `chosen` by their places, or what was typed."""
     shown = posed.question.options or posed.question.lines
     if chosen and shown:
         texts = [shown[posed.shown[place]].text for place in chosen]
@@ -83,7 +104,7 @@ def worded(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
 
 
 class Misconception(NamedTuple):
-    """A belief behind a wrong answer: as the content tells it, and what was shown, asked and given there."""
+    """A belief behind a wrong answer: as the content states it, and the explanation, question and answer as shown."""
 
     belief: str
     why: str
@@ -91,39 +112,39 @@ class Misconception(NamedTuple):
     given: str
 
 
-def parted(kept: str) -> tuple[str, str]:
-    """Return an answer as the log keeps it and the values that its question had, or nothing."""
-    drawn = _DRAWN.fullmatch(kept)
-    return (drawn[1], drawn[2]) if drawn else (kept, "")
+def split_values(text: str) -> tuple[str, str]:
+    """Split an answer in the log into what was typed and the values that its question had, "" if it had none."""
+    drawn = _DRAWN.fullmatch(text)
+    return (drawn[1], drawn[2]) if drawn else (text, "")
 
 
-def beliefs(question: Question, kept: str) -> list[Misconception]:
-    """Return the beliefs behind a wrong answer as the log keeps it.
+def beliefs(question: Question, text: str) -> list[Misconception]:
+    """Return the beliefs behind the text of a wrong answer in the log.
 
-    None is known when the answer shows none, or the question has been changed since.
+    The list is empty when the answer shows no belief that is known, or the question was changed since.
     """
     if question.kind in (Kind.CHOICE, Kind.CHOICES):
-        texts = _texts(kept) if question.kind is Kind.CHOICES else [kept]
+        texts = _texts(text) if question.kind is Kind.CHOICES else [text]
         chosen = [option for option in question.options if option.text in texts and option.why]
         return [Misconception(option.why, option.why, question.ask, option.text) for option in chosen]
     values: dict[str, str] = {}
     if question.variables:
-        kept, drawn = parted(kept)
+        text, drawn = split_values(text)
         values = dict(each.split("=") for each in drawn.split(", ") if drawn)
     if values.keys() != {variable.name for variable in question.variables}:
         return []
     asked = filled(question, values) if values else question
-    whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), kept).whys
+    whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), text).whys
     return [
-        Misconception(trap.why, shown.why, asked.ask, kept)
+        Misconception(trap.why, shown.why, asked.ask, text)
         for trap, shown in zip(question.traps, asked.traps, strict=True)
         if trap.why and shown.why in whys
     ]
 
 
-def _texts(kept: str) -> list[object]:
+def _texts(text: str) -> list[object]:
     try:
-        told = json.loads(kept)
+        texts = json.loads(text)
     except ValueError:
         return []
-    return told if isinstance(told, list) else []
+    return texts if isinstance(texts, list) else []

@@ -1,4 +1,4 @@
-"""The state of each card: it follows from the log, and is kept beside it so that nobody waits for that."""
+"""The state of each card: derived from the log, and stored beside it so that a start does not wait for that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ddpquiz.learning.log_rows import KEPT, ORDER, find, weights_of
+from ddpquiz.learning.log_rows import NOT_UNDONE, ORDER, find, weights_of
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, called
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ _FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses
 _INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class State:
-    """The states in a database; transactions, and telling what is wrong with the file, are the caller's."""
+class CardStates:
+    """The states in a database. The caller makes transactions and reports faults of the file."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._schedules: dict[str, Schedule] = {}
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
-        """Return what is known of each card that was reviewed or called, of one concept or of all."""
+        """Return the memory of each card that was reviewed or made due, of one concept or of all."""
         # 0 is next to /
         where, values = ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
         rows = self._database.execute(f"{_FROM_CARD} {where}", values)
@@ -37,18 +37,20 @@ class State:
         }
 
     def derive(self, card: str) -> None:
-        """Make the state of one card anew from its rows, which are few: nothing can then differ from a rebuild."""
+        """Derive the state of one card from all its rows, which are few, so it is what a rebuild gives."""
         self._database.execute("DELETE FROM card WHERE item = ?", (card,))
-        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {KEPT} {ORDER}", card, card)
-        self._keep({card: memories[card]} if card in memories else {})
+        memories = self._replay(
+            f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {NOT_UNDONE} {ORDER}", card, card
+        )
+        self._save({card: memories[card]} if card in memories else {})
 
     def rebuild(self) -> None:
-        """Make the state of every card anew."""
+        """Derive the state of every card again."""
         self._database.execute("DELETE FROM card")
-        self._keep(self._replay(f"WHERE {_FROM_LOG} AND {KEPT} {ORDER}"))
+        self._save(self._replay(f"WHERE {_FROM_LOG} AND {NOT_UNDONE} {ORDER}"))
 
     def _replay(self, where: str, *values: object) -> dict[str, Memory]:
-        """Return what follows from some rows of the log, each by the weights of its time."""
+        """Return the memories after some rows of the log, each scheduled by the weights of its time."""
         memories: dict[str, Memory] = {}
         for row in find(self._database, where, *values):
             day = _a_day(row.day)
@@ -59,7 +61,7 @@ class State:
                 memories[row.calls] = called(memories.get(row.calls), day)
         return memories
 
-    def _keep(self, memories: Mapping[str, Memory]) -> None:
+    def _save(self, memories: Mapping[str, Memory]) -> None:
         rows = ((item, *(str(x) if isinstance(x, date) else x for x in astuple(m))) for item, m in memories.items())
         self._database.executemany(f"INSERT {_INTO_CARD}", rows)
 

@@ -1,137 +1,60 @@
-"""The file that keeps progress: found, opened, brought up to date, and its faults told in sentences."""
+"""The file that holds progress: open, check and migrate it, and report its faults in sentences."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
+from ddpquiz.learning.backups import list_backups
+from ddpquiz.learning.damage import find_damage
+from ddpquiz.learning.migrations import MIGRATIONS
+from ddpquiz.learning.side_files import load_json, save_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 FILE = "progress.db"
+STAMP_FILE = "progress.checked.json"
 _NAME = 0x64647071  # "ddpq", in the file's header: whose file this is
 _WAIT = 10.0  # seconds for another sitting to finish its write
 
-# Each migration is run once, in one transaction with the number that records it. Never change one: add the next.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE device (id TEXT NOT NULL PRIMARY KEY) STRICT",  # this machine: one row
-        """CREATE TABLE weights (
-            version TEXT NOT NULL PRIMARY KEY,
-            since TEXT NOT NULL,
-            retention REAL NOT NULL,
-            parameters TEXT NOT NULL
-        ) STRICT""",
-        """CREATE TABLE log (
-            device TEXT NOT NULL,
-            sequence INTEGER NOT NULL,
-            at TEXT NOT NULL,
-            day TEXT NOT NULL,
-            kind TEXT NOT NULL CHECK (kind IN ('review', 'answer', 'flag', 'undo')),
-            item TEXT NOT NULL,
-            weights TEXT NOT NULL REFERENCES weights,
-            took INTEGER,
-            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
-            credit REAL CHECK (credit BETWEEN 0 AND 1),
-            chance REAL CHECK (chance BETWEEN 0 AND 1),
-            level TEXT,
-            given TEXT,
-            calls TEXT,
-            retry INTEGER NOT NULL DEFAULT 0,
-            undone_device TEXT,
-            undone_sequence INTEGER,
-            PRIMARY KEY (device, sequence),
-            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
-            CHECK ((kind = 'review') = (grade IS NOT NULL)),
-            CHECK ((kind = 'answer') = (credit IS NOT NULL)),
-            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
-        ) STRICT, WITHOUT ROWID""",
-        "CREATE INDEX log_item ON log (item)",
-        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
-        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
-        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-        # Derived from the log; `Progress.rebuild` makes it again
-        """CREATE TABLE card (
-            item TEXT NOT NULL PRIMARY KEY,
-            due TEXT NOT NULL,
-            stability REAL,
-            difficulty REAL,
-            first TEXT,
-            last TEXT,
-            reps INTEGER NOT NULL,
-            lapses INTEGER NOT NULL
-        ) STRICT, WITHOUT ROWID""",
-        "CREATE INDEX card_due ON card (due)",
-    ),
-    # More kinds of rows, and what answers and explanations tell besides their credit. The columns come last, so that
-    # rows can be copied as they are.
-    (
-        "ALTER TABLE log RENAME TO log_1",
-        """CREATE TABLE log (
-            device TEXT NOT NULL,
-            sequence INTEGER NOT NULL,
-            at TEXT NOT NULL,
-            day TEXT NOT NULL,
-            kind TEXT NOT NULL
-                CHECK (kind IN ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'undo')),
-            item TEXT NOT NULL,
-            weights TEXT NOT NULL REFERENCES weights,
-            took INTEGER,
-            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
-            credit REAL CHECK (credit BETWEEN 0 AND 1),
-            chance REAL CHECK (chance BETWEEN 0 AND 1),
-            level TEXT,
-            given TEXT,
-            calls TEXT,
-            retry INTEGER NOT NULL DEFAULT 0,
-            undone_device TEXT,
-            undone_sequence INTEGER,
-            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
-            points TEXT,
-            PRIMARY KEY (device, sequence),
-            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
-            CHECK ((kind = 'review') = (grade IS NOT NULL)),
-            CHECK ((kind IN ('answer', 'explanation')) = (credit IS NOT NULL)),
-            CHECK (kind = 'answer' OR confidence IS NULL),
-            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
-            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
-        ) STRICT, WITHOUT ROWID""",
-        "INSERT INTO log SELECT *, NULL, NULL FROM log_1",
-        "DROP TABLE log_1",
-        "CREATE INDEX log_kind ON log (kind, at)",
-        "CREATE INDEX log_item ON log (item)",
-        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
-        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
-        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-    ),
-)
-
 
 class DamagedError(UserError):
-    """The file of the progress is damaged; `repair.repair` saves what can be read."""
+    """The progress file is damaged; the text offers the newest good backup."""
 
-    def __init__(self, sentence: str, path: Path) -> None:
-        self.path = path
-        super().__init__(sentence)
+    def __init__(self, path: Path, problem: str) -> None:
+        wrong = f"{path} is damaged ({problem.splitlines()[-1]})"
+        if backup := next(list_backups(path.parent), None):
+            super().__init__(
+                f"{wrong}. `ddpquiz progress restore-backup` sets it aside and restores the backup of {backup.day}, "
+                f"which holds {backup.rows:,} row{'s' * (backup.rows != 1)} of your log."
+            )
+        else:
+            super().__init__(f"{wrong}, and there is no backup. Move it away to start afresh.")
 
 
 def connect(home: Path) -> sqlite3.Connection:
-    """Open the progress kept in a folder, at today's version; it is made when there is none."""
+    """Open the progress in a folder at today's version; create it when there is none.
+
+    Raises UserError, and DamagedError when the file was changed since `save_stamp` and is not sound.
+    """
     path = home / FILE
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"The data folder {home} cannot be made ({error.strerror}); {_ELSEWHERE}") from None
-    with mendable(path):
+        raise UserError(f"The data folder {home} cannot be created ({error.strerror}); {_ELSEWHERE}") from None
+    with reported_faults(path):
+        if path.exists() and not path.stat().st_size and _load_stamp(path):
+            raise DamagedError(path, "it is empty")  # to SQLite it would be a new database
+        _make_private(path)
+        is_as_left = _is_as_left(path)
         database = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
         try:
-            _prepare(database, path)
+            _prepare(database, path, is_as_left=is_as_left)
         except BaseException:
             database.close()
             raise
@@ -139,15 +62,17 @@ def connect(home: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def mendable(path: Path) -> Iterator[None]:
+def reported_faults(path: Path) -> Iterator[None]:
     """Turn the faults of a file, a folder or a disk into sentences that say what to do; other faults are bugs."""
     try:
         yield
+    except UnicodeDecodeError as error:  # of a message of SQLite that quotes what is damaged
+        raise DamagedError(path, "it holds text that is not valid") from error
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(_DAMAGED) or str(error).startswith("Could not decode to UTF-8"):
+            raise DamagedError(path, str(error)) from error
         for fault, sentence in _FAULTS.items():
-            if name.startswith(_DAMAGED) and name.startswith(fault):
-                raise DamagedError(sentence.format(path=path), path) from error
             if name.startswith(fault):
                 raise UserError(sentence.format(path=path, folder=path.parent)) from error
         raise
@@ -155,7 +80,7 @@ def mendable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; another sitting waits its turn from the first line on."""
+    """Commit all statements or none; another sitting waits its turn from the first one on."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -166,16 +91,55 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _prepare(database: sqlite3.Connection, path: Path) -> None:
+def save_stamp(path: Path) -> None:
+    """Save the size and time of the closed file, so that the next start checks it only if something else changed it."""
+    with suppress(OSError):  # then the next start checks it
+        if (stamp := _stamp(path)) != _load_stamp(path):
+            save_json(path.with_name(STAMP_FILE), stamp)
+
+
+def _is_as_left(path: Path) -> bool:
+    """Return whether the file, not opened yet, is as `save_stamp` saw it; a log beside it is of a sitting that runs."""
+    with suppress(OSError):
+        return _load_stamp(path) == _stamp(path) and not path.with_name(f"{FILE}-wal").exists()
+    return False
+
+
+def _load_stamp(path: Path) -> object:
+    try:
+        return load_json(path.with_name(STAMP_FILE))
+    except (OSError, ValueError):
+        return None
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    found = path.stat()
+    return {"size": found.st_size, "changed": found.st_mtime_ns}
+
+
+def _make_private(path: Path) -> None:
+    """Create the file for its owner alone, or take the rights of others from one that an older version made."""
+    with suppress(OSError):  # SQLite reports what is wrong
+        handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if os.fstat(handle).st_mode & 0o077:
+                os.fchmod(handle, 0o600)
+        finally:
+            os.close(handle)
+
+
+def _prepare(database: sqlite3.Connection, path: Path, *, is_as_left: bool) -> None:
     tables = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     version = _version(database)  # read last: another sitting may just be making the file, its tables and its version
     if tables and (version == 0 or database.execute("PRAGMA application_id").fetchone()[0] != _NAME):
-        raise UserError(f"{path} is no progress of ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
+        raise UserError(f"{path} was not made by ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
     if version > len(MIGRATIONS):
         raise UserError(
             f"{path} was written by a newer ddpquiz (its version is {version}, this ddpquiz knows {len(MIGRATIONS)}); "
             "update ddpquiz. Nothing was changed."
         )
+    if version and not is_as_left and (problem := find_damage(database)):
+        raise DamagedError(path, problem)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     if version < len(MIGRATIONS):
@@ -205,9 +169,7 @@ _FAULTS = {
     "SQLITE_CANTOPEN": f"{{path}} cannot be opened; {_ELSEWHERE}",
     "SQLITE_READONLY": f"{{path}} cannot be written; {_ELSEWHERE}",
     "SQLITE_PERM": f"{{path}} cannot be written; {_ELSEWHERE}",
-    "SQLITE_FULL": "The disk with {folder} is full, so the last answer was not kept; make room and answer it again.",
-    "SQLITE_IOERR": "The disk with {folder} reports a fault, so the last answer was not kept; is it full, or gone?",
+    "SQLITE_FULL": "The disk with {folder} is full, so the last answer was not saved; make room and answer it again.",
+    "SQLITE_IOERR": "The disk with {folder} reports a fault, so the last answer was not saved; is it full, or gone?",
     "SQLITE_BUSY": "Another sitting has been writing to {path} for ten seconds; end it and try again.",
-    "SQLITE_NOTADB": "{path} is damaged: it is no database any more. Put a copy back, or move it away to start afresh.",
-    "SQLITE_CORRUPT": "{path} is damaged. Move it away to start afresh; `sqlite3 FILE .recover` may save what it held.",
 }

@@ -1,23 +1,28 @@
-"""One sitting of explaining: what was written against the points of a rubric. Old state and event in, new state out."""
+"""One sitting of explaining: the learner writes, then checks the text against the points of a rubric.
+
+The points are ticked beforehand where their words occur; the learner decides. Old state and event in, new state out.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from ddpquiz.learning.words import Said
+from ddpquiz.learning.stems import meaning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from ddpquiz.curriculum.concept import Point, Prompt
-    from ddpquiz.learning.words import Found
+
+_WORD = re.compile(r"[.!?](?=\s)|\d+(?:[.,]\d+)*|[^\W\d_]+")  # the end of a sentence, a number or a word
 
 
 class ExplainAction(Enum):
-    """What can happen besides a text and an objection."""
+    """What can happen besides a text and a toggled point."""
 
     HINT = auto()
     SKIP = auto()
@@ -28,53 +33,57 @@ class ExplainAction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteLine:
-    """An explanation as it was written."""
+class Opinion:
+    """What another program says about a text: which points it makes, in order, and a remark."""
 
-    text: str
+    made: tuple[bool, ...]
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Overrule:
-    """The learner objects to the verdict on the point at `place`, from 0, or takes that back."""
+class WriteLine:
+    """An explanation as it was written; an opinion ticks its points instead of their words."""
+
+    text: str
+    opinion: Opinion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Toggle:
+    """The learner ticks the point at `place`, from 0, or removes its tick."""
 
     place: int
 
 
-Event = ExplainAction | WriteLine | Overrule
+Event = ExplainAction | WriteLine | Toggle
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedPoint:
-    """A point of the rubric: what in a text made it, as written there, and whether the learner objects."""
+class CheckedPoint:
+    """A point of the rubric: its words that occur in a text, whether it was ticked, and whether that was changed."""
 
     point: Point
     words: tuple[str, ...]
-    contrary: tuple[str, ...] = ()  # written too, but denied where the point says it, or said where it denies it
-    absent: tuple[str, ...] = ()  # the point's words that are nowhere in the text
+    matched: bool
     overruled: bool = False
 
     @property
-    def matched(self) -> bool:
-        """Whether anything in the text made it."""
-        return bool(self.words)
-
-    @property
     def made(self) -> bool:
-        """Whether the point counts as made: the learner has the last word."""
+        """True if the point counts as made: the learner decides."""
         return self.matched != self.overruled
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was written to a prompt, and its points as judged."""
+    """What was written to a prompt, with its points."""
 
     prompt: Prompt
     text: str
-    points: tuple[JudgedPoint, ...]
+    points: tuple[CheckedPoint, ...]
     hinted: bool
     at: datetime
     took: timedelta
+    opinion: Opinion | None = None
 
     @property
     def made(self) -> int:
@@ -84,13 +93,13 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Explaining:
-    """Where a sitting stands: the prompt at `place` is on screen, with its points if `judged`."""
+    """Where a sitting stands: the prompt at `place` is on screen, with its points if `checking`."""
 
     prompts: tuple[Prompt, ...]
     since: datetime  # when this prompt came on screen
     place: int = 0
     hinted: bool = False
-    judged: bool = False
+    checking: bool = False
     stopped: bool = False
     done: tuple[Explanation, ...] = ()
     previous: Explaining | None = field(default=None, repr=False, compare=False)  # what undo goes back to
@@ -102,23 +111,41 @@ class Explaining:
 
     @property
     def explanation(self) -> Explanation | None:
-        """What was written to the prompt on screen, once it was judged."""
-        return self.done[-1] if self.judged else None
+        """What was written to the prompt on screen, while its points are checked."""
+        return self.done[-1] if self.checking else None
 
 
-def judge(prompt: Prompt, text: str) -> tuple[JudgedPoint, ...]:
-    """Look for each point in a text: for one of its words, or for most of what it says in one sentence.
+def check(prompt: Prompt, text: str, opinion: Opinion | None = None) -> tuple[CheckedPoint, ...]:
+    """Tick each point of which one of its words occurs in a text, or as an opinion says."""
+    joined, starts = _join(text)
+    points = []
+    for place, point in enumerate(prompt.points):
+        words = tuple(word for word in point.words if _occurs(_join(word)[0], joined, starts))
+        points.append(CheckedPoint(point, words, matched=opinion.made[place] if opinion else bool(words)))
+    return tuple(points)
 
-    A point that denies nothing is made by a word that is not denied, nor comes after one that is. If the point itself
-    denies that word, it must be denied in the text as well; if it denies only what it has other words for, the word
-    counts either way.
-    """
-    said = Said(text)
-    return tuple(_judged(point, said) for point in prompt.points)
+
+def _join(text: str) -> tuple[str, frozenset[int]]:
+    """Return the stems of a text without blanks, so `all reduce` is `all-reduce`, and where each begins and ends."""
+    pieces, places, length = [], {0}, 0
+    for word in _WORD.findall(text.lower()):
+        piece = word if word in ".!?" else meaning(word)
+        length += len(piece)
+        pieces.append(piece)
+        places.add(length)
+    return "".join(pieces), frozenset(places)
+
+
+def _occurs(word: str, text: str, places: frozenset[int]) -> bool:
+    """Return whether a word occurs in a text from the beginning of a stem to the end of one."""
+    at = text.find(word)
+    while at >= 0 and not (at in places and at + len(word) in places):
+        at = text.find(word, at + 1)
+    return at >= 0 and bool(word)
 
 
 def order(prompts: Sequence[Prompt], explained: Mapping[str, int]) -> tuple[Prompt, ...]:
-    """Put what was explained least often first."""
+    """Return the prompts, those that were explained least often first."""
     return tuple(sorted(prompts, key=lambda prompt: explained.get(prompt.key, 0)))
 
 
@@ -128,7 +155,7 @@ def begin(prompts: Sequence[Prompt], at: datetime) -> Explaining:
 
 
 def step(state: Explaining, event: Event, at: datetime) -> Explaining:
-    """Return what a sitting becomes by an event; one that means nothing now changes nothing."""
+    """Return the sitting after an event; an event that means nothing now changes nothing."""
     prompt = state.prompt
     match event:
         case ExplainAction.UNDO if state.previous:
@@ -139,24 +166,25 @@ def step(state: Explaining, event: Event, at: datetime) -> Explaining:
             return state
         case ExplainAction.STOP:
             return replace(state, stopped=True)
-        case ExplainAction.NEXT if state.judged:
-            return replace(state, place=state.place + 1, hinted=False, judged=False, since=at)
-        case Overrule(place) if state.judged and place < len(prompt.points):
-            return replace(state, done=(*state.done[:-1], _overruled(state.done[-1], place)))
-        case _ if state.judged:
+        case ExplainAction.NEXT if state.checking:
+            return replace(state, place=state.place + 1, hinted=False, checking=False, since=at)
+        case Toggle(place) if state.checking and place < len(prompt.points):
+            return replace(state, done=(*state.done[:-1], _toggled(state.done[-1], place)))
+        case _ if state.checking:
             return state
         case ExplainAction.HINT:
             return replace(state, hinted=True)
         case ExplainAction.SKIP:
             return replace(state, place=state.place + 1, hinted=False, since=at, previous=state)
-        case WriteLine(text) if text.strip():
-            new = Explanation(prompt, text, judge(prompt, text), state.hinted, at, at - state.since)
-            return replace(state, done=(*state.done, new), judged=True, previous=state)
+        case WriteLine(text, opinion) if text.strip():
+            points = check(prompt, text, opinion)
+            new = Explanation(prompt, text, points, state.hinted, at, at - state.since, opinion)
+            return replace(state, done=(*state.done, new), checking=True, previous=state)
     return state
 
 
 def news(old: Explaining, new: Explaining) -> tuple[Explanation | None, Explanation | None]:
-    """Return the explanation that a step added and the one that it took back; an objection does both."""
+    """Return the explanation that a step added and the one that it removed; a toggled point does both."""
     if old.done == new.done:
         return None, None
     return (
@@ -165,30 +193,7 @@ def news(old: Explaining, new: Explaining) -> tuple[Explanation | None, Explanat
     )
 
 
-def _overruled(explanation: Explanation, place: int) -> Explanation:
+def _toggled(explanation: Explanation, place: int) -> Explanation:
     points = list(explanation.points)
     points[place] = replace(points[place], overruled=not points[place].overruled)
     return replace(explanation, points=tuple(points))
-
-
-def _judged(point: Point, said: Said) -> JudgedPoint:
-    say = Said(point.say)
-    words: dict[str, None] = {}  # in order, each once
-    contrary: dict[str, None] = {}
-    absent: list[str] = []
-    fitting: list[Found] = []
-    against: list[Found] = []
-    for word in point.words:
-        found = said.find(word)
-        wanted = say.signs(word) or ({True, False} if say.denies else {True})
-        around = say.around(word)
-        for each in found:
-            if each.said in wanted and not said.aside(each.clause) & around:
-                fitting.append(each)
-            else:
-                contrary[each.quote] = None
-                against.append(each)
-        if not found:
-            absent.append(word)
-    words |= {each.quote: None for each in fitting if not any(said.spoils(denied, each) for denied in against)}
-    return JudgedPoint(point, tuple(words) or said.echoes(say), tuple(contrary), tuple(absent))

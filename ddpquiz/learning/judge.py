@@ -1,4 +1,4 @@
-"""Whether an answer is right, and what to say about it: one judge for each kind of question."""
+"""Judge whether an answer is right, and why not: one function for each kind of question."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _TIMES = re.compile(r"(?<=[\d)])\s*[x×]\s*(?=[\d(])")  # noqa: RUF001
 _DECIMAL_COMMA = re.compile(r"(?<![\d.])(?:0,\d|\d+,(?!\d{3}(?!\d)))")
 _LITERAL = re.compile(r"[-+]?[\d.]+")
 _SAID = re.compile(r"(?P<word>[a-z_]\w*(?:\.\w+)*)|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
-_CONTAINER = re.compile(r"[a-z_][\w.]*(?=\()", re.IGNORECASE)
+_CONTAINER = re.compile(r"(?<![\w.])[a-z_][\w.]*(?=\()", re.IGNORECASE)  # tried once a name, not once a letter
 _AROUND_MARKS = re.compile(r"\s*([\[\](){},:=])\s*")
 _QUOTES = "'\"`"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an answer is right, and why what is wrong with it is wrong.
+    """Whether an answer is right, and what is wrong with it.
 
-    `unclear` is set when what was given cannot be read as an answer: then it says what would be one, so ask again.
-    `chosen` are the places, from 0, of the options or lines that were given.
+    `unclear` is set when a text is not an answer: it says what would be one, so ask again. `chosen` are the places,
+    from 0, of the options or lines that were chosen.
     """
 
     right: bool
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def judge(posed: Posed, given: str) -> Verdict:
-    """Judge what a learner gave: places of options or lines as they were shown, a number, or a text."""
+    """Judge an answer: places of options or lines as they were shown, a number, or a text."""
     match posed.question.kind:
         case Kind.CHOICE:
             return _choice(posed, given)
@@ -56,7 +56,7 @@ def judge(posed: Posed, given: str) -> Verdict:
 
 
 def expected(posed: Posed) -> str:
-    """Return the right answer, in the form in which it is given."""
+    """Return the right answer, in the form in which a learner writes it."""
     question = posed.question
     match question.kind:
         case Kind.CHOICE | Kind.CHOICES:
@@ -119,7 +119,7 @@ def _order(posed: Posed, given: str) -> Verdict:
 
 
 def answered(posed: Posed, given: str) -> str:
-    """Return what was given as it was understood: a number with its unit, and with its worth where that is computed."""
+    """Return an answer as it was understood: a number with its unit, and its value where an expression was typed."""
     question, read = posed.question, _read(given)
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
@@ -131,7 +131,7 @@ def answered(posed: Posed, given: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A number as it was typed, with the unit behind it; `literal` if there is nothing to compute."""
+    """A number as it was typed, with its unit; `literal` if there is nothing to compute."""
 
     value: float
     unit: str
@@ -182,7 +182,7 @@ def _output(question: Question, given: str) -> Verdict:
 
 
 def _places(given: str, count: int) -> list[int]:
-    """Read `2 4 1 3`, `2,4,1,3`, `24 13` or `2413` as places from 0; nothing when it is none of these."""
+    """Read `2 4 1 3`, `2,4,1,3`, `24 13` or `2413` as places from 0; return [] for anything else."""
     words = re.split(r"[\s,;]+", given.strip(" \t\n.,;"))
     digits = words if count > 9 else list("".join(words))
     if not all(digit.isdecimal() and 1 <= int(digit) <= count for digit in digits):
@@ -192,7 +192,7 @@ def _places(given: str, count: int) -> list[int]:
 
 
 def _squeezed(text: str) -> str:
-    """Take out what the eye does not see: quotes around it, kinds of quotes, and blanks that separate nothing."""
+    """Remove what makes no difference: quotes around a text, kinds of quotes, blanks that separate nothing."""
     text = " ".join(text.replace("\\n", "\n").split())
     if len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES:
         text = text[1:-1]
@@ -200,7 +200,7 @@ def _squeezed(text: str) -> str:
 
 
 def _said(text: str) -> list[str | float]:
-    """Return the numbers and words of a text; brackets, commas and the name of a container are form."""
+    """Return the numbers and words of a text, without brackets, commas and the name of a container."""
     found = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
     return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
 

@@ -1,4 +1,4 @@
-"""The log of what a learner did: what a row of it holds, and how SQLite keeps rows and finds them."""
+"""The rows of the log of what a learner did, and how they are written to SQLite and found there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ddpquiz.learning.schedule import Weights
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
+    from datetime import timedelta
 
 
 class Receipt(NamedTuple):
@@ -22,7 +23,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PointRow:
-    """A point of a rubric, as judged: whether its words were found, and whether the learner objected to that."""
+    """A point of a rubric: whether it was ticked beforehand, and whether the learner changed that."""
 
     say: str
     matched: bool
@@ -30,17 +31,35 @@ class PointRow:
 
     @property
     def made(self) -> bool:
-        """Whether the point counts as made: the learner has the last word."""
+        """True if the point counts as made."""
         return self.matched != self.overruled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRow:
+    """An answer to a question, as it is saved.
+
+    `chance` is that of a blind guess, `calls` a card that the answer makes due, `retry` says that the question was
+    answered in the same sitting before, `confidence` (0 to 1) how sure the learner was before the verdict.
+    """
+
+    item: str
+    credit: float
+    took: timedelta
+    given: str
+    level: str
+    chance: float
+    calls: str | None = None
+    retry: bool = False
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the log: something that a learner did, or the undoing of it.
+    """One row of the log: something that a learner did, or its undo.
 
-    `at` is UTC, `took` milliseconds, `chance` that of a blind guess, `calls` a card that an answer made due;
-    `retry` says that the question had been answered in the same sitting before, `confidence` (0 to 1) how sure the
-    learner was before the verdict; `points` are those of an explanation, as JSON (see `Point`).
+    `at` is in UTC, `took` in milliseconds, `points` are those of an explanation, as JSON (see `PointRow`); see
+    `AnswerRow` for the values of an answer.
     """
 
     kind: str  # review, answer, explanation, flag, suspend, bury or undo
@@ -70,12 +89,12 @@ class Row:
 
 
 _FIELDS = tuple(Row.__dataclass_fields__)
-_RETRY = _FIELDS.index("retry")  # the only one that SQLite keeps in another form
+_RETRY = _FIELDS.index("retry")  # the only one that SQLite holds in another form
 _INTO = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})"
 
 # Pieces of queries in which `l` is the log
 COLUMNS = ", ".join("l." + name for name in _FIELDS)
-KEPT = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
+NOT_UNDONE = "NOT EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
 ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
 MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
 
@@ -86,17 +105,17 @@ def add(database: sqlite3.Connection, row: Row) -> None:
 
 
 def find(database: sqlite3.Connection, where: str, *values: object) -> Iterator[Row]:
-    """Yield the rows that are picked and ordered by the end of a query."""
+    """Yield the rows that the end of a query selects and orders."""
     return map(row_of, database.execute(f"SELECT {COLUMNS} FROM log AS l {where}", values))  # noqa: S608  names of our own
 
 
 def row_of(columns: tuple[Any, ...]) -> Row:
-    """Make a row of what SQLite gives for `COLUMNS`."""
+    """Return the row of the values that SQLite returns for `COLUMNS`."""
     values = list(columns)
     values[_RETRY] = bool(values[_RETRY])
     return Row(*values)
 
 
 def weights_of(parameters: str, retention: float) -> Weights:
-    """Make weights of what SQLite gives for a set that rows name."""
+    """Return the weights of a row of the table `weights`."""
     return Weights(tuple(json.loads(parameters)), retention)

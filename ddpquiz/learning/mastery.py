@@ -1,13 +1,14 @@
-"""How strong a concept is, and how sure that is: a belief about what a learner knows, never a bare percentage.
+"""How strong a concept is, and how sure that is: a range of what a learner knows, never a bare percentage.
 
-The model: with strength s, a learner knows the answer to an easy question with chance sqrt(s), to a medium one with s,
-to a hard one with s squared; who does not know guesses, and is right with the chance of a blind guess. The belief about
-s starts flat, as a Beta(1, 1), and is updated by the last answer to each question, of several on a day by the first,
-since then the solution was seen; an answer loses half its weight in sixty days. A hint halves the credit of an answer;
-it then counts half as right and half as wrong.
+The model: a learner with strength s knows the answer to an easy question with probability sqrt(s), to a medium one
+with s, to a hard one with s squared; a learner who does not know it guesses, with the chance of a blind guess. The
+belief about s starts flat, as a Beta(1, 1), and is updated by the last answer to each question; of several on one day
+by the first, since the solution was seen then. An answer loses half its weight in sixty days. A hint halves the credit
+of an answer, which then counts half as right and half as wrong.
 
-A label is a claim that is believed at 80 %: strong says that s is over 0.7, weak that it is under 0.5, fair that it is
-from 0.35 to 0.85. When no claim is believed that much, the evidence is not enough for any.
+A label is a claim with a probability of at least 80 %: strong means that s is over 0.7, weak that it is under 0.5, fair
+that it is from 0.35 to 0.85. The range that is shown holds 80 % of the belief and lies within the claim; without a
+label it leaves out 10 % at each end.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ _LOOK_AHEAD = 10  # answers, in search of what would change a label
 _GUESS = 0.25  # the chance of a guess at a question that is not chosen yet: that of four options
 _ENOUGH = 3  # answers; fewer say nothing, however they turned out
 MEANING = (
-    "The percentages say how much of a concept you are likely to know, judged by your last answer to each question; "
+    "The range is how much of a concept you probably know (80 % sure), judged by your last answer to each question; "
     "of several on one day, the first counts."
 )
-WORDS = "Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown: too little to tell by."
+WORDS = (
+    "Strong: all of the range is over 70 %. Weak: all of it is under 50 %. Fair: all of it is from 35 to 85 %. "
+    "Otherwise there is no verdict yet."
+)
 
 
 class Label(StrEnum):
@@ -48,12 +52,12 @@ class Label(StrEnum):
     UNKNOWN = "unknown"
 
 
-# What each label claims about s, the first that holds first
+# What each label claims about s; the first that holds is used
 _CLAIMS = {Label.STRONG: (0.7, 1.0), Label.WEAK: (0.0, 0.5), Label.FAIR: (0.35, 0.85)}
 
 
 class Answered(Protocol):
-    """What the model needs of an answer; a row of the log has it."""
+    """The values of an answer that the model needs; a row of the log has them."""
 
     @property
     def item(self) -> str: ...  # noqa: D102
@@ -69,7 +73,7 @@ class Answered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """How likely each strength is; the masses belong to a grid from 0 to 1 and sum to 1."""
+    """The probability of each strength on a grid from 0 to 1; `masses` sum to 1."""
 
     masses: tuple[float, ...] = (1 / len(_GRID),) * len(_GRID)
 
@@ -82,8 +86,8 @@ class Belief:
         return Belief(tuple(mass / total for mass in masses))
 
     def information(self, level: str, chance: float) -> float:
-        """Return how many bits an answer to such a question is expected to tell about weak, strong or between."""
-        bands: dict[int, tuple[float, float]] = {}  # how likely it is, and how likely with a right answer
+        """Return the expected information of an answer to such a question about weak, strong or between, in bits."""
+        bands: dict[int, tuple[float, float]] = {}  # its probability, and that of it with a right answer
         for s, mass, p in zip(_GRID, self.masses, _right(level, chance), strict=True):
             band = (s >= _CLAIMS[Label.WEAK][1]) + (s > _CLAIMS[Label.STRONG][0])
             whole, right = bands.get(band, (0.0, 0.0))
@@ -92,7 +96,7 @@ class Belief:
         return _entropy(rights) - sum(whole * _entropy(right / whole) for whole, right in bands.values() if whole)
 
     def between(self, low: float, high: float) -> float:
-        """Return how likely the strength lies between two values."""
+        """Return the probability that the strength lies between two values."""
         return sum(mass for s, mass in zip(_GRID, self.masses, strict=True) if low < s < high)
 
     @property
@@ -109,6 +113,12 @@ class Belief:
                 return s
         return 1.0
 
+    def range(self, label: Label) -> tuple[float, float]:
+        """Return the range that holds 80 % of the belief, near the middle of it but within the claim of the label."""
+        low, high = _CLAIMS.get(label, (0.0, 1.0))
+        below = min(max((1 - _SURE) / 2, self.between(-1.0, low)), 1 - self.between(high, 2.0) - _SURE)
+        return max(low, self.quantile(below)), min(high, self.quantile(below + _SURE))
+
     def label(self, answers: int) -> Label:
         """Return the claim that holds after so many answers."""
         claims = (label for label, claim in _CLAIMS.items() if self.between(*claim) >= _SURE)
@@ -116,7 +126,7 @@ class Belief:
 
 
 class Piece(NamedTuple):
-    """What an answer says: the level of its question, the chance of a blind guess, what it earned, and its weight."""
+    """An answer as evidence: the level of its question, the chance of a blind guess, its credit, and its weight."""
 
     level: str
     chance: float
@@ -126,7 +136,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """The belief about one concept: its mean, the interval that holds 80 % of it, and what it comes from."""
+    """The strength of one concept: the mean, the range that holds 80 % of the belief, and the evidence."""
 
     mean: float
     low: float
@@ -138,25 +148,33 @@ class Strength:
     pieces: Mapping[str, Piece] = field(default_factory=dict, repr=False)  # of evidence, by item
 
     def __str__(self) -> str:
-        """Say it as screens do: the word first, then how sure that is."""
+        """Return the verdict as a sentence, such as `Based on 4 answers: probably 2–28 % (weak)`."""
         if self.answers < _ENOUGH:
             return self.short
-        return f"{self.label}: by {self.answers} answers you know {self.low:.0%} to {self.high:.0%} of it"
+        word = "no verdict yet" if self.label is Label.UNKNOWN else self.label
+        return f"Based on {self.answers} answers: probably {self.share} ({word})"
+
+    @property
+    def share(self) -> str:
+        """The range of what is probably known, such as `2–28 %`."""
+        return f"{100 * self.low:.0f}–{100 * self.high:.0f} %"
 
     @property
     def short(self) -> str:
-        """Say it where there is little room; MEANING belongs below."""
+        """The verdict where there is little room; MEANING belongs below."""
         if self.answers < _ENOUGH:
             return f"{self.label} yet" if self.answers else "no answers yet"
-        return f"{self.label}, {self.low:.0%} to {self.high:.0%}"
+        return f"{'probably' if self.label is Label.UNKNOWN else f'{self.label},'} {self.share}"
 
     def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:
-        """Say what would change the label; `questions` are those of the concept, each with level and chance."""
+        """Return what would change the label; `questions` are those of the concept, each with level and chance."""
         if self.answers < _ENOUGH:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
             count = self._until_doubted()
-            return f"{count} more wrong answer{'s' * (count != 1)} would take that word away." if count else ""
+            return (
+                f"After {count} more wrong answer{'s' * (count != 1)} it would not be strong any more." if count else ""
+            )
         pieces = dict(self.pieces)
         open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
@@ -165,10 +183,10 @@ class Strength:
             if _belief(pieces.values()).label(len(pieces)) is Label.STRONG:
                 what = "right answers to questions" if count > 1 else "right answer to a question"
                 return f"{count} {what} that you missed or have not been asked would make it strong."
-        return "It takes right answers to more questions than there are; those to hard ones count most."
+        return "To be strong takes right answers to more questions than there are; hard ones count most."
 
     def _until_doubted(self) -> int:
-        """Return how many wrong answers it takes until a strong concept is none; 0 when that is far off."""
+        """Return how many wrong answers it takes until a strong concept is not strong; 0 when that is far off."""
         belief = self.belief
         for count in range(1, _LOOK_AHEAD + 1):
             belief = belief.after("medium", _GUESS, 0.0)
@@ -178,7 +196,7 @@ class Strength:
 
 
 def strength(answers: Iterable[Answered], today: date) -> Strength:
-    """Return the belief about the strength of what these answers, oldest first, are about."""
+    """Return the strength of the concept that these answers are about; they are oldest first."""
     last: dict[str, Answered] = {}
     for answer in answers:
         if answer.credit is not None and (answer.item not in last or last[answer.item].day != answer.day):
@@ -194,12 +212,12 @@ def strength(answers: Iterable[Answered], today: date) -> Strength:
     }
     belief = _belief(pieces.values())
     lost = sum(1 - piece.credit for piece in pieces.values())
-    low, high = belief.quantile(0.1), belief.quantile(0.9)
-    return Strength(belief.mean, low, high, belief.label(len(last)), len(last), lost, belief, pieces)
+    label = belief.label(len(last))
+    return Strength(belief.mean, *belief.range(label), label, len(last), lost, belief, pieces)
 
 
 def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
-    """Return the belief about each concept that was ever asked about; `answers` are oldest first."""
+    """Return the strength of each concept that was ever asked about; `answers` are oldest first."""
     by_concept: dict[str, list[Answered]] = defaultdict(list)
     for answer in answers:
         by_concept[answer.item.split("/")[0]].append(answer)
@@ -207,7 +225,7 @@ def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
 
 
 def weakest(known: dict[str, Strength]) -> str | None:
-    """Return the concept that needs work most, or None when wrong answers show none to be weak or fair."""
+    """Return the concept that needs work most, or None when no concept with wrong answers is weak or fair."""
     wanting = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
     return min(wanting, key=lambda concept: (known[concept].mean, concept), default=None)
 

@@ -21,8 +21,9 @@ def load_json(path: Path) -> Any:
 
 def save_json(path: Path, data: Any) -> None:
     """Put data in place of what was there; OSError when that cannot be done, and then all is as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path) as fresh:
+        fresh.touch(mode=0o600)
         fresh.write_text(json.dumps(data, indent=1, ensure_ascii=False), "utf-8")
 
 

@@ -140,7 +140,7 @@ def advise(now: Standing) -> list[Advice]:
         told = " and ".join(f"{count} card{'s' * (count != 1)} {what}" for count, what in counts if count)
         found.append(Advice("ddpquiz study", told))
     if now.weakest and now.weakness:
-        found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept, {now.weakness}"))
+        found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept ({now.weakness.short})"))
     if now.new_today and not (now.due or now.again):
         found.append(Advice("ddpquiz study", f"{now.new_today} new card{'s' * (now.new_today != 1)} for today"))
     if now.more:

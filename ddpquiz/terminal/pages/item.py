@@ -34,7 +34,8 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             points = (prose(point.say) for point in item.points)
             parts = [
                 *_head(named(item.key, "explain", marks), item.ask),
-                *section("A good answer says", bullets(points)),
+                *(section("A model answer", prose(item.answer)) if item.answer else []),
+                *section("A good answer makes these points", bullets(points)),
             ]
         case _:
             parts = _question(item, marks)

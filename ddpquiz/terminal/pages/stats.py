@@ -173,7 +173,7 @@ def _strengths(now: Statistics, width: int) -> list[RenderableType]:
     rows: list[list[RenderableType]] = []
     for concept, strength in now.strengths:
         label = Text(strength.label, style=_STYLES[strength.label])
-        share = Text(f"{strength.low:.0%} to {strength.high:.0%}", style="quiet")
+        share = Text(strength.share, style="quiet")
         bar: list[RenderableType] = [_bar(strength)] if width >= 60 else []
         rows.append([label, *bar, share, Text(plain(concept.title))])
     untested = Text(f"{counted(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT.", style="quiet")

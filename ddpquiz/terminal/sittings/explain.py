@@ -1,4 +1,4 @@
-"""A sitting of explaining at the keyboard: lines are written, points come out, and the learner has the last word."""
+"""A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning import explain, log_rows
-from ddpquiz.learning.explain import ExplainAction, Overrule, WriteLine
+from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine
 from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.hotkeys import DEMO, FLAG, FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.keys import pasted
@@ -17,37 +17,44 @@ from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.question_view import command_line
-from ddpquiz.terminal.sittings.rubric_view import count, points
+from ddpquiz.terminal.sittings.rubric_view import check, count
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, note_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from rich.console import RenderableType
 
+    from ddpquiz.curriculum.concept import Prompt
     from ddpquiz.learning.explain import Explaining
 
 FINISH = Hotkey(
     "ctrl+d",
-    "grade",
-    "end your explanation and see its points; enter on an empty line does it too (ctrl+u clears the line)",
+    "check",
+    "end your explanation and check its points; enter on an empty line does it too (ctrl+u clears the line)",
 )
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
-HINT = Hotkey("h", "hint", "a pointer to what a good answer speaks of")
-SKIP = Hotkey("s", "skip", "leave this one out")
-NEXT = Hotkey("enter", "next", "go on")
-UNDO = Hotkey("u", "undo", "take the last explanation or skip back, and write on")
+HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
+SKIP = Hotkey("s", "skip", "skip this prompt")
+CONFIRM = Hotkey("enter", "confirm", "confirm the ticks and go on")
+UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
-MOVE = Hotkey("← → ↑ ↓", "move", "move in what you write; home and end, backspace, delete and ctrl+u work as well")
-HOW = "in your own words; ctrl+d, or enter on an empty line, ends and grades it"
-HOW_BY_LINES = "in your own words, in one line or several; an empty line ends and grades it"
+MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
+HOW = "in your own words; ctrl+d, or enter on an empty line, ends it"
+HOW_BY_LINES = "in your own words, in one line or several; an empty line ends it"
 
 
 class ExplainScreen(SittingScreen):
     """One sitting of explaining."""
 
     def __init__(
-        self, desk: Desk, state: Explaining, *, editor: bool = False, drafts: Mapping[str, str] | None = None
+        self,
+        desk: Desk,
+        state: Explaining,
+        *,
+        editor: bool = False,
+        drafts: Mapping[str, str] | None = None,
+        judge: Callable[[Prompt, str], Opinion] | None = None,
     ) -> None:
         super().__init__(desk)
         self.state = state
@@ -57,7 +64,8 @@ class ExplainScreen(SittingScreen):
         self._width = 80  # of the screen
         self._escaped = False  # the next key is a command
         self._editor = editor  # each prompt opens it by itself
-        self._kept: list[log_rows.Receipt] = []  # of the explanations, in order
+        self._judge = judge  # ticks the points beforehand, instead of their words; may raise UserError
+        self._receipts: list[log_rows.Receipt] = []  # of the explanations, in order
         self._go_on_with_draft()
 
     @property
@@ -71,16 +79,16 @@ class ExplainScreen(SittingScreen):
 
     @property
     def begun(self) -> dict[str, str]:
-        """What is to be kept for the next time, by prompt: nothing of those that were explained."""
+        """The texts to save for the next time, by prompt: empty for those that were explained."""
         begun = {**self._left, **{one.prompt.key: "" for one in self.state.done}}
-        if not self.state.judged and self.state.place < len(self.state.prompts):
+        if not self.state.checking and self.state.place < len(self.state.prompts):
             begun[self.state.prompts[self.state.place].key] = self.text.strip()
         return begun
 
     @property
     def scene(self) -> Hashable:
-        """The prompt and whether it was judged."""
-        return self.state.place, self.state.judged, self.state.stopped
+        """The prompt, and whether its points are checked."""
+        return self.state.place, self.state.checking, self.state.stopped
 
     @property
     def early(self) -> tuple[str, ...]:
@@ -98,18 +106,23 @@ class ExplainScreen(SittingScreen):
         return self.state.prompt is None
 
     @property
+    def reading(self) -> bool:
+        """Whether a page is read, in which space goes on to the next screenful."""
+        return self.state.checking
+
+    @property
     def writing(self) -> bool:
         """Whether keys are text."""
-        return self.state.prompt is not None and not self.state.judged
+        return self.state.prompt is not None and not self.state.checking
 
     def body(self) -> RenderableType:
-        """Draw what is to be explained, the points of what was written, or what it all came to."""
+        """Draw the prompt, the check of what was written, or the summary."""
         prompt = self.state.prompt
         if prompt is None:
             return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
-            parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *points(explanation)]
+            parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *check(explanation)]
         else:
             parts += [Text(HOW, style="quiet"), *self._hint()]
         return Group(*parts, Text(), *note_lines(self.note))
@@ -131,11 +144,11 @@ class ExplainScreen(SittingScreen):
         prompt = self.state.prompt
         if prompt is None:
             return [LEAVE, *undo, HELP]
-        if not self.state.judged:
+        if not self.state.checking:
             return [FROM_ESCAPE, *self._commands()] if self._escaped else [self._finish()]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
-        object_ = Hotkey(f"1-{len(prompt.points)}", "overrule", "say that you made this point after all, or did not")
-        return [NEXT, object_, *undo, *demo, FLAG, HELP, QUIT]
+        toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
+        return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while a text is written."""
@@ -146,7 +159,7 @@ class ExplainScreen(SittingScreen):
         return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
 
     def handle_key(self, key: str) -> None:
-        """Take a key; a text takes all characters, also those that are keys elsewhere."""
+        """Handle a key; while a text is written, every character belongs to it."""
         text = pasted(key)
         if self.helping or not self.writing:
             super().handle_key(key)
@@ -164,7 +177,7 @@ class ExplainScreen(SittingScreen):
                 self._area = self._area.insert(text)
 
     def press(self, key: str) -> None:
-        """Take a key that is no text."""
+        """Handle a key that is not text."""
         prompt = self.state.prompt
         match key:
             case "u":
@@ -181,13 +194,13 @@ class ExplainScreen(SittingScreen):
                 self._do(ExplainAction.BACK)
             case "f":
                 self.flag(prompt.key)
-            case "enter" | "space" if self.state.judged:
+            case "enter" | "space" if self.state.checking:
                 self._do(ExplainAction.NEXT)
                 if self._editor:
                     self.edit()
-            case _ if self.state.judged:
+            case _ if self.state.checking:
                 if key.isdecimal() and key != "0":
-                    self._do(Overrule(int(key) - 1))
+                    self._do(Toggle(int(key) - 1))
             case "h":
                 self._do(ExplainAction.HINT)
             case "s":
@@ -196,7 +209,7 @@ class ExplainScreen(SittingScreen):
                 self.edit()
 
     def edit(self) -> None:
-        """Let the learner write in an editor; what comes back is the explanation."""
+        """Let the learner write in an editor; the saved text is the explanation."""
         prompt = self.state.prompt
         if prompt is None:
             return
@@ -214,7 +227,7 @@ class ExplainScreen(SittingScreen):
         if not done:
             return Text("Done: nothing explained.", style="head")
         made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
-        parts: list[RenderableType] = [Text(f"Done: you got {made} of {asked} points.", style="head")]
+        parts: list[RenderableType] = [Text(f"Done: you made {made} of {asked} points.", style="head")]
         missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
         if missed:
             parts += section("Left out", bullets(missed))
@@ -226,7 +239,7 @@ class ExplainScreen(SittingScreen):
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
         if explanation := self.state.explanation:
-            return Group(*points(explanation))
+            return Group(*check(explanation))
         assert self.state.prompt is not None  # noqa: S101
         parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
         parts.append(Text(HOW_BY_LINES, style="quiet"))
@@ -236,11 +249,11 @@ class ExplainScreen(SittingScreen):
 
     def line_keys(self) -> list[Hotkey]:
         """Return the keys that work now where whole lines are read: an empty one ends a text."""
-        keys = [Hotkey("empty line", "grade") if key is FINISH else key for key in super().line_keys()]
+        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().line_keys()]
         return [] if self.writing and self.text else keys
 
     def handle_line(self, line: str) -> None:
-        """Take a line: a piece of the text, which an empty line ends, or the letter of a key, here `:h`."""
+        """Handle a line: a piece of the text, which an empty line ends, or the letter of a key, as in `:h`."""
         key = line.removeprefix(":")
         self.note = ""
         if self.writing and (key == line or len(key) != 1):
@@ -265,12 +278,12 @@ class ExplainScreen(SittingScreen):
         return [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if shown and prompt else []
 
     def _finish(self) -> Hotkey:
-        """Return the key that ends the text; enter does it too on an empty line, but not before anything is written."""
+        """Return the key that ends the text; enter ends it too on an empty line, once something is written."""
         by_enter = self.text.strip() and self._area.on_empty_last_line
         return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
 
     def _scrolling(self, key: str) -> str:
-        """Return the key as the screen is to take it: one that moves in the text scrolls nothing."""
+        """Return the key for the screen; a key that moves in the text does not scroll."""
         moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area
         return "" if moves else super()._scrolling(key)
 
@@ -282,7 +295,7 @@ class ExplainScreen(SittingScreen):
         return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
 
     def _type(self, key: str) -> None:
-        """Take a key into the text."""
+        """Handle a key that edits the text."""
         match key:
             case "escape":
                 self._escaped = True
@@ -294,31 +307,38 @@ class ExplainScreen(SittingScreen):
                 self._area = self._area.key(key, self._width)
 
     def finish(self) -> None:
-        """Take what was written as the explanation."""
-        if self.text.strip():
-            self._do(WriteLine(self.text.strip()))
+        """Let the learner check what was written."""
+        if text := self.text.strip():
+            self._do(WriteLine(text, self._opinion(text)))
         else:
             self.note = "Write a sentence or two first; esc s skips."
 
+    def _opinion(self, text: str) -> Opinion | None:
+        """Ask the learner's program about a text; None without one, and when it fails, which becomes the note."""
+        judge, prompt, opinions = self._judge, self.state.prompt, list[Opinion]()
+        if judge and prompt:
+            self._leave(lambda: opinions.append(judge(prompt, text)))
+        return opinions[0] if opinions else None
+
     def _do(self, event: explain.Event) -> None:
-        """Do a step, and keep what it changed before anything else is shown."""
+        """Do a step, and save what it changed before anything else is shown."""
         now = self.desk.clock()
         after = explain.step(self.state, event, now)
-        added, taken = explain.news(self.state, after)
-        before = self._kept.pop() if taken else None
+        added, removed = explain.news(self.state, after)
+        before = self._receipts.pop() if removed else None
         if added:
-            told_ = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
+            points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
             receipt = self.desk.progress.explain(
-                added.prompt.key, told_, now, took=added.took, given=added.text, instead_of=before
+                added.prompt.key, points, now, took=added.took, given=added.text, instead_of=before
             )
-            self._kept.append(receipt)
+            self._receipts.append(receipt)
         elif before:
             self.desk.progress.undo(before, now)
         moved = after.place != self.state.place
         if moved and self.writing:
             self._left[self.state.prompts[self.state.place].key] = self.text.strip()
-        if moved or after.judged != self.state.judged:
-            self.text = taken.text if taken and not added else ""
+        if moved or after.checking != self.state.checking:
+            self.text = removed.text if removed and not added else ""
         self.state = after
         if moved and not self.text:
             self._go_on_with_draft()

@@ -234,7 +234,7 @@ def _figures(now: Standing) -> RenderableType:
         ("Streak", streak(now.streak)),
     ]
     if now.weakest and now.weakness:
-        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness}"))
+        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "unknown until you have answered more questions about one concept"))
     lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning import mastery, quiz
+from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
@@ -17,7 +18,6 @@ from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import countdown, exam_view, question_view, quiz_keys, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, ESCAPE, Entry, is_command, is_typed
-from ddpquiz.terminal.sittings.answer_log import Ledger
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class QuizScreen(SittingScreen):
         self._go_on = go_on  # the whole command
         self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
-        self._ledger = Ledger(desk)
+        self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
         self._final = final  # nobody is there to ask again
         self.unread: dict[str, str] = {}  # questions whose answer could not be read then, and what would be one
@@ -215,11 +215,21 @@ class QuizScreen(SittingScreen):
 
     def _result(self) -> RenderableType:
         today = study_day(self.desk.clock())
-        counting = (row for row in self.desk.progress.kept("answer") if not row.retry)
+        counting = [row for row in self.desk.progress.entries("answer") if not row.retry]
         again = self.quiz if self._first else None
         strengths = mastery.strengths(counting, today)
-        first, called = self._first or self.quiz, self._ledger.called
-        return quiz_result.result(first, again, strengths, called, self.desk.concepts, self._about, self._go_on)
+        first, called = self._first or self.quiz, self._log.called
+        is_first = len(counting) <= len(first.answers)  # the first verdict ever; later `?` shows the legend
+        names = self.desk.concepts
+        return quiz_result.result(
+            first, again, strengths, called, names, self._about, self._go_on, with_legend=is_first
+        )
+
+    def shown(self) -> RenderableType:
+        """Draw the body, or what the keys do; at the end also what the words of the verdict mean."""
+        if self.helping and self.quiz.posed is None:
+            return Group(super().shown(), Text(), *quiz_result.legend())
+        return super().shown()
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
@@ -332,7 +342,7 @@ class QuizScreen(SittingScreen):
         self._first = self._first or self.quiz
         self.quiz = quiz.begin(self._originals(), self._dice, self.desk.clock(), retry=True)
         self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
-        self._ledger.close()
+        self._log.close()
 
     def _originals(self) -> list[Question]:
         """Return the missed questions as they stand in the content, to be posed anew."""
@@ -346,9 +356,9 @@ class QuizScreen(SittingScreen):
         after = quiz.step(self.quiz, event, now)
         added, taken = quiz.news(self.quiz, after)
         if taken:
-            self._ledger.undo(taken, now)
+            self._log.undo(taken, now)
         if added:
-            self._ledger.append(added, now, retry=self.quiz.retry)
+            self._log.append(added, retry=self.quiz.retry)
         if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
             self.entry = Entry.of(after.given)
         if isinstance(event, Given):

@@ -42,10 +42,13 @@ def result(
     concepts: Mapping[str, Concept],
     about: str = "",
     go_on: str = "",
+    *,
+    with_legend: bool = True,
 ) -> Group:
     """Draw what a quiz came to; `again` is the last retry of what was wrong, `called` counts cards that became due.
 
-    `about` are the words of the command that say what was asked about, `go_on` is the whole command that was given.
+    `about` are the words of the command that say what was asked about, `go_on` is the whole command. The legend says
+    what ranges and words mean.
     """
     exam = quiz.rules.exam
     parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''], exam=exam)}.", style="head")]
@@ -57,17 +60,24 @@ def result(
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
         parts += _verdict(tested[0], strengths[tested[0]], concepts)
+        has_range = "%" in strengths[tested[0]].short
     else:
         rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
         parts += section("By concept", rows)
-        if any("%" in strengths[name].short for name in by_concept if name in strengths):
-            parts += [indented(Text(MEANING, style="quiet")), indented(Text(WORDS, style="quiet"))]
+        has_range = any("%" in strengths[name].short for name in by_concept if name in strengths)
+    if has_range and with_legend:
+        parts += legend()
     levels = quizzes.scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
     if told := sureness(quiz):
         parts += section("How sure you were", *_calibration(told))
     parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip(), go_on))
     return Group(*parts)
+
+
+def legend() -> list[RenderableType]:
+    """Draw what the ranges and words of a verdict mean."""
+    return [indented(Text(MEANING, style="quiet")), indented(Text(WORDS, style="quiet"))]
 
 
 def sureness(quiz: Quiz) -> Calibration | None:
@@ -96,9 +106,7 @@ def review(quiz: Quiz) -> list[RenderableType]:
 def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
     asked = concepts[concept].questions if concept in concepts else ()
     outlook = strength.outlook((each.key, each.level, chance(each)) for each in asked)
-    told = [Text(str(strength)), Text(outlook)]
-    meaning = [Text(MEANING, style="quiet"), Text(WORDS, style="quiet")] if "%" in str(strength) else []
-    return section(plain(f"Verdict on {concept}"), *told, *meaning)
+    return section(plain(f"Verdict on {concept}"), Text(str(strength)), Text(outlook))
 
 
 def _calibration(told: Calibration) -> list[RenderableType]:

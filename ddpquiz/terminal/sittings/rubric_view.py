@@ -1,4 +1,4 @@
-"""The points of an explanation as they were judged: which were made, by which words, and which were not found."""
+"""The points of an explanation: which are ticked, by which words, and the model answer to compare with."""
 
 from __future__ import annotations
 
@@ -7,38 +7,46 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.terminal.kit.layout import columns
+from ddpquiz.terminal.kit.layout import columns, indented
 from ddpquiz.terminal.kit.style import plain, prose
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ddpquiz.learning.explain import Explanation, JudgedPoint
+    from ddpquiz.learning.explain import CheckedPoint, Explanation
 
-LOOKED = "Looked for words, not for meaning: you decide which points you made."
+HOW = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
+HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
 
 
-def points(explanation: Explanation) -> list[RenderableType]:
-    """Draw how many points were made, and each with the words that showed it."""
-    rows = [(_mark(number, point), _said(point)) for number, point in enumerate(explanation.points, 1)]
-    return [Text(count(explanation), style="head"), Text(LOOKED, style="quiet"), Text(), columns(rows)]
+def check(explanation: Explanation) -> list[RenderableType]:
+    """Draw a model answer, and each point with the words that ticked it."""
+    parts: list[RenderableType] = []
+    if explanation.prompt.answer:
+        parts += [Text("A model answer", style="head"), indented(prose(explanation.prompt.answer)), Text()]
+    if explanation.opinion and explanation.opinion.remark:
+        parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
+    how = HOW_BY_JUDGE if explanation.opinion else HOW
+    rows = [(_mark(number, point), _point(point, explanation)) for number, point in enumerate(explanation.points, 1)]
+    return [*parts, Text(count(explanation), style="head"), Text(how, style="quiet"), Text(), columns(rows)]
 
 
 def count(explanation: Explanation) -> str:
-    """Say how many points were made."""
-    return f"You got {explanation.made} of {len(explanation.points)} points."
+    """Return how many points were made, as a sentence."""
+    return f"You made {explanation.made} of {len(explanation.points)} points."
 
 
-def _mark(number: int, point: JudgedPoint) -> Text:
+def _mark(number: int, point: CheckedPoint) -> Text:
     return Text.assemble(("✓ ", "good") if point.made else ("✗ ", "bad"), (f"{number}", "key"))
 
 
-def _said(point: JudgedPoint) -> RenderableType:
+def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:
+    why = ""
     if point.overruled:
-        why = ["overruled by you"]
+        why = "changed by you"
     elif point.words:
-        why = [f"you said: {', '.join(point.words)}"]
-    else:
-        told = {"you said the other way round": point.contrary, "not found": point.absent}
-        why = [f"{how}: {', '.join(words)}" for how, words in told.items() if words]
-    return Group(prose(point.point.say), Text(plain(" · ".join(why)), style="quiet"))
+        why = f"found: {', '.join(point.words)}"
+    elif not explanation.opinion:
+        why = f"not found: {', '.join(point.point.words)}"
+    say = prose(point.point.say)
+    return Group(say, Text(plain(why), style="quiet")) if why else say

@@ -135,7 +135,7 @@ class SittingScreen(KeyScreen):
     def _flags(self) -> dict[str, list[Receipt]]:
         """The flags that stand, by item."""
         flags: dict[str, list[Receipt]] = {}
-        for row in self.desk.progress.kept("flag"):
+        for row in self.desk.progress.entries("flag"):
             flags.setdefault(row.item, []).append(row.receipt)
         return flags
 

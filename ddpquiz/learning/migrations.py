@@ -1,0 +1,99 @@
+"""The versions of the progress database: each migration brings the one before up to date."""
+
+from __future__ import annotations
+
+# Each migration is run once, in one transaction with the number that records it. Never change one: add the next.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE device (id TEXT NOT NULL PRIMARY KEY) STRICT",  # this machine: one row
+        """CREATE TABLE weights (
+            version TEXT NOT NULL PRIMARY KEY,
+            since TEXT NOT NULL,
+            retention REAL NOT NULL,
+            parameters TEXT NOT NULL
+        ) STRICT""",
+        """CREATE TABLE log (
+            device TEXT NOT NULL,
+            sequence INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            day TEXT NOT NULL,
+            kind TEXT NOT NULL CHECK (kind IN ('review', 'answer', 'flag', 'undo')),
+            item TEXT NOT NULL,
+            weights TEXT NOT NULL REFERENCES weights,
+            took INTEGER,
+            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
+            credit REAL CHECK (credit BETWEEN 0 AND 1),
+            chance REAL CHECK (chance BETWEEN 0 AND 1),
+            level TEXT,
+            given TEXT,
+            calls TEXT,
+            retry INTEGER NOT NULL DEFAULT 0,
+            undone_device TEXT,
+            undone_sequence INTEGER,
+            PRIMARY KEY (device, sequence),
+            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
+            CHECK ((kind = 'review') = (grade IS NOT NULL)),
+            CHECK ((kind = 'answer') = (credit IS NOT NULL)),
+            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
+        ) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX log_item ON log (item)",
+        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
+        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
+        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+        # Derived from the log; `Progress.rebuild` makes it again
+        """CREATE TABLE card (
+            item TEXT NOT NULL PRIMARY KEY,
+            due TEXT NOT NULL,
+            stability REAL,
+            difficulty REAL,
+            first TEXT,
+            last TEXT,
+            reps INTEGER NOT NULL,
+            lapses INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID""",
+        "CREATE INDEX card_due ON card (due)",
+    ),
+    # More kinds of rows, and what answers and explanations tell besides their credit. The columns come last, so that
+    # rows can be copied as they are.
+    (
+        "ALTER TABLE log RENAME TO log_1",
+        """CREATE TABLE log (
+            device TEXT NOT NULL,
+            sequence INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            day TEXT NOT NULL,
+            kind TEXT NOT NULL
+                CHECK (kind IN ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'undo')),
+            item TEXT NOT NULL,
+            weights TEXT NOT NULL REFERENCES weights,
+            took INTEGER,
+            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
+            credit REAL CHECK (credit BETWEEN 0 AND 1),
+            chance REAL CHECK (chance BETWEEN 0 AND 1),
+            level TEXT,
+            given TEXT,
+            calls TEXT,
+            retry INTEGER NOT NULL DEFAULT 0,
+            undone_device TEXT,
+            undone_sequence INTEGER,
+            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
+            points TEXT,
+            PRIMARY KEY (device, sequence),
+            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
+            CHECK ((kind = 'review') = (grade IS NOT NULL)),
+            CHECK ((kind IN ('answer', 'explanation')) = (credit IS NOT NULL)),
+            CHECK (kind = 'answer' OR confidence IS NULL),
+            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
+            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
+        ) STRICT, WITHOUT ROWID""",
+        "INSERT INTO log SELECT *, NULL, NULL FROM log_1",
+        "DROP TABLE log_1",
+        "CREATE INDEX log_kind ON log (kind, at)",
+        "CREATE INDEX log_item ON log (item)",
+        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
+        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
+        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+    ),
+)

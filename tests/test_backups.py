@@ -1,0 +1,382 @@
+"""Backups and damaged files, a full disk, a folder that cannot be written, a wrong clock, two sittings at once."""
+
+import os
+import random
+import re
+import sqlite3
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from program import environment, piped
+from sample import answer_row
+from test_exchange import everything, exported, take_in
+
+from ddpquiz.errors import UserError
+from ddpquiz.learning import database
+from ddpquiz.learning.backups import FOLDER, list_backups, restore_backup
+from ddpquiz.learning.database import FILE, MIGRATIONS, DamagedError
+from ddpquiz.learning.log_rows import PointRow
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade, Weights
+from ddpquiz.learning.statistics import statistics
+
+TESTS = Path(__file__).parent
+AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+TOOK = timedelta(seconds=3)
+PAGE = 4096
+
+
+def fill(home, reviews=300):
+    """Keep rows of every kind, one of them longer than a page, under two sets of weights; return the rows."""
+    with Progress(home) as progress:
+        for number in range(reviews):
+            progress.review(f"c/{number}", Grade(number % 4 + 1), AT + timedelta(minutes=number), TOOK)
+        progress.use_weights(Weights(retention=0.85), AT)
+        progress.undo(progress.flag("c/1", "x" * 20_000, AT), AT)
+        progress.answer(answer_row("c/q", 1.0, given="é", confidence=0.5, calls="c/1"), AT)
+        progress.explain("c/why", (PointRow("all send", True),), AT, took=TOOK, given="words " * 2000)
+        return progress.log()
+
+
+def damaged(home, dice, changes=40):
+    """Overwrite some bytes of the file, all of them on a few pages."""
+    path = home / FILE
+    data = bytearray(path.read_bytes())
+    pages = [dice.randrange(len(data) // PAGE) * PAGE for _ in range(dice.choice((1, 1, 3)))]
+    for _ in range(changes):
+        data[dice.choice(pages) + dice.randrange(PAGE)] = dice.randrange(256)
+    path.write_bytes(data)
+    return bytes(data)
+
+
+def test_each_day_with_a_write_has_a_backup_and_the_last_ten_stay(tmp_path):
+    for day in range(12):
+        with Progress(tmp_path) as progress:
+            progress.review("c/1", Grade.GOOD, AT + timedelta(days=day), TOOK)
+    with Progress(tmp_path) as progress:
+        progress.review("c/2", Grade.GOOD, AT + timedelta(days=11), TOOK)  # no second backup on one day
+    with Progress(tmp_path):  # nothing is written, so there is nothing to back up
+        pass
+    found = list(list_backups(tmp_path))
+    assert [(one.day, one.rows) for one in found] == [
+        (str((AT + timedelta(days=day)).date()), day + 1) for day in range(11, 1, -1)
+    ]
+    assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == sorted(one.path.name for one in found)
+
+
+def test_the_progress_is_readable_by_its_owner_alone(home):
+    old = os.umask(0o022)
+    try:
+        piped(home, "study", lines="\n3\n")
+        piped(home, "explain", "ring", lines="The bottleneck")
+        with Progress(home) as progress:
+            progress.review("c/1", Grade.GOOD, AT, TOOK)
+            modes = {
+                path: stat.S_IMODE(path.stat().st_mode)
+                for path in (home, *home.rglob("*"))
+                if "cache" not in path.parts
+            }
+    finally:
+        os.umask(old)
+    assert {path.name for path in modes} >= {FILE, f"{FILE}-wal", f"{FILE}-shm", FOLDER}
+    assert {path: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+
+
+def test_a_file_that_others_could_read_is_closed_to_them(tmp_path):
+    Progress(tmp_path).close()
+    (tmp_path / FILE).chmod(0o644)
+    Progress(tmp_path).close()
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+
+
+def test_a_backup_that_cannot_be_written_is_reported_and_the_answers_are_saved(tmp_path):
+    (tmp_path / FOLDER).write_text("in the way")
+    progress = Progress(tmp_path)
+    progress.review("c/1", Grade.GOOD, AT, TOOK)
+    with pytest.raises(UserError, match="Your answers are saved, but the backup of 2026-03-02 cannot be written to"):
+        progress.close()
+    (tmp_path / FOLDER).unlink()
+    with Progress(tmp_path) as progress:
+        assert progress.count() == 1
+
+
+def test_damage_offers_the_newest_good_backup_and_restoring_it_sets_the_file_aside(tmp_path):
+    home = tmp_path / "home"
+    piped(home, "study", lines="\n3\n\n1\n")
+    fill(home)
+    (good, *_) = list_backups(home)
+    (home / FOLDER / "progress-2099-01-01.db").write_bytes(b"SQLite format 3" + bytes(9000))  # newer, but not sound
+    data = damaged(home, random.Random(3), changes=2000)
+    done = piped(home, "stats")
+    assert done.returncode == 1
+    assert re.fullmatch(
+        f"{home / FILE} is damaged \\(.*\\). `ddpquiz progress restore-backup` sets it aside and restores the backup of "
+        f"{good.day}, which holds {good.rows:,} rows? of your log.\n",
+        done.stderr,
+    )
+    listed = piped(home, "progress", "restore-backup", "--list").stdout.splitlines()
+    assert listed[0].startswith(f"{good.day}  {good.rows} rows")
+    assert (home / FILE).read_bytes() == data
+    done = piped(home, "progress", "restore-backup")
+    assert (done.returncode, done.stderr) == (0, "")
+    (aside,) = (path for path in home.glob(f"{FILE}.replaced-*") if not path.name.endswith("-wal"))
+    assert done.stdout == (
+        f"The backup of {good.day} with {good.rows} rows is restored.\nWhat was there is set aside as {aside}.\n"
+    )
+    assert aside.read_bytes() == data
+    with Progress(home) as progress:
+        assert progress.count() == good.rows
+        states = everything(progress)
+        progress.rebuild()
+        assert everything(progress) == states
+    assert piped(home, "stats").returncode == 0
+
+
+def test_a_sound_file_can_be_replaced_too_and_its_rows_can_still_be_imported(tmp_path):
+    with Progress(tmp_path) as progress:
+        progress.review("c/1", Grade.GOOD, AT, TOOK)
+    with Progress(tmp_path) as progress:
+        progress.review("c/2", Grade.GOOD, AT + TOOK, TOOK)
+        text = exported(progress)
+    aside = restore_backup(next(list_backups(tmp_path)), tmp_path / FILE, AT)
+    with Progress(tmp_path) as progress:
+        assert [row.item for row in progress.log()] == ["c/1"]
+        progress.review("c/3", Grade.GOOD, AT + 2 * TOOK, TOOK)
+        assert take_in(progress, text) == 1
+        assert [row.item for row in progress.log()] == ["c/1", "c/2", "c/3"]
+    assert aside.exists()
+
+
+def test_what_was_not_written_back_yet_is_set_aside_with_the_file(tmp_path):
+    """A process that is killed leaves its last answers in the write-ahead log."""
+    script = (
+        "import os, signal, sys; sys.path[:0] = sys.argv[2:]; from pathlib import Path; import test_backups;"
+        "from ddpquiz.learning.progress import Progress; from ddpquiz.learning.schedule import Grade;"
+        "p = Progress(Path(sys.argv[1])); p.review('c/last', Grade.GOOD, test_backups.AT, test_backups.TOOK);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    fill(tmp_path, 5)
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path), str(TESTS)]).returncode == -9
+    aside = restore_backup(next(list_backups(tmp_path)), tmp_path / FILE, AT)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for end in ("", "-wal"):
+        aside.with_name(aside.name + end).rename(elsewhere / (FILE + end))
+    with Progress(elsewhere) as progress:
+        assert "c/last" in progress.memories()
+
+
+def test_without_a_backup_the_sentence_says_so_and_there_is_nothing_to_restore(home):
+    home.mkdir()
+    (home / FILE).write_bytes(b"no database" * 1000)
+    done = piped(home, "stats")
+    assert done.stderr == (
+        f"{home / FILE} is damaged (file is not a database), and there is no backup. Move it away to start afresh.\n"
+    )
+    done = piped(home, "progress", "restore-backup")
+    assert (done.returncode, done.stderr) == (1, f"{home / FOLDER} has no backup that can be restored.\n")
+
+
+def test_a_file_that_was_emptied_is_not_taken_for_a_new_one(tmp_path):
+    fill(tmp_path, 3)
+    (tmp_path / FILE).write_bytes(b"")
+    with pytest.raises(DamagedError, match=r"is damaged \(it is empty\)"):
+        Progress(tmp_path)
+    (tmp_path / FILE).unlink()  # moved away to start afresh
+    with Progress(tmp_path) as progress:
+        assert progress.count() == 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bytes_that_changed_anywhere_are_reported_and_nothing_is_lost_in_silence(tmp_path, seed):
+    rows = fill(tmp_path, 60)
+    damaged(tmp_path, random.Random(seed), changes=1 + 4 * (seed % 10))
+    said = ""
+    try:
+        with Progress(tmp_path) as progress:
+            assert len(progress.log()) == len(rows)
+            statistics(progress, [], AT.date())
+            progress.rebuild()
+            progress.review("c/new", Grade.GOOD, AT, TOOK)
+    except UserError as error:
+        said = str(error)
+    assert re.fullmatch(rf"({tmp_path / FILE}.*)?", said)
+
+
+def change(home, statement):
+    """Change a sound file in a way that SQLite itself permits."""
+    with sqlite3.connect(home / FILE) as database:
+        database.execute("PRAGMA ignore_check_constraints = ON")
+        database.execute("DROP TRIGGER IF EXISTS log_is_fixed")
+        database.execute(statement)
+        fixed = (
+            "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END"
+        )
+        database.execute(fixed)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE log SET given = CAST(x'ff41' AS TEXT) WHERE kind = 'answer'",
+        "UPDATE log SET level = CAST(x'ff41' AS TEXT) WHERE kind = 'answer'",
+        "UPDATE log SET day = '2026-02-30' WHERE kind = 'review'",
+        "UPDATE log SET took = -9223372036854775808",
+        "UPDATE log SET credit = 2 WHERE kind = 'answer'",
+        "UPDATE log SET points = '[' WHERE kind = 'explanation'",
+        "UPDATE log SET undone_sequence = 4711 WHERE kind = 'undo'",
+        "UPDATE card SET due = 'soon'",
+        "UPDATE card SET last = '2026-99-01'",
+        "UPDATE weights SET parameters = '[1, 2'",
+        "UPDATE weights SET parameters = '[NaN]'",
+        "UPDATE weights SET retention = 0.5",
+        "UPDATE weights SET since = 'once'",
+        "DROP TABLE card",
+        "DROP INDEX log_kind",
+        "ALTER TABLE log RENAME COLUMN given TO got",
+        "PRAGMA user_version = 1",
+    ],
+)
+def test_values_that_no_log_has_are_reported_at_the_start(tmp_path, statement):
+    fill(tmp_path, 5)
+    Progress(tmp_path).close()
+    change(tmp_path, statement)
+    with pytest.raises(DamagedError):
+        Progress(tmp_path)
+
+
+def test_a_file_that_is_as_it_was_left_is_not_read_from_end_to_end(tmp_path, monkeypatch):
+    fill(tmp_path, 5)
+    checks = []
+    monkeypatch.setattr(database, "find_damage", lambda _: checks.append(1))
+    Progress(tmp_path).close()
+    assert checks == []
+    change(tmp_path, "UPDATE card SET reps = 9")
+    Progress(tmp_path).close()
+    assert checks == [1]
+
+
+LIMITED = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+sys.argv[:] = sys.argv[2:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("room", [20, 40, 60])
+def test_a_full_disk_is_told_and_every_answer_before_it_is_kept(tmp_path, room):
+    """The largest file that the process may write, in kilobytes, stands for the disk."""
+    home = tmp_path / "home"
+    piped(home, "study", lines="\n3\n")
+    program = str(TESTS / "sample_program.py")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(room << 10), program, "study"],
+        input="\n3\n" * 8, capture_output=True, text=True, env=environment(home), cwd=TESTS,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"The disk with .* (is full|reports a fault), so the last answer was not saved; .*\n", done.stderr
+    )
+    with Progress(home) as progress:
+        assert progress._database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert progress.log()[0].item == "ring/one"
+    assert piped(home, "study", lines="\n3\n").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    piped(tmp_path, "study", lines="\n3\n")
+    (tmp_path / FILE).chmod(stat.S_IRUSR)
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        done = piped(tmp_path, "study", lines="\n3\n")
+    finally:
+        tmp_path.chmod(stat.S_IRWXU)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "set DDPQUIZ_HOME to another folder" in done.stderr
+
+
+def test_a_newer_file_is_refused_by_the_command_and_stays_as_it_is(tmp_path):
+    piped(tmp_path, "study", lines="\n3\n")
+    path = tmp_path / FILE
+    with sqlite3.connect(path) as newer:
+        newer.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    newer.close()
+    before = {entry: entry.read_bytes() for entry in tmp_path.rglob("*") if entry.is_file()}
+    for words in (["study"], ["stats"], ["import", str(path)], ["export", "json"], []):
+        done = piped(tmp_path, *words)
+        assert done.returncode == 1
+        assert words[:1] == ["import"] or "was written by a newer ddpquiz" in done.stderr
+    assert {entry: entry.read_bytes() for entry in tmp_path.rglob("*") if entry.is_file()} == before
+
+
+MANY = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import sample_program
+from dataclasses import replace
+from datetime import datetime, UTC
+from sample import RING, card
+from ddpquiz.cli import app, clock
+from ddpquiz.curriculum import catalog, loading
+ring = replace(RING, cards=tuple(card(str(number)) for number in range(200)))
+loading.load = lambda: catalog.Catalog((sample_program.TRACK,), (ring, sample_program.DDP), {})
+if sys.argv[3] != "now":
+    at = datetime.fromisoformat(sys.argv[3])
+    clock.now = lambda: at
+sys.argv[1:] = sys.argv[4:]
+app.main()
+"""
+
+
+def many(home, *words, at="now", **more):
+    command = [sys.executable, "-c", MANY, str(TESTS), str(TESTS.parent), at, *words]
+    return subprocess.Popen(
+        command,
+        env=environment(home),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_two_sittings_at_once_keep_every_answer_of_both(tmp_path):
+    words = ("study", "ring", "--new", "200", "--limit", "200")
+    children = [many(tmp_path, *words) for _ in range(2)]
+    for child in children:  # both have been dealt their cards before either answers
+        while "Card 1/200" not in child.stdout.readline():
+            assert child.poll() is None
+    with ThreadPoolExecutor() as threads:
+        ends = list(threads.map(lambda child: child.communicate("\n3\n" * 200, timeout=120)[1], children))
+    assert ends == ["", ""]
+    assert [child.returncode for child in children] == [0, 0]
+    with Progress(tmp_path) as progress:
+        rows = progress.log()
+        assert sorted(row.sequence for row in rows) == list(range(1, 401))
+        assert {row.item for row in rows} == {f"ring/{number}" for number in range(200)}
+        assert all(memory.reps == 2 for memory in progress.memories().values())
+        states = everything(progress)
+        progress.rebuild()
+        assert everything(progress) == states
+
+
+def test_a_clock_that_was_set_back_loses_nothing_and_never_schedules_before_the_last_review(tmp_path):
+    for at in ("2026-03-20T09:00:00+00:00", "2026-03-01T09:00:00+00:00", "2026-04-20T09:00:00+00:00"):
+        child = many(tmp_path, "study", "ring", "--new", "5", "--limit", "20", at=at)
+        assert child.communicate("\n3\n" * 12)[1] == ""
+        assert child.returncode == 0
+    with Progress(tmp_path) as progress:
+        assert sorted({row.day for row in progress.log()}) == ["2026-03-01", "2026-03-20", "2026-04-20"]
+        memories = progress.memories()
+        assert all(memory.due >= memory.last >= memory.first for memory in memories.values())
+        states = everything(progress)
+        progress.rebuild()
+        assert everything(progress) == states
