@@ -125,7 +125,7 @@ def test_a_value_that_an_event_cannot_have_is_refused_where_it_is_decoded(fits):
     "line", ["", "[]", "7", "{}", '{"event": []}', "[" * 100_000, "9" * 10_000, b"\xff", b"\0"], ids=range(9)
 )
 def test_garbage_on_a_pipe_is_a_value_error(line):
-    with pytest.raises(ValueError, match="not valid JSON|not an event"):
+    with pytest.raises(ValueError, match=r"not valid JSON|not an event"):
         decode(line)
 
 
