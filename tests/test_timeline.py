@@ -458,7 +458,7 @@ def test_a_hang_of_two_ranks_in_two_operations_is_reported_once():
     other.issue("send", 1, line=5, peer=0)
     places = tuple(RankPosition(rank, "send", "train.py", 5, "") for rank in (0, 1))
     assert [str(each) for each in folded(one, other, hung=Hung(9, 5, places), end=9).mismatches] == [
-        "Some ranks wait in an operation that others never call: ranks 0 and 1: send (train.py:5)."
+        "Ranks wait for each other: ranks 0 and 1: send (train.py:5)."
     ]
 
 
