@@ -1,9 +1,9 @@
-"""What following a long run costs: the fold of its events, what is kept of them, and a saved file.
+"""What it costs to follow a long run: processor time per event, memory, and the size of a saved file.
 
     python benchmarks/timeline.py [--collectives 100000] [--ranks 4]
 
-The events are made here, as the recorder writes them; nothing is communicated. Memory is what tracemalloc counts,
-seconds are the processor's.
+The events are generated here as the recorder would write them; no ranks run. Memory is measured by tracemalloc, seconds
+are processor time.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def run(collectives: int, ranks: int) -> Iterator[Event]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the processor seconds that something takes: other work on the machine must not count."""
+    """Return the processor seconds that `work` needs: other work on the machine must not count."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def memory(work: Callable[[], object]) -> int:
-    """Return the bytes that what `work` returns takes."""
+    """Return the bytes that the result of `work` occupies."""
     tracemalloc.start()
-    kept = work()
+    result = work()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    del kept
+    del result
     return used
 
 
@@ -71,11 +71,11 @@ def folded(timeline: Timeline | RunState, events: Iterator[Event]) -> Timeline |
     return timeline
 
 
-def kept(events: Iterator[Event]) -> RecentEvents:
-    recent = RecentEvents()
+def recent(events: Iterator[Event]) -> RecentEvents:
+    last = RecentEvents()
     for event in events:
-        recent.add(event)
-    return recent
+        last.add(event)
+    return last
 
 
 def saved(events: list[Event], path: Path) -> None:
@@ -102,9 +102,9 @@ def main() -> None:
 
     rate("decode a line", timed(lambda: [decode(line) for line in lines]))
     rate("encode an event", timed(lambda: [encode(event) for event in events]))
-    rate("Timeline, the last 2,000 kept", timed(lambda: folded(Timeline(), iter(events))))
-    rate("Timeline, all kept", timed(lambda: folded(Timeline(limit=None), iter(events))))
-    rate("Seen, with its timeline", timed(lambda: folded(RunState(), iter(events))))
+    rate("Timeline, limited to 2,000", timed(lambda: folded(Timeline(), iter(events))))
+    rate("Timeline, unlimited", timed(lambda: folded(Timeline(limit=None), iter(events))))
+    rate("RunState, with its timeline", timed(lambda: folded(RunState(), iter(events))))
     timeline = folded(Timeline(), iter(events))
     assert isinstance(timeline, Timeline)
     end = events[-1].time if isinstance(events[-1], End) else 0.0
@@ -113,11 +113,11 @@ def main() -> None:
     print()
     tenth = count // 10
     for what, work in {
-        "Timeline, the last 2,000 kept": lambda number: folded(Timeline(), run(number, ranks)),
-        "Timeline, all kept": lambda number: folded(Timeline(limit=None), run(number, ranks)),
-        "Seen, with its timeline": lambda number: folded(RunState(), run(number, ranks)),
-        "the events, the last 20,000 kept": lambda number: kept(run(number, ranks)),
-        "the events, all kept": lambda number: list(run(number, ranks)),
+        "Timeline, limited to 2,000": lambda number: folded(Timeline(), run(number, ranks)),
+        "Timeline, unlimited": lambda number: folded(Timeline(limit=None), run(number, ranks)),
+        "RunState, with its timeline": lambda number: folded(RunState(), run(number, ranks)),
+        "the last 20,000 events": lambda number: recent(run(number, ranks)),
+        "all events": lambda number: list(run(number, ranks)),
     }.items():
         few, many = memory(lambda: work(tenth)), memory(lambda: work(count))  # noqa: B023  # called at once
         growth = (many - few) / (count - tenth)

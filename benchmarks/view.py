@@ -1,9 +1,9 @@
-"""What the live view costs beside a run: processor time of our own process, and frames painted.
+"""What the live view costs: processor time of the ddpquiz process, and frames painted.
 
     python benchmarks/view.py [--seconds 10] [--ranks 4] [--rate 200]
 
-A script issues collectives and prints steadily; `ddpquiz run` watches it in a pseudo-terminal of 120x40. The same run
-with `--plain` shows how much of the time goes into listening, whatever is drawn.
+A script issues collectives and prints steadily; `ddpquiz run` shows it in a pseudo-terminal of 120x40. The same run
+with `--plain` shows how much of the time goes into reading events, without drawing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EVENTS = 9  # of a rank in a step: six of two collectives (issued, ended, result
 
 
 def watch(script: Path, ranks: int, *given: str, options: tuple[str, ...] = ()) -> tuple[float, float, int]:
-    """Return seconds of processor time that our process used while the ranks worked, those seconds, and frames."""
+    """Return the processor seconds that ddpquiz used while the ranks worked, the seconds that passed, and frames."""
     words = ["-m", "ddpquiz", "run", str(script), "--nproc", str(ranks), *options, "--", *given]
     env = os.environ | {"TERM": "xterm-256color"}
     child = pexpect.spawn(sys.executable, words, dimensions=(40, 120), env=env, timeout=60, encoding="utf-8")
@@ -55,10 +55,10 @@ def watch(script: Path, ranks: int, *given: str, options: tuple[str, ...] = ()) 
         except pexpect.EOF:
             break
         now = time.monotonic()
-        if now - began < float(given[0]) - 1:  # not its end: that is drawn once, whatever it costs
+        if now - began < float(given[0]) - 1:  # the end of the run is drawn only once
             used, since = cpu_seconds(child.pid) - used_since, now
         elif child.isalive():
-            child.send("\r")  # where the last frame waits for its reader
+            child.send("\r")  # the last frame waits for a key
     child.close()
     return used, since - began, frames
 

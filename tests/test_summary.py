@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from test_timeline import Rank, folded
+from test_timeline import Rank, began, folded
 
 from ddpquiz.analysis import run_advice
-from ddpquiz.analysis.events import Marked
+from ddpquiz.analysis.events import End, Exited, Marked
 from ddpquiz.analysis.formatting import format_bytes, format_seconds, plural
 from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import summary
 
@@ -163,8 +164,7 @@ def test_objects_in_a_loop_are_named():
 
 
 def test_barriers_in_a_loop_are_named():
-    program = repeat(20, lambda program, _: program.call("barrier", 5, 0.1, shapes=(), dtype="", bytes=0))
-    assert only(program) == (
+    assert only(barriers()) == (
         "train.py:5: 20 barriers on each rank cost 4 s in all, 67% of the ranks' time. Collectives synchronise ranks "
         "already: a barrier is needed only for what happens outside torch, such as files."
     )
@@ -173,6 +173,25 @@ def test_barriers_in_a_loop_are_named():
 def test_a_run_without_communication_has_no_advice():
     assert Program().advice() == ()
     assert run_advice.advice(folded(), 0.0) == []
+
+
+def barriers():
+    return repeat(20, lambda program, _: program.call("barrier", 5, 0.1, shapes=(), dtype="", bytes=0))
+
+
+def test_a_run_that_failed_has_no_advice_on_how_to_be_faster():
+    for status, stopped, has_advice in ((1, False, False), (-9, True, True), (0, False, True)):
+        program, end = barriers(), 3.0
+        events = [event for rank in program.ranks for event in rank.events]
+        events += [
+            Exited(end, 0, 0),
+            Exited(end, 1, status, stopped=stopped),
+            End(end, status == 0, 0, 0, why="It ended."),
+        ]
+        timeline = Timeline()
+        for event in [began(2), *sorted(events, key=lambda event: event.time)]:
+            timeline.add(event)
+        assert bool(summarize(timeline, end).advice) == has_advice
 
 
 def test_lines_are_told_by_what_they_cost_and_only_ten_of_them():

@@ -447,6 +447,21 @@ def test_swapped_operations_are_found_also_when_others_stand_between():
     assert said.startswith("Ranks call the same operations in a different order")
 
 
+def test_a_mismatch_that_repeats_in_every_step_is_reported_once():
+    steps = [("all_reduce", 5), ("barrier", 6)] * 5
+    assert len(mismatched(steps, [("broadcast", 7, {"peer": 0}), ("barrier", 6)] * 5)) == 1
+
+
+def test_a_hang_of_two_ranks_in_two_operations_is_reported_once():
+    one, other = Rank(0), Rank(1)
+    one.issue("send", 1, line=5, peer=1)
+    other.issue("send", 1, line=5, peer=0)
+    places = tuple(RankPosition(rank, "send", "train.py", 5, "") for rank in (0, 1))
+    assert [str(each) for each in folded(one, other, hung=Hung(9, 5, places), end=9).mismatches] == [
+        "Ranks wait for each other: ranks 0 and 1: send (train.py:5)."
+    ]
+
+
 def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
     stays, goes = Rank(0), Rank(1).exit(2)
     stays.issue("all_reduce", 1, line=5)
@@ -495,6 +510,22 @@ def test_only_the_last_collectives_are_kept_and_sums_are_of_all():
     assert few.totals(100) == all_of_them.totals(100)
     assert few.costs.lines == all_of_them.costs.lines
     assert few.count == all_of_them.count == 100
+
+
+def test_the_merged_spans_of_a_long_run_reach_back_to_its_start_with_the_same_seconds():
+    timeline, rank = Timeline(limit=30), Rank(0, 1)
+    for number in range(1000):
+        rank.sync("all_reduce", number + (0.25 if number < 500 else 0.5), number + 1)
+    for event in [began(1), *rank.exit(1001).events]:
+        timeline.add(event)
+    laid = timeline.spans(0, 1001)
+    assert len(laid) <= 80
+    assert (laid[0].start, laid[-1].end) == (0, 1001)
+    assert all(one.end == other.start for one, other in pairwise(laid))
+    for kind, seconds in (("compute", 376), ("communication", 625)):
+        assert sum(span.end - span.start for span in laid if span.kind == kind) == pytest.approx(seconds)
+    early = sum(min(span.end, 500) - span.start for span in laid if span.kind == "communication" and span.start < 500)
+    assert early == pytest.approx(375, rel=0.1)  # the shares of each stretch of time are its own
 
 
 # Properties, of programs that are played by a clock of our own.

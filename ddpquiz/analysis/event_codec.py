@@ -1,6 +1,6 @@
 """Events as lines of JSON, and the lines that ranks write: every value is checked once, here, when it is decoded.
 
-The bytes may come from a file that somebody else sent, or from a pipe into which a script wrote by mistake.
+The bytes may come from a file that another person sent, or from a pipe into which a script wrote by mistake.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""How amounts, durations, ranks, shapes and places are written, and how the frames of a traceback are read."""
+"""How amounts, durations, ranks, shapes and places are written, here and on every screen."""
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.operation import ANYBODY
 
@@ -12,20 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 MAX_PARTS = 12  # of a list of ranks that is written out
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9})(?:,? in (.+))?')
-
-
-class Frame(NamedTuple):
-    """One call in a traceback, or in a stack that faulthandler wrote."""
-
-    file: str
-    line: int
-    name: str
-
-
-def frames_in(text: str) -> list[Frame]:
-    """Return the frames of a traceback in the order in which it lists them."""
-    return [Frame(file, int(line), name) for file, line, name in _FRAME.findall(text)]
 
 
 def format_bytes(amount: float) -> str:

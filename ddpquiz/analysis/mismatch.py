@@ -37,8 +37,7 @@ class Side:
 
     def __str__(self) -> str:
         """Return it in words: `rank 2: broadcast with root 0 (train.py:12)`."""
-        who = "no rank" if not self.ranks else format_ranks(self.ranks)
-        return f"{who}: {self.action()}"
+        return f"{format_ranks(self.ranks)}: {self.action()}"
 
     def action(self) -> str:
         """Return in words what they do."""
@@ -60,7 +59,8 @@ class Mismatch:
     def __str__(self) -> str:
         """Return it as a sentence."""
         where = "" if self.group in ("", "0") else f" (group {self.group})"
-        return f"{_SENTENCES[self.kind]}{where}: {'; '.join(map(str, self.sides))}."
+        what = _SENTENCES[self.kind] if len(self.sides) > 1 else "Ranks wait for each other"
+        return f"{what}{where}: {'; '.join(map(str, self.sides))}."
 
 
 _SENTENCES: dict[Kind, str] = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import FAULT, Hung, RankPosition
-from ddpquiz.analysis.formatting import format_place, format_ranks, frames_in
+from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.known_errors import OUT_OF_MEMORY, explain
+from ddpquiz.analysis.stack_frames import code_at, frames_in, own_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,6 @@ CONSEQUENCE = re.compile(
 TIMED_OUT = re.compile(
     r"Timed out waiting (\d{1,12})ms|wait timeout after (\d{1,12})ms|Timed out after (\d{1,9}) seconds waiting"
 )
-LIBRARY = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>")  # not a file of the user
 
 SAME_CALLS = "All ranks of a group must make the same calls in the same order, with the same shapes, dtypes and roots."
 MAKE_THIS_CALL = "All ranks of a group must make the same calls. Find out what stops {ranks} from making this one."
@@ -95,7 +94,7 @@ def _before_timeout(now: RankPosition, state: RunState) -> RankPosition:
     if raised is None:
         return now
     last = state.brought.get(now.rank)
-    file, line = _own_frame(raised.traceback, state)
+    file, line = own_frame(raised.traceback, state.script)
     waited_in = state.waits_in(now.rank) or (last.operation.op if last else "init_process_group")
     return RankPosition(now.rank, waited_in, file, line, raised.traceback)
 
@@ -112,10 +111,10 @@ def _of_rank(rank: int, state: RunState) -> Cause:
     raised = state.raised.get(rank)
     if raised is None:
         return _of_exit(rank, state)
-    frame = _own_frame(raised.traceback, state)
+    frame = own_frame(raised.traceback, state.script)
     if raised.error == "SystemExit":
         return _of_sys_exit(rank, raised.message, _where(*frame), state)
-    text = f"{raised.error}: {raised.message}\n{_code(raised.traceback, *frame)}"
+    text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
     if known := _known(rank, text, _where(*frame), state):
         return known
     first = raised.message.strip().partition("\n")[0]
@@ -177,7 +176,7 @@ def _of_signal(rank: int, exited: Exited, after: str, state: RunState) -> Cause:
     # Real-time signals have numbers only.
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if frames_in(exited.stack):
-        place = _where(*_own_frame(exited.stack, state, newest_first=True))
+        place = _where(*own_frame(exited.stack, state.script, newest_first=True))
         return Cause(rank, f"Rank {rank} crashed with {name} at {place}.", "Native code crashed; the stack is above.")
     return Cause(rank, f"Rank {rank} was ended by {name}{after}.")
 
@@ -230,22 +229,6 @@ def _gathered(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 def _waits(calls: dict[str, list[int]]) -> str:
     return ", ".join(f"{format_ranks(ranks)} wait{'s' * (len(ranks) == 1)} in {call}" for call, ranks in calls.items())
-
-
-def _own_frame(stack: str, state: RunState, *, newest_first: bool = False) -> tuple[str, int]:
-    """Return the place of a traceback that the user knows: the innermost line of the script, or of another own file."""
-    frames = [(frame.file, frame.line) for frame in frames_in(stack)]
-    if newest_first:
-        frames.reverse()
-    script = str(Path(state.began.script).absolute()) if state.began else ""
-    own = [frame for frame in frames if frame[0] == script] or [f for f in frames if not LIBRARY.search(f[0])] or frames
-    return own[-1] if own else ("", 0)
-
-
-def _code(stack: str, file: str, line: int) -> str:
-    """Return the line of code that a traceback shows for one of its frames."""
-    _, _, rest = stack.rpartition(f'File "{file}", line {line}')
-    return rest.partition("\n")[2].partition("\n")[0].strip()
 
 
 def _call(issued: Issued) -> str:

@@ -73,6 +73,8 @@ class RunState:
         self.timeline.add(event)
         self.time = max(self.time, when(event))
         match event:
+            case OperationEvent():
+                self._follow_operation(event)
             case Began():
                 self.began = event
             case Nodes():
@@ -81,8 +83,6 @@ class RunState:
                 self.hung = event
             case End():
                 self.end = event
-            case OperationEvent():
-                self._follow_operation(event)
             case _:
                 self._follow_rank(event)
 
@@ -93,11 +93,11 @@ class RunState:
             case Output():
                 self._add_line(event)
             case Claimed(line=line, rank=rank, held=held):
-                self.places[rank] = self._script, line
+                self.places[rank] = self.script, line
                 ranks = self.claims.setdefault(line, {})
                 ranks[rank] = ranks.get(rank, True) and held
             case Joining(rank=rank, done=done):
-                self.places[rank] = self._script, event.line
+                self.places[rank] = self.script, event.line
                 waits = self.waits.setdefault(rank, {})
                 if done:
                     waits.pop(0, None)
@@ -174,7 +174,8 @@ class RunState:
         return self.began is not None and self.began.device == "cuda"
 
     @property
-    def _script(self) -> str:
+    def script(self) -> str:
+        """The path of the script."""
         return self.began.script if self.began else ""
 
     @property
@@ -190,7 +191,7 @@ class RunState:
     def in_script(self, rank: int) -> int | None:
         """Return the line of the script where a rank was last seen; None if that was in another file."""
         file, line = self.places.get(rank, ("", 0))
-        same = file == self._script or (Path(file).is_absolute() and file.endswith(f"/{Path(self._script).name}"))
+        same = file == self.script or (Path(file).is_absolute() and file.endswith(f"/{Path(self.script).name}"))
         return line if same and line else None
 
     def verdicts(self) -> list[tuple[ClaimText, Verdict, list[int]]]:

@@ -76,7 +76,7 @@ class Timeline:
 
     @property
     def failed(self) -> bool:
-        """True if the run ended with a failure of its own, and not because somebody stopped it."""
+        """True if the run ended with a failure, and not because the user stopped it."""
         if self._end is None or self._end.ok:
             return False
         return self._hung is not None or any(each.status and not each.stopped for each in self._exits.values())
@@ -205,7 +205,7 @@ class Timeline:
             self._done.append((event.rank, event.number))
             if len(self._done) > LIMIT:
                 self._calls.pop(self._done.popleft(), None)
-        if collective.ended is not None or call.operation.op == "recv":  # a send that nobody waits for never ends
+        if collective.ended is not None or call.operation.op == "recv":  # a send has no end unless the script waits
             self._open.pop(collective, None)
         if self._on_gpu and collective.ended is not None:
             self._settle(collective)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import RankPosition
-from ddpquiz.analysis.formatting import frames_in
+from ddpquiz.analysis.stack_frames import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.machines.cluster import AGENT
 

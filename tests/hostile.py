@@ -1,0 +1,178 @@
+"""Saved runs that somebody may send: mutated at random, and put through every way in which a run is shown."""
+
+import contextlib
+import io
+import json
+import random
+import re
+import time
+from xml.etree import ElementTree as ET
+
+from rich.console import ConsoleDimensions, Group
+
+from ddpquiz.analysis import saved_run, trace
+from ddpquiz.analysis.event_codec import encode, escape_controls
+from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.runs import picture, replay, summary
+from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.runs.run_pages import log
+from ddpquiz.terminal.runs.source import source
+from ddpquiz.terminal.runs.suggestions import to_try, tries
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+VALUES = [
+    None, True, False, -1, 0, 1, 2, 3, 7, 63, 64, 1000, 4095, 4096, 10**6, 2**31, 2**53, 2**64, 10**400, 0.5, -0.5,
+    1e-320, 1e8, 1e9, 1e308, float("nan"), float("inf"), -float("inf"), "", "x", "0", "nan", "1e999", "all_reduce", "send",
+    "recv", "scatter", "barrier", "broadcast", "cuda", "cpu", "step", "no_sync", "SystemExit", "loss: 1", "/dev/zero",
+    "/dev/stdin", "/", "\x1b]52;c;aGk=\x07", "\x1b[2J\x1b[31mred", "\x9b31m", "\u202eabc\u2066", "a\x00b", "\ud800", "\ufffe",
+    "a\nb\r\nc\td", "</text><script>&]]>{title}%s", "é數🙂\u0301", "x" * 5000, "word " * 3000, "9" * 400, [], {}, [[]], [0], [0, 0],
+    [0, 1, 2, 3], [[0]], [[2**53] * 64], ["\x1b[2J"], [{"line": 1, "text": "\x1b[2J"}], list(range(4096)), [0] * 5000,
+    {"a": 1}, [[2, 3], []], 'File "/x/train.py", line 99999999999, in f\n' * 50, 'File "' * 5000,
+]  # fmt: skip
+RAW = [
+    b"\xff",
+    b"\x00",
+    b"[" * 100_000,
+    b'{"event": ',
+    b"9" * 5000,
+    b"\x1b[2J",
+    b"NaN",
+    b'"',
+    b"}",
+    b"\n\n",
+    b"\xe2\x80\xa8",
+]
+
+
+def mutated(lines, dice):
+    """Return the lines of a saved run with one to four changes."""
+    lines = list(lines)
+    for _ in range(dice.choice((1, 1, 1, 2, 3, 4))):
+        at = dice.randrange(len(lines))
+        match dice.randrange(12):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(dice.randrange(len(lines)), lines[at])
+            case 2:
+                other = dice.randrange(len(lines))
+                lines[at], lines[other] = lines[other], lines[at]
+            case 3:
+                cut = dice.randrange(len(lines[at]) + 1)
+                lines[at] = lines[at][:cut] + dice.choice(RAW) + lines[at][cut + dice.randrange(3) :]
+            case _:
+                lines[at] = changed(lines, at, dice)
+        if not lines:
+            return lines
+    return lines
+
+
+def changed(lines, at, dice):
+    """Return a line in which one field, at any depth, has another value."""
+    try:
+        event = json.loads(lines[at])
+    except ValueError:
+        return lines[at]
+    where, name = event, dice.choice([*event]) if isinstance(event, dict) and event else None
+    if name is None:
+        return lines[at]
+    while isinstance(where[name], (dict, list)) and where[name] and dice.random() < 0.5:
+        where = where[name]
+        name = dice.choice([*where]) if isinstance(where, dict) else dice.randrange(len(where))
+    if dice.random() < 0.3:  # of another event, so that more fits
+        others = [each for each in map(parsed, dice.sample(lines, min(8, len(lines)))) if name in each]
+        where[name] = others[0][name] if others else None
+    elif isinstance(where, dict) and dice.random() < 0.05:
+        del where[name]
+    elif dice.random() < 0.1:
+        where[name] = dice.uniform(0, 3)
+    elif dice.random() < 0.2:
+        where[name] = dice.randrange(5)
+    else:
+        alike = [value for value in VALUES if type(value) is type(where[name])]
+        where[name] = dice.choice(alike if alike and dice.random() < 0.7 else VALUES)
+    return json.dumps(event).encode()
+
+
+def parsed(line):
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def shown(path, width=80):
+    """Return everything that is shown of a saved run, by the way in which it is; nothing if it is refused."""
+    try:
+        events = saved_run.read(path)
+    except UserError as refused:
+        return {"refused": str(refused)}
+    out = {}
+    console, errors = style.console(io.StringIO(), width=width), io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        state = replay.lines(events, console)
+    out["plain"], out["plain, errors"] = console.file.getvalue(), errors.getvalue()
+    out["json"] = "\n".join(map(encode, events))
+    account = summarize(state.timeline, state.time)
+    out["summary"] = drawn(summary.summary(account), width, show=True)
+    out["summary --json"] = escape_controls(json.dumps(account.as_json(), ensure_ascii=False))
+    file = io.StringIO()
+    trace.write(events, file)
+    json.loads(file.getvalue())
+    out["trace"] = file.getvalue()
+    out["svg"], out["html"] = picture.svg(state), picture.html(state)
+    ET.fromstring(out["svg"])
+    stops = replay.steps(events)
+    tape = replay.Tape(events)
+    whole = replay.beginnings(events, stops)
+    for step in sorted({0, 1, len(stops) // 2, len(stops) - 1, *whole[:2]} & {*range(len(stops))}):
+        now = tape.wind(stops[step])
+        for size in (ConsoleDimensions(width, 24), ConsoleDimensions(30, 8)):
+            body, below = on_screen(now, size, now.time, tensors=True, since=0.0, until=events[-1].time)
+            out[f"step {step} {size}"] = drawn(Group(body, *below), size.width)
+            out[f"next {step} {size}"] = drawn(replay.next_step(events, stops, step, size.width), size.width)
+    out["frame"] = drawn(frame(state, width, tensors=True, look="x"), width)
+    out["log"] = drawn(log(state, 0, width), width)
+    out["source"] = drawn(source(state, width)[0], width)
+    out["tries"] = drawn(Group(*tries(to_try(state.began))), width)
+    return out
+
+
+def drawn(part, width, *, show=False):
+    console = style.console(io.StringIO(), width=width)
+    if show:
+        layout.show(console, part)
+    else:
+        console.print(part)
+    return console.file.getvalue()
+
+
+def attack(original, path, seeds, limit=5.0):
+    """Return what went wrong: a way of showing and why; and how many of the mutated runs were read."""
+    wrong, read, slowest = [], 0, 0.0
+    for seed in seeds:
+        lines = mutated(original, random.Random(seed))
+        path.write_bytes(b"\n".join(lines) + b"\n")
+        began = time.process_time()
+        try:
+            out = shown(path)
+        except Exception as fault:  # noqa: BLE001  # every kind of fault is looked for
+            last = fault.__traceback__
+            while last.tb_next:
+                last = last.tb_next
+            wrong.append(
+                (seed, f"{type(fault).__name__}: {fault} at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}")
+            )
+            continue
+        took = time.process_time() - began
+        slowest = max(slowest, took)
+        read += "refused" not in out
+        if not out.get("refused", f"{path}").startswith(f"{path}"):
+            wrong.append((seed, out["refused"]))
+        if took > limit:
+            wrong.append((seed, f"took {took:.1f} s"))
+        wrong += [(seed, f"{way} holds {found[0]!r}") for way, text in out.items() if (found := CONTROL.search(text))]
+    return wrong, read, slowest
