@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import pickle
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,8 @@ from ddpquiz.analysis.events import (
 )
 from ddpquiz.analysis.timeline import Timeline
 
+ClaimVerdict = tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]
+LONGEST = 4000  # characters of a line that are stored; a screen shows no more of it
 KEPT = 2000  # lines of each rank, and numbers of each label, that are kept
 LABELS = 200  # labels that are kept; a script that counts in its labels makes a new one a line
 
@@ -64,6 +66,7 @@ class RunState:
     time: float = 0.0  # of the last event
     hung: Hung | None = None
     end: End | None = None
+    only_broken_claims: bool = False  # asserts of a script that is no demo: only what they deny is news
 
     def add(self, event: Event) -> None:
         """Take in one event."""
@@ -130,6 +133,7 @@ class RunState:
         self.beside -= {(rank, number) for number in self.waits.pop(rank, {})}
 
     def _hear(self, line: Output) -> None:
+        line = _bounded(line)
         self.log.setdefault(line.rank, deque(maxlen=KEPT)).append(line)
         if line.label is None:
             self.lines.append(line)
@@ -178,9 +182,9 @@ class RunState:
         same = file == self._script or (Path(file).is_absolute() and file.endswith(f"/{Path(self._script).name}"))
         return line if same and line else None
 
-    def verdicts(self) -> list[tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]]:
+    def verdicts(self) -> list[ClaimVerdict]:
         """Return each claim with its verdict and the ranks that speak for it."""
-        found: list[tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]] = []
+        found: list[ClaimVerdict] = []
         for claim in self.began.claims if self.began else ():
             held = self.claims.get(claim.line, {})
             broken = sorted(rank for rank, good in held.items() if not good)
@@ -210,3 +214,13 @@ class RunState:
             return "done" if self.exited[rank].status == 0 else "failed"
         waits_in = self.held_in(rank) or "computing"
         return "joining" if waits_in == "init_process_group" else waits_in  # short enough for a column
+
+
+def _bounded(line: Output) -> Output:
+    """Return a line as it is stored: of a very long one its start, and how much was left out."""
+    more = len(line.text) - LONGEST
+    if more <= 0:
+        return line
+    end = f" ... and {more:,} more characters"
+    value = line.value if line.value is None else line.value[: LONGEST - len(line.label or "")] + end
+    return replace(line, text=line.text[:LONGEST] + end, value=value)

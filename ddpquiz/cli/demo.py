@@ -245,7 +245,7 @@ def play_again(what: str, options: Options) -> None:
     from ddpquiz.cli.saving import save
     from ddpquiz.paths import recordings_dir
     from ddpquiz.terminal.kit import screen, style
-    from ddpquiz.terminal.runs import replay
+    from ddpquiz.terminal.runs import plain_lines, replay
 
     shipped = recordings_dir() / f"{what.replace('-', '_')}.json"
     events = saved_run.read(shipped if shipped.is_file() else Path(what))
@@ -261,7 +261,7 @@ def play_again(what: str, options: Options) -> None:
         for event in events:
             typer.echo(encode(event))
     elif options.plain or not screen.is_interactive():
-        replay.lines(events, style.console())
+        plain_lines.print_saved(events, style.console())
     else:
         replay.replay(events, style.console())
 
@@ -270,13 +270,13 @@ def play(link: DemoLink, console: Console) -> RunState:
     """Run a concept's demo for a learner who is in the middle of a sitting, and wait until they have looked at it."""
     from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.machines.elastic import begin, of_demo
-    from ddpquiz.terminal.runs import watch
+    from ddpquiz.terminal.runs import plain_lines, watch
 
     script = script_of(link.run)
     request = Request(script, link.args, link.ranks, timeout=PATIENCE, cluster=of_demo(script))
     if not console.is_terminal or console.is_dumb_terminal:
-        seen = watch.lines(begin(request), console)
+        seen = plain_lines.print_run(begin(request), console)
     else:
-        seen = watch.live(lambda: begin(request), console, look=link.look, stay=True)
+        seen = watch.live(begin, request, console, look=link.look, stay=True)
     keep_time(request.script, link.args, seen)
     return seen

@@ -52,7 +52,7 @@ def run(
 
         script = of_module(name)
     cluster = machines.cluster() if emit is None else None
-    options = Options(nproc, device, timeout, plain, json, save, cluster, name, strict, summary, step)
+    options = Options(nproc, device, timeout, plain, json, save, cluster, name, strict, summary, step, claims=False)
     if emit is not None:
         machines.emit(emit, script, given, nproc, device, name)
     else:

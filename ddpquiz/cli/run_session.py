@@ -49,6 +49,7 @@ class Options:
     strict: bool = False  # refuse a script that asks for NCCL where there is none
     summary: bool = False
     step: bool = False  # open the run at its first operation once it has ended
+    claims: bool = True  # asserts are claims, as in a demo; otherwise only broken ones are shown
 
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
@@ -69,25 +70,27 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     from ddpquiz.ranks import script as reading
     from ddpquiz.ranks.machines.elastic import begin
     from ddpquiz.terminal.kit import screen, style
-    from ddpquiz.terminal.runs import watch
+    from ddpquiz.terminal.runs import plain_lines, watch
 
     launch.warm_for(reading.read(script).source)
     kept = saving.Saving(options.save) if options.save else None
 
-    def start() -> Run:
+    request = launch.Request(
+        script,
+        args,
+        options.ranks,
+        options.device,
+        timeout=options.timeout,
+        module=options.module,
+        cluster=options.cluster,
+        strict=options.strict,
+    )
+
+    def start(request: launch.Request) -> Run:
         if kept:
             kept.begin()
-        request = launch.Request(
-            script,
-            args,
-            options.ranks,
-            options.device,
-            timeout=options.timeout,
-            module=options.module,
-            cluster=options.cluster,
-            strict=options.strict,
-        )
         run = begin(request)
+        run.seen.only_broken_claims = not options.claims
         if kept:
             run.listeners.append(kept.add)
         return run
@@ -95,11 +98,11 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     if options.step and (options.json or options.plain or not screen.is_interactive()):
         raise UserError("--step needs a terminal, and neither --plain nor --json.")
     if options.json:
-        seen = watch.json_lines(start())
+        seen = plain_lines.print_json(start(request))
     elif options.plain or not screen.is_interactive():
-        seen = watch.lines(start(), style.console())
+        seen = plain_lines.print_run(start(request), style.console())
     else:
-        seen = watch.live(start, style.console(), look=look, found=found, step=options.step)
+        seen = watch.live(start, request, style.console(), look=look, found=found, step=options.step)
     if kept:
         kept.finish(seen)
     if options.summary:
@@ -131,6 +134,6 @@ def end_as(seen: RunState, prediction: PredictedRun | None = None) -> None:
 
         settle(prediction, seen, style.console())
     if seen.end and not seen.end.ok:
-        from ddpquiz.terminal.runs.watch import INTERRUPTED
+        from ddpquiz.terminal.runs.failure import INTERRUPTED
 
         raise typer.Exit(130 if seen.end.why == INTERRUPTED else 1)

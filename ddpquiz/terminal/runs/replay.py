@@ -14,8 +14,8 @@ from ddpquiz.analysis.events import Ended, Issued, Joining, Output, Waited, when
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.style import complaints
-from ddpquiz.terminal.runs.frame import frame, on_screen, say, summary
+from ddpquiz.terminal.runs.failure import result
+from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ReplayScreen(RunScreen):
         size, events = self.screen.console.size, self._tape.events
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
-            return frame(self.state, size.width, verdict=False), [summary(self.state), coming]
+            return frame(self.state, size.width, verdict=False), [result(self.state), coming]
         before = when(events[self._stops[self._at - 1] - 1]) if self._at else 0.0
         room = ConsoleDimensions(size.width, size.height - 1)
         until = _finish(events)
@@ -172,15 +172,6 @@ class ReplayScreen(RunScreen):
     def _scrolling(self, key: str) -> str:
         """Return the key as it scrolls: home and end are steps here."""
         return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
-
-
-def lines(events: Sequence[Event], console: Console) -> RunState:
-    """Print a saved run as plain lines."""
-    state = RunState()
-    for event in events:
-        state.add(event)
-        say(event, state, console, complaints())
-    return state
 
 
 def _finish(events: Sequence[Event]) -> float:
