@@ -1,4 +1,4 @@
-"""The claims of a run with their verdicts, as they are proven."""
+"""The claims of a run, with their verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("�
 
 
 def claims(state: RunState) -> list[tuple[Piece, Piece]]:
-    """Return verdicts and claims, lined up; what this run did not claim comes last, once it has ended well."""
+    """Return verdicts and claims, lined up; those that a run did not reach come last, once it has ended well."""
     ended_well = state.end is not None and state.end.ok
     here = " here" if state.began and state.began.here else ""
     verdicts = sorted(_verdicts(state), key=lambda each: each[1] == "not reached")
@@ -30,7 +30,7 @@ def claims(state: RunState) -> list[tuple[Piece, Piece]]:
 
 
 def folded_claims(state: RunState, width: int) -> TextLines:
-    """Draw them for a screen, with a count of those that may still come."""
+    """Draw verdicts and claims, with a count of the claims that may still come."""
     lines: list[list[Piece]] = []
     rows = claims(state)
     for verdict, (text, style) in rows:
@@ -44,12 +44,12 @@ def folded_claims(state: RunState, width: int) -> TextLines:
 
 
 def to_come(count: int) -> str:
-    """Say how many claims may still be proven."""
+    """Return how many claims may still be proven, as text."""
     return f"{count} claim{'s' * (count != 1)} to come"
 
 
 def counted_claims(state: RunState) -> Text:
-    """Say in a line how many claims were proven and broken so far."""
+    """Draw in a line how many claims were proven and broken so far."""
     verdicts: list[str] = [verdict for _, verdict, _ in _verdicts(state)]
     if set(verdicts) == {"not reached"} and not state.end:
         return Text(to_come(len(verdicts)), style="quiet")

@@ -1,4 +1,4 @@
-"""A saved run on the screen: forward and back, one collective at a time."""
+"""A run that is over on the screen, forward and back, one operation at a time."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 PACE = 0.3  # seconds that a step is shown while it plays
 PLACES = 16  # states of a long run that are saved
 KEYS = (
-    Hotkey("← →", "step", "the call of a rank before, and the next one"),
-    Hotkey("n N", "operation", "the next operation as a whole, and the one before"),
-    Hotkey("space", "play", "step on by itself, or stop that"),
+    Hotkey("← →", "step", "go to the previous or next call of a rank"),
+    Hotkey("n N", "operation", "go to the next or previous operation of all ranks"),
+    Hotkey("space", "play", "play the steps one after the other, or stop"),
 )
-LEAVE = Hotkey("q", "leave", "leave; the frame stays in the terminal")
-TO_END = Hotkey("q", "back", "back to the end of the run")
-FAR_KEYS = Hotkey("home", "start", "before the first step"), Hotkey("end", "finish", "the end of the run")
+LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
+TO_END = Hotkey("q", "back", "go back to the end of the run")
+FAR_KEYS = Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step")
 
 
 def steps(events: Sequence[Event]) -> list[int]:
-    """Return how many events have happened at each step: before each operation that a rank calls, and at the end."""
+    """Return the number of events before each step: a step comes before each call of a rank, and one at the end."""
     return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
 
 
 def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
-    """Return the steps before a first rank calls another operation, and the last step."""
+    """Return the steps before the first call of each operation, and the last step."""
     timeline, found = Timeline(), []
     for number, event in enumerate(events):
         before = timeline.count
@@ -78,7 +78,7 @@ class Tape:
 
 
 def replay(events: Sequence[Event], console: Console) -> RunState:
-    """Play a saved run on a screen of its own, and leave the frame where the learner stopped in the scrollback."""
+    """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback."""
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 
@@ -91,7 +91,7 @@ def replay(events: Sequence[Event], console: Console) -> RunState:
 
 
 class ReplayScreen(RunScreen):
-    """A run that the learner goes through step by step, from step `at`."""
+    """A run that the user goes through step by step, from step `at`."""
 
     def __init__(self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END) -> None:
         super().__init__(screen)
@@ -124,7 +124,7 @@ class ReplayScreen(RunScreen):
         return [*KEYS, self._leave]
 
     def seldom_keys(self) -> tuple[Hotkey, ...]:
-        """Return the keys that go to the start and the end."""
+        """Return the keys that go to the first and last step."""
         return FAR_KEYS
 
     def patience(self) -> float | None:
@@ -175,15 +175,15 @@ class ReplayScreen(RunScreen):
 
 
 def _finish(events: Sequence[Event]) -> float:
-    """Return when the last rank communicated or printed."""
-    said = next(
+    """Return the time of the last communication or line."""
+    last = next(
         (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
     )
-    return when(said or events[-1])
+    return when(last or events[-1])
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
-    """Say which step this is, and what happens in the next one; of that, what does not fit is left out, not cut."""
+    """Draw which step this is and what happens in the next one; parts that do not fit are left out, not cut."""
     coming = events[stops[at]] if stops[at] < len(events) else None
     line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     if isinstance(coming, Issued):

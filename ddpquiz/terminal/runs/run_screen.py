@@ -141,7 +141,7 @@ class RunScreen(KeyScreen):
         """Return the keys that open pages."""
         here = [rank for rank in self.state.here if rank < len(DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
-        logs = [Hotkey(name, "log", "all that this rank has printed")] if here else []
+        logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
         return [
             *logs,

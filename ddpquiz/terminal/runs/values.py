@@ -1,4 +1,4 @@
-"""What each rank holds: a column a rank, a row a label."""
+"""What each rank holds: one column per rank, one row per label."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from ddpquiz.analysis.run_state import RunState
 
-COLUMN = 10  # a rank's column at the least; with less, the ranks go below each other in groups
-APART = 24  # a rank's column at the most while all its values are short, so that the columns do not run apart
-CHART = 72  # columns of a chart at the most
+COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
+APART = 24  # the width of a column of short values in a live view, so that columns do not jump
+CHART = 72  # columns of a chart, at most
 PICTURE = re.compile(r"(?=.*\.)(?=.*[A-Za-z])[A-Za-z.]{8,}")
-DIGITS = (4, 3, 2)  # of a number in a tensor: the most, and fewer where there is no room
+DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
 NOTHING = Cell("-", "quiet")
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
 _BETWEEN = re.compile(r"\]+, \[+")
@@ -71,7 +71,7 @@ def tables(
 
 
 def to_plot(state: RunState, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
-    """Return numbers by label and rank that are worth a curve, as many labels as have room beside each other."""
+    """Return the numbers that are worth a chart, by label and rank, for as many labels as fit beside each other."""
     series: dict[str, dict[int, list[float]]] = {}
     for label, row in state.rows.items():
         numbers = {rank: numbers_in(values) for rank, values in sorted(row.items())}
@@ -82,7 +82,7 @@ def to_plot(state: RunState, width: int, most: int = 3) -> dict[str, dict[int, l
 
 
 def charts(state: RunState, series: dict[str, dict[int, list[float]]], width: int) -> TextLines:
-    """Draw them beside each other."""
+    """Draw a chart for each label, beside each other."""
     each = min(width // max(1, len(series)), CHART)
     drawn = [chart(label, series[label], _span(_count(state, label)), each - GAP) for label in series]
     return TextLines(beside([one for one in drawn if one], each))
@@ -141,7 +141,7 @@ def _are_pictures(texts: list[str]) -> bool:
 
 
 def _brings(state: RunState, rank: int) -> Cell:
-    """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
+    """Draw what a rank gave to its last operation: numbers, or the shapes of larger tensors."""
     brought = state.brought.get(rank)
     if brought is None or not brought.dtype:
         return NOTHING
@@ -152,7 +152,7 @@ def _brings(state: RunState, rank: int) -> Cell:
 
 
 def _gets(state: RunState, rank: int) -> Cell:
-    """Show what the last operation of a rank left there, or at least that it is over."""
+    """Draw what the last operation of a rank left there, or at least that it is over."""
     brought, got = state.brought.get(rank), state.got.get(rank)
     if got:
         return Cell(" | ".join(got), "code")
@@ -172,7 +172,7 @@ def _operation_rows(state: RunState, ranks: Sequence[int], width: int) -> list[t
 
 
 def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
-    """Return the text of tensors with numbers of at most so many digits, and a semicolon between rows."""
+    """Return the text of tensors with at most `digits` digits a number, and a semicolon between rows."""
     text = _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", plain(tensor))
     return _BETWEEN.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
 

@@ -115,7 +115,7 @@ def _show(
 
 
 def _wait_for_torch(console: Console, keys: Keys) -> None:
-    """Say what the learner waits for, and let them leave meanwhile."""
+    """Show what the user waits for, and let them leave meanwhile."""
     serving = server()
     if serving.is_ready(0):
         return
@@ -138,7 +138,7 @@ def _leave_in_scrollback(state: RunState, console: Console, look: str) -> None:
 
 
 def _left(state: RunState, console: Console, look: str) -> Group:
-    """Return what stays in the scrollback: the last frame, and how to go on from there."""
+    """Return what stays in the scrollback: the last frame, and commands to go on from there."""
     parts: list[RenderableType] = [frame(state, console.width, look=look)]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
@@ -164,12 +164,12 @@ class LiveScreen(RunScreen):
 
     @property
     def closed(self) -> bool:
-        """Whether the run is over; what is paused stays until the learner goes on."""
+        """Whether the run is over; a paused picture stays until the user goes on."""
         return self.run.over and not self._paused
 
     @property
     def is_held(self) -> bool:
-        """Whether the learner looks at something that must not vanish when the run ends."""
+        """Whether the user reads something that must not disappear when the run ends."""
         return self._paused is not None or not self.on_picture
 
     @property
@@ -195,7 +195,7 @@ class LiveScreen(RunScreen):
     def picture_keys(self) -> list[Hotkey]:
         """Return the keys that pause the view and end the run."""
         does = "go on" if self._paused else "pause"
-        return [Hotkey("space", does, "hold the picture while the run goes on, or let it go"), STOP]
+        return [Hotkey("space", does, "stop the picture while the run goes on, or follow the run again"), STOP]
 
     def press(self, key: str) -> None:
         """Pause or go on, or end the run."""
@@ -244,7 +244,7 @@ class LiveScreen(RunScreen):
 
 
 class EndScreen(RunScreen):
-    """The last frame of a run that is over: the learner steps through it, runs it again, or leaves."""
+    """The last frame of a run that is over: the user steps through it, runs it again, or leaves."""
 
     def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, look: str) -> None:
         super().__init__(screen)
