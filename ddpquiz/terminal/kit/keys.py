@@ -1,7 +1,4 @@
-"""Single keys from the terminal: none is echoed, lost, or joined with the next one.
-
-Pasted text is one key, so that its letters do not act as keys.
-"""
+"""Single keys from the terminal: none is echoed, lost, or joined with the next one."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import codecs
 import contextlib
 import errno
 import os
-import re
 import select
 import signal
 import sys
@@ -19,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit.key_names import PASTE_BEGINS, key_of_paste, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,76 +24,8 @@ if TYPE_CHECKING:
 
 _ESCAPE_WAIT = 0.05  # seconds after which an escape character is the key escape
 _PASTE_WAIT = 3.0  # seconds of silence that end a paste whose end was lost
-_PASTE = "paste:"  # prefix of a key that is a paste; its text follows
 _MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # make the terminal mark the start and end of a paste
-_PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # control characters except tab and line feed
 URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when typed before a prompt was painted
-_SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
-_UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
-_FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
-_TILDE = {"1": "home", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
-_NAMED = {
-    "\r": "enter",
-    "\n": "enter",
-    " ": "space",
-    "\t": "tab",
-    "\x1b": "escape",
-    "\x7f": "backspace",
-    "\b": "backspace",
-}
-
-
-def split(text: str) -> tuple[list[str], str]:
-    """Split typed or pasted text into names of keys, and a rest that may be the start of a longer sequence."""
-    keys, at = [], 0
-    while at < len(text):
-        if text.startswith(_PASTE_BEGINS, at):
-            start, end = at + len(_PASTE_BEGINS), text.find(_PASTE_ENDS, at)
-            if end < 0:
-                break
-            keys.append(_of_paste(text[start:end]))
-            at = end + len(_PASTE_ENDS)
-        elif found := _SEQUENCE.match(text, at):
-            keys += _of_sequence(found[0])
-            at = found.end()
-        elif _UNFINISHED.fullmatch(text, at):
-            break
-        else:
-            keys.append(_of_character(text[at]))
-            at += 1
-    return keys, text[at:]
-
-
-def pasted(key: str) -> str | None:
-    """Return the text of a key that is a paste; None for any other key."""
-    return key.removeprefix(_PASTE) if key.startswith(_PASTE) else None
-
-
-def typed(key: str) -> str:
-    """Return the text that a key adds to a line: a character, a paste without its line ends, or nothing."""
-    text = pasted(key)
-    if text is not None:
-        return " ".join(text.split())
-    return " " if key == "space" else key if len(key) == 1 else ""
-
-
-def _of_paste(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
-    return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
-
-
-def _of_sequence(sequence: str) -> list[str]:
-    """Return the name of the key that sends a sequence; an empty list for keys that have no use here."""
-    numbers, final = sequence[2:-1], sequence[-1]
-    name = _TILDE.get(numbers.split(";")[0]) if final == "~" else _FINAL.get(final)
-    return [name] if name and not numbers.startswith("[") else []
-
-
-def _of_character(character: str) -> str:
-    if name := _NAMED.get(character):
-        return name
-    return f"ctrl+{chr(ord(character) + 64).lower()}" if character < " " else character
 
 
 class Keys:
@@ -195,8 +124,8 @@ class Keys:
         elif self._fd in ready:
             self._read()
         elif self._rest and time.monotonic() >= self._rest_until:
-            if self._rest.startswith(_PASTE_BEGINS):
-                self._typed.append(_of_paste(self._rest))
+            if self._rest.startswith(PASTE_BEGINS):
+                self._typed.append(key_of_paste(self._rest))
             else:  # nothing followed: it was the key escape
                 self._typed += ["escape", *split(self._rest[1:])[0]]
             self._rest = ""
@@ -211,7 +140,7 @@ class Keys:
             self._typed.append("eof")
             return
         keys, self._rest = split(self._rest + self._decoder.decode(data))
-        self._rest_until = time.monotonic() + (_PASTE_WAIT if self._rest.startswith(_PASTE_BEGINS) else _ESCAPE_WAIT)
+        self._rest_until = time.monotonic() + (_PASTE_WAIT if self._rest.startswith(PASTE_BEGINS) else _ESCAPE_WAIT)
         self._typed += keys
 
     def _enter_raw(self) -> None:

@@ -1,4 +1,4 @@
-"""The live view of a run on a screen, and the screen of its end."""
+"""The live view of a run on a screen."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from rich.text import Text
 from ddpquiz.analysis.saved_run import Recent
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.runs.failure import INTERRUPTED, result
+from ddpquiz.terminal.runs.end_screen import EndScreen
+from ddpquiz.terminal.runs.failure import INTERRUPTED
 from ddpquiz.terminal.runs.frame import frame, on_screen
-from ddpquiz.terminal.runs.replay import ReplayScreen, steps
+from ddpquiz.terminal.runs.replay import ReplayScreen
 from ddpquiz.terminal.runs.run_header import torchrun
 from ddpquiz.terminal.runs.run_screen import RunScreen
 from ddpquiz.terminal.runs.suggestions import suggestions, tries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from rich.console import Console, RenderableType
 
@@ -37,11 +38,6 @@ FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
-AFTER = (
-    Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
-    Hotkey("enter", "go on", "leave this screen (q does it too)"),
-    Hotkey("r", "again", "run it once more"),
-)
 
 
 def live(
@@ -241,41 +237,3 @@ class LiveScreen(RunScreen):
 
     def _count_event(self, _: Event) -> None:
         self._events += 1
-
-
-class EndScreen(RunScreen):
-    """The last frame of a run that is over: the user steps through it, runs it again, or leaves."""
-
-    def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, look: str) -> None:
-        super().__init__(screen)
-        self.again = False  # run it once more
-        self.look = look
-        self._state, self._events, self._keys = state, events, keys
-
-    @property
-    def state(self) -> RunState:
-        """The run as it ended."""
-        return self._state
-
-    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
-        """Draw the whole run."""
-        return frame(self.state, self.screen.console.width, look=self.look, verdict=False), [result(self.state)]
-
-    def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that leave, step through the run and run it again."""
-        return list(AFTER)
-
-    def press(self, key: str) -> None:
-        """Step through the run, run it again, or leave."""
-        match key:
-            case "left" | "right":
-                at = len(steps(self._events)) - 2 if key == "left" else 0
-                ReplayScreen(self._events, self.screen, at).loop(self.screen, self._keys)
-            case "r":
-                self.again = self.left = True
-            case "enter" | "q":
-                self.left = True
-
-    def interrupt(self) -> None:
-        """Leave: nothing runs any more."""
-        self.left = True
