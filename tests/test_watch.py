@@ -1,6 +1,7 @@
 """The live view of a real run in a real terminal: the keys of looking, pausing, another size, and the end."""
 
 import re
+import signal
 
 import pytest
 from program import LEAVE_SCREEN, ddpquiz
@@ -114,6 +115,15 @@ def test_a_run_is_stopped_at_a_key_and_says_so(terminal, key):
     terminal.press(key)
     assert terminal.end() == 130
     assert re.search("^You stopped the run.$", terminal.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("key", ["", " ", "1"])
+def test_sigterm_ends_a_run_with_its_report_whatever_is_shown(terminal, key):
+    terminal.wait("^step ")
+    terminal.press(key)
+    terminal.child.kill(signal.SIGTERM)
+    assert terminal.end() == 143
+    assert re.search("^SIGTERM ended the run.$", terminal.text, re.MULTILINE)
 
 
 def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal, stop):

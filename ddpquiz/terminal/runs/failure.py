@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
 
 INTERRUPTED = "You stopped the run."
+TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written
 INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
 TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
 

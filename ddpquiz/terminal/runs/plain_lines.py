@@ -13,7 +13,7 @@ from ddpquiz.analysis.events import Began, Claimed, End, Nodes, Note, Output, St
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.claims import claims
-from ddpquiz.terminal.runs.failure import INTERRUPTED, failure, result
+from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED, failure, result
 from ddpquiz.terminal.runs.run_header import header, nodes_joined
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PATIENCE = 0.1  # seconds to wait for more events
 
 def print_run(run: Run, console: Console) -> RunState:
     """Print a run as it goes on; what ranks write to standard error goes there."""
-    with _stopping(run):
+    with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
         while not run.over:
             print_events(run.read(PATIENCE), run.seen, console, complaints())
     return run.seen
@@ -46,7 +46,7 @@ def print_saved(events: Sequence[Event], console: Console) -> RunState:
 
 def print_json(run: Run) -> RunState:
     """Print every event of a run as a line of JSON."""
-    with _stopping(run):
+    with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
         while not run.over:
             if events := run.read(PATIENCE):
                 sys.stdout.write("".join(f"{encode(event)}\n" for event in events))
@@ -98,10 +98,10 @@ def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
 
 
 @contextlib.contextmanager
-def _stopping(run: Run) -> Iterator[None]:
-    """Let Ctrl-C end the run and not the report, so that what happened is still printed."""
-    before = signal.signal(signal.SIGINT, lambda *_: run.stop(INTERRUPTED))
+def stopped_by(run: Run, number: signal.Signals, why: str) -> Iterator[None]:
+    """Let a signal end the run and not the report, so that what happened is still printed and saved."""
+    before = signal.signal(number, lambda *_: run.stop(why))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)

@@ -11,6 +11,8 @@ from ddpquiz.ranks.machines.jobs import JobFile
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain, prose
 
+_MARKS = {"✓": "good", "✗": "bad"}  # at the start of a prediction
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
 
 def top(state: RunState, look: str) -> list[RenderableType]:
-    """Draw the lines above everything else; `look` says what to look at."""
+    """Draw the lines above everything else; `look` says what to look at, and on a second line what was predicted."""
+    hint, _, prediction = look.partition("\n")
     parts: list[RenderableType] = [header(state)]
-    parts += [Text.assemble(("look at  ", "quiet"), prose(look))] if look else []
+    parts += [Text.assemble(("look at  ", "quiet"), prose(hint))] if hint else []
+    parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
     parts += _nodes_and_restarts(state)
     return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,8 +15,9 @@ from ddpquiz.analysis.saved_run import Recent
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.runs.end_screen import EndScreen
-from ddpquiz.terminal.runs.failure import INTERRUPTED
+from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import ReplayScreen
 from ddpquiz.terminal.runs.run_header import torchrun
 from ddpquiz.terminal.runs.run_screen import RunScreen
@@ -93,13 +96,14 @@ def _show(
     run.listeners.append(recent.add)
     view = LiveScreen(run, screen, look)
     view.can_start = request.cluster is None or request.cluster.nodes == 1
-    view.follow_briefly(keys)
-    if screen.is_open or not run.over or not _fits(run.seen, screen.console, look):
-        view.loop(screen, keys)
+    with contextlib.nullcontext() if hold else stopped_by(run, signal.SIGTERM, TERMINATED):
+        view.follow_briefly(keys)
+        if screen.is_open or not run.over or not _fits(run.seen, screen.console, look):
+            view.loop(screen, keys)
     ended = run.seen.end
     end = EndScreen(run.seen, recent.events, screen, keys, found if found and ended and ended.ok else look)
     end.can_start, end.chosen = view.can_start, view.chosen
-    if end.chosen:
+    if end.chosen or view.is_terminated:
         return end
     interrupted = ended is not None and ended.why == INTERRUPTED
     if step and not interrupted:
@@ -161,7 +165,12 @@ class LiveScreen(RunScreen):
     @property
     def closed(self) -> bool:
         """Whether the run is over; a paused picture stays until the user goes on."""
-        return self.run.over and not self._paused
+        return self.run.over and (not self._paused or self.is_terminated)
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether SIGTERM ended the run."""
+        return self.run.seen.end is not None and self.run.seen.end.why == TERMINATED
 
     @property
     def is_held(self) -> bool:
