@@ -91,6 +91,16 @@ def test_ctrl_c_in_a_terminal_ends_the_run_and_prints_what_was_seen(tmp_path):
     assert "\nYou stopped the run.\n" in terminal.text
 
 
+def test_many_lines_are_printed_as_fast_as_they_come(tmp_path):
+    """Only what was quadratic, or took a millisecond a line, would run into the limit."""
+    script = tmp_path / "talk.py"
+    script.write_text("for i in range(100000):\n    print(i)\n")
+    ran = ddpquiz("run", str(script), "--nproc", "1", "--plain")
+    assert [line for line in ran.stdout.splitlines() if line.startswith("rank 0  ")] == [
+        f"rank 0  {number}" for number in range(100000)
+    ]
+
+
 def test_ctrl_c_in_a_pipe_ends_the_run_and_prints_what_was_seen(tmp_path):
     script = tmp_path / "slow.py"
     script.write_text(SLOW)
@@ -230,12 +240,12 @@ def test_asserts_that_python_drops_are_refused():
 
 def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_through():
     terminal = program.ddpquiz("demo", "allreduce", "--no-predict", height=20)
-    terminal.wait("step through")
+    terminal.wait("walk through it")
     terminal.press("t", "ddpquiz demo allreduce -- --sweep")
-    terminal.press("t", "step through")
+    terminal.press("t", "walk through it")
     terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
     terminal.press("\x1b[C", "^All-reduce: every rank brings", "step 0 of", "back")
-    terminal.press("q", "step through")
+    terminal.press("q", "walk through it")
     terminal.press("\r", "The same without ddpquiz: torchrun")
     assert terminal.end() == 0
 

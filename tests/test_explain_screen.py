@@ -287,9 +287,9 @@ def test_an_editor_gets_what_was_written_and_gives_the_explanation(progress, edi
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("", "No editor is known; set EDITOR, to nano or vim for example."),
+        ("", "No editor is set; set EDITOR, for example to nano or vim."),
         ("/no/such --x", "The editor `/no/such --x` cannot be started; set EDITOR to another one."),
-        ("false", "The editor `false` ended with status 1; nothing was read."),
+        ("false", "The editor `false` ended with status 1; its text was not read."),
     ],
 )
 def test_an_editor_that_fails_is_told_and_nothing_is_lost(progress, monkeypatch, named, said):

@@ -18,8 +18,8 @@ from ddpquiz.ranks.device import Machine, choose
 from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.failure import ending, failure
-from ddpquiz.terminal.runs.frame import say
+from ddpquiz.terminal.runs.failure import failure, result
+from ddpquiz.terminal.runs.plain_lines import print_events
 
 HEAD = """\
 import os, sys, time, torch, torch.distributed as dist
@@ -57,8 +57,8 @@ def shown(events):
     )
     for event in events:
         picture.add(event)
-        say(event, picture, lines, lines)
-    framed.print(*failure(picture), ending(picture), sep="\n")
+        print_events([event], picture, lines, lines)
+    framed.print(*failure(picture), result(picture), sep="\n")
     return framed.file.getvalue(), lines.file.getvalue()
 
 

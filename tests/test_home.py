@@ -269,7 +269,7 @@ def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
     terminal = sample(home, height=10)
     terminal.wait("enter first card")
     terminal.press("l", "An idea")
-    terminal.press("   ", "say it in your own words")
+    terminal.press("   ", "describe it in your own words")
     assert "more above" in terminal.text
     terminal.press("\x1b", "enter first card")
     terminal.press("\x1bq")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpquiz.terminal.kit.keys import pasted, split
+from ddpquiz.terminal.kit.key_names import pasted, split
 
 ROOT = Path(__file__).parent.parent
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
@@ -269,7 +269,7 @@ def test_without_a_terminal_it_says_so():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
-    assert "UserError: This needs a terminal to read keys from; standard input is none." in done.stderr
+    assert "UserError: This needs a terminal to read keys from, and standard input is not a terminal." in done.stderr
 
 
 def _shell():

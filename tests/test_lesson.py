@@ -179,8 +179,8 @@ Commands
     │ [rank 0] sum: 10
     │ [rank 1] sum: 10
 
-  `demos/allreduce.py` is in a checkout; `ddpquiz demo allreduce --copy .` gives
-  you the script.
+  `ddpquiz demo allreduce --copy .` writes the script `allreduce.py` into this
+  folder.
 
 Mistakes
   wrong    Log the sum as the mean.
@@ -194,13 +194,13 @@ Remember
 See it run
   ddpquiz demo allreduce --nproc 4 -- --size 300
     Look at the `bytes` of each rank
-    It asks first what you expect.
+    It first asks for a prediction.
 
 Next
   ddpquiz study ring    1 card to recall
   ddpquiz test ring     4 questions: 2 easy, 1 medium, 1 hard
-  ddpquiz explain ring  say it in your own words
-  ddpquiz learn ops     comes before this: Collective operations
+  ddpquiz explain ring  describe it in your own words
+  ddpquiz learn ops     read this first: Collective operations
 """
 
 
@@ -440,10 +440,10 @@ Others
   other  What other shows, at length at length at length at length at length at
          length  0.3 s on 1 rank with --size 6
 
-ddpquiz demo NAME            runs it
-ddpquiz demo NAME -- --help  says what it shows, and which knobs it has
-ddpquiz demo NAME --copy .   gives you the script, to read and change
-ddpquiz demo --replay NAME   plays a saved run, one operation at a time
+ddpquiz demo NAME            run it
+ddpquiz demo NAME -- --help  show what it is about, and its arguments
+ddpquiz demo NAME --copy .   copy the script, to read and change it
+ddpquiz demo --replay NAME   play a saved run, one operation at a time
 """
     )
 

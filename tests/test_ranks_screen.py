@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import ConsoleDimensions, Group
 
+from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.events import (
     Began,
     Claimed,
@@ -28,10 +29,13 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.formatting import list_ranks
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.curves import scale, sparkline
-from ddpquiz.terminal.runs.frame import frame, on_screen, say
+from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.gantt import gantt
+from ddpquiz.terminal.runs.plain_lines import print_events
+from ddpquiz.terminal.runs.replay import Tape, steps
 from ddpquiz.terminal.runs.run_pages import log
 from ddpquiz.terminal.runs.source import source
 
@@ -75,7 +79,7 @@ def plain(*events):
     picture = RunState()
     for event in (BEGAN, *events):
         picture.add(event)
-        say(event, picture, console, console)
+        print_events([event], picture, console, console)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
@@ -585,3 +589,83 @@ def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
     lines = console.file.getvalue().splitlines()
     assert lines[:2] == ["Sums: everybody gets them.", "2 ranks on CPU over Gloo"]
     assert lines[2].startswith("look at  ")
+
+
+CLOCKS = ["FFFF......BBBB", ".FFFF....BBBB.", "..FFFF..BBBB..", "...FFFFBBBB..."]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_values_with_a_character_for_each_time_slot_stand_below_each_other_at_every_width(width):
+    began = Began("demo.py", (), 4, "cpu", "gloo", "4 ranks")
+    lines = drawn(seen(*(said(rank, "clock", value) for rank, value in enumerate(CLOCKS)), began=began), width)
+    assert [line.split() for line in lines.splitlines()[3:8]] == [
+        ["clock"], *(["rank", str(rank), value] for rank, value in enumerate(CLOCKS))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("0.123456", "0.654321"),
+        ("torch.Tensor", "torch.Tensor"),
+        ("F..B", ".FB."),
+        ("FFFF..BB", "FF..B"),
+        ("A . . .",) * 2,
+    ],
+)
+def test_other_values_stand_beside_each_other(values):
+    lines = drawn(seen(said(0, "mine", values[0]), said(1, "mine", values[1]), began=QUIET)).splitlines()
+    assert lines[3].split() == ["mine", *values[0].split(), *values[1].split()]
+
+
+def test_what_an_operation_brings_and_what_it_gets_have_as_many_digits():
+    assert held(("[-0.6112467, 0.1717298]",), ("[3.0, 0.25]",), width=32) == ["-0.61 0.17", "3 0.25"]
+    assert held(("[0.5, 0.25]",), ("[-0.6112467, 0.1717298]",), width=32) == ["0.5 0.25", "-0.61 0.17"]
+    assert held(("[0.12345, 0.5]",), ("[-0.6112467, 0.1717298]",), width=32) == ["0.12 0.5", "-0.61 0.17"]
+
+
+@pytest.mark.parametrize("demo", ["ddp", "parameter_server", "collectives"])
+def test_where_labels_are_hidden_the_frame_fits(demo):
+    events = saved_run.read(recordings_dir() / f"{demo}.json")
+    stops = steps(events)
+    tape, console = Tape(events), style.console(io.StringIO(), width=80)
+    hidden = 0
+    for stop in stops[:: max(1, len(stops) // 20)]:
+        body, below = on_screen(tape.wind(stop), ConsoleDimensions(80, 23), 0.0, tensors=True)
+        if "not shown now" in text(body, 80):
+            hidden += 1
+            assert len(console.render_lines(Group(body, *below), pad=False)) <= 22
+    assert hidden
+
+
+TORCH_SAYS = "[rank0]:[E1122 00:58:31.132186439 ProcessGroupGloo.cpp:2901] [Rank 0]: Rank 1 failed to pass"
+
+
+def test_what_torch_itself_logs_is_in_the_log_and_not_in_the_picture():
+    noise = [Output(0.1, 0, "stderr", TORCH_SAYS), Output(0.2, 0, "stderr", "[W1122 00:58:31.1 socket.cpp:9] no name")]
+    picture = seen(*noise, Output(0.3, 0, "stderr", "[E1 of 2] is mine"))
+    for shown in (live(picture), drawn(picture, 120), drawn(seen(*noise, End(0.4, True, 0, 0)), 120)):
+        assert "cpp" not in shown
+    assert "[E1 of 2] is mine" in live(picture)
+    assert "ProcessGroupGloo.cpp:2901" in text(log(picture, 0, 120), 120)
+    assert "ProcessGroupGloo.cpp:2901" in drawn(seen(*noise, Exited(0.5, 0, -6), End(0.6, False, 0, 0, 0, "why")), 120)
+
+
+def test_of_a_script_that_is_no_demo_only_broken_asserts_are_shown():
+    proven = [Claimed(0.3, rank, 7, held=True) for rank in (0, 1)]
+    picture = seen(*proven)
+    picture.only_broken_claims = True
+    assert "every rank holds the sum" not in live(picture)
+    assert "claim" not in live(picture)
+    picture.add(Claimed(0.4, 1, 9, held=False))
+    assert "✗ rank 1  the sum is 3" in live(picture)
+    picture.add(End(0.5, True, 1, 2))
+    assert [line for line in drawn(picture).splitlines() if "claim" in line or "every rank" in line] == []
+
+
+def test_a_line_of_millions_of_characters_is_drawn_up_to_what_a_screen_can_show():
+    long = "x y " * 2_000_000
+    picture = seen(Output(0.1, 0, "stdout", long), said(0, "label", long.replace(" ", "")))
+    for shown in (live(picture), drawn(picture), text(log(picture, 0, 80), 80)):
+        assert "7,996,000 more characters" in " ".join(shown.split())
+        assert len(shown) < 50_000

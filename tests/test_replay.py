@@ -17,7 +17,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir, recordings_dir
 from ddpquiz.ranks import claims
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs import replay
+from ddpquiz.terminal.runs import plain_lines, replay
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 BEGAN = Began("demo.py", (), 1, "cpu", "gloo", "1 rank on CPU over Gloo")
@@ -131,7 +131,7 @@ def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
 
 def test_a_saved_run_prints_as_plain_lines():
     console = style.console(io.StringIO(), width=60)
-    replay.lines(EVENTS, console)
+    plain_lines.print_saved(EVENTS, console)
     assert console.file.getvalue().splitlines() == ["1 rank on CPU over Gloo", "rank 0  a: 1", "done in 0.50 s"]
 
 

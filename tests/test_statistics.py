@@ -170,7 +170,7 @@ def test_a_wrong_answer_is_told_with_what_was_asked_there_and_given_before_why_i
     answer(progress, STEPS, "2400")
     for seed in range(2):
         answer(progress, PHASES, ["broadcast", "all-gather"], seed=seed)
-    assert page(progress).partition("Wrong answers that you gave most, and why they are wrong\n")[2] == (
+    assert page(progress).partition("Your most frequent wrong answers, and why they are wrong\n")[2] == (
         """\
   twice  Which two collectives make an all-reduce?
          your answer: broadcast
@@ -220,7 +220,7 @@ def test_the_page_says_everything_in_80_columns(progress):
         "  mature  100% (21% to 100%) of 1  100% (21% to 100%) of 1\n",
         "  now Thu Fri Sat Sun Mon Tue Wed Thu Fri Sat Sun Mon Tue Wed\n",
         "      · none  ░ 1  ▒ 10  ▓ 30  █ 60 or more\n",
-        "  1 concept not tested yet: ddpquiz test CONCEPT.\n",
+        "  1 concept not tested yet: ddpquiz test CONCEPT\n",
         "           your answer: 2,400 bytes\n           That is the limit for very many ranks.\n",
     ):
         assert words in shown, shown

@@ -39,7 +39,7 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
     terminal.press(RIGHT, "step 1 of 4")
     terminal.press("n", "step 2 of 4", "calls broadcast")
     terminal.press("n", "step 4 of 4")
-    terminal.press("q", "enter go on")
+    terminal.press("q", "walk through it")
     terminal.press("\r")
     assert terminal.end() == 0
     assert row(terminal.text, "ready") == ["ready", "yes", "yes"]
@@ -50,7 +50,7 @@ def test_going_back_to_the_start_shows_the_first_operation_again(script):
     terminal.wait("step 0 of 6")
     terminal.press("nn", "step 4 of 6")
     terminal.press(LEFT * 4, "step 0 of 6")
-    terminal.press("q", "enter go on")
+    terminal.press("q", "walk through it")
     terminal.press("q")
     assert terminal.end() == 0
 

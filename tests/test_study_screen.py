@@ -81,13 +81,13 @@ Keys that work here
 space  recalled, as usual (enter does it too)
 d      run this concept's demo on real ranks, and come back here
 s      not in this sitting
-v      where this was read
-f      note that something is wrong with this item; again takes it back
+v      show the source of this item
+f      mark this item as wrong or unclear; press again to undo
 /      find a concept or an item by its words, read it, and come back here
 b      not before tomorrow
 x      never again, until `ddpquiz progress restore` brings it back
 ?      the keys that work now
-q      end the sitting; every answer is kept already
+q      end the sitting; every answer is saved already
 esc back"""
     )
 

@@ -340,6 +340,8 @@ def test_a_saved_run_becomes_another_file_without_torch(tmp_path, end):
         case ".svg":
             assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
             assert "bytes&#160;sent&#160;(ring)" in text
+            assert text.count("every rank brings") + text.count("every&#160;rank&#160;brings") == 2  # as name and text
+            assert "<circle" not in text, "no window around it"
             assert not re.search(r"url\((?!#)|@import|@font-face|href=\"(?!#)|<script", text)
         case ".html":
             assert "bytes sent (ring)" in text

@@ -5,7 +5,7 @@ import pytest
 from ddpquiz.analysis.events import Began
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.paths import demos_dir
-from ddpquiz.terminal.runs.suggestions import Try, of_script, to_try
+from ddpquiz.terminal.runs.suggestions import Suggestion, of_script, suggestions
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 ABOUT = '''"""A title.
@@ -20,15 +20,16 @@ def test_arguments_and_numbers_of_ranks_become_commands(tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(ABOUT)
     assert of_script(str(script)) == (
-        Try((f"ddpquiz run {script} -- --fast 3",), "twice as fast"),
-        Try((f"ddpquiz run --nproc 1 {script}", f"ddpquiz run --nproc 8 {script}"), "other numbers of ranks"),
+        Suggestion(f"ddpquiz run {script} -- --fast 3", ("--fast", "3"), shows="twice as fast"),
+        Suggestion(f"ddpquiz run --nproc 1 {script}", ranks=1),
+        Suggestion(f"ddpquiz run --nproc 8 {script}", ranks=8, shows="other numbers of ranks"),
     )
     began = Began(str(script), (), 2, "cpu", "gloo", "2 ranks", module="mine")
-    assert to_try(began)[0].commands == ("ddpquiz run -m mine -- --fast 3",)
+    assert suggestions(began)[0].command == "ddpquiz run -m mine -- --fast 3"
 
 
 @pytest.mark.parametrize("text", ["", "def broken(", '"""A title."""\n'])
-def test_a_script_that_names_nothing_has_nothing_to_try(tmp_path, text):
+def test_a_script_that_suggests_nothing_has_nothing_to_try(tmp_path, text):
     script = tmp_path / "mine.py"
     script.write_text(text)
     assert of_script(str(script)) == ()
@@ -40,6 +41,6 @@ def test_every_demo_names_things_to_try_with_flags_that_it_has(name):
     found = of_script(str(demos_dir() / f"{name}.py"))
     assert len(found) >= 3
     flags = {"--", "--nproc", *read_demo(demos_dir() / f"{name}.py").flags}
-    for command in (command for each in found for command in each.commands):
+    for command in (each.command for each in found):
         assert command.startswith(f"ddpquiz demo {name} ")
         assert {word for word in command.split() if word.startswith("--")} <= flags

@@ -1,6 +1,7 @@
 """The live view of a real run in a real terminal: the keys of looking, pausing, another size, and the end."""
 
 import re
+import signal
 
 import pytest
 from program import LEAVE_SCREEN, ddpquiz
@@ -103,8 +104,8 @@ def test_keys_of_the_picture_do_nothing_where_it_is_not_looked_at(terminal):
 
 def test_a_page_explains_the_signs_and_the_keys(terminal):
     terminal.wait("^step ")
-    terminal.press("?", "^space  hold the picture while the run goes on, or let it go$")
-    terminal.wait("^  brings +what a rank gives to its last operation")
+    terminal.press("?", "^space  stop the picture while the run goes on, or follow the run again$")
+    terminal.wait("^  brings +what the rank gave to its last operation")
     terminal.press("?", "^space pause")
 
 
@@ -116,13 +117,22 @@ def test_a_run_is_stopped_at_a_key_and_says_so(terminal, key):
     assert re.search("^You stopped the run.$", terminal.text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("key", ["", " ", "1"])
+def test_sigterm_ends_a_run_with_its_report_whatever_is_shown(terminal, key):
+    terminal.wait("^step ")
+    terminal.press(key)
+    terminal.child.kill(signal.SIGTERM)
+    assert terminal.end() == 143
+    assert re.search("^SIGTERM ended the run.$", terminal.text, re.MULTILINE)
+
+
 def test_a_run_that_ends_while_its_log_is_read_waits_for_the_reader(terminal, stop):
     terminal.wait("^step ")
     terminal.press("1", "^rank 1\n")
     stop()
     terminal.read(2)
-    terminal.press("\x1b", "^done in .*\nenter go on · ← → step through · r again")
-    terminal.press(" d", "^done in .*\nenter go on")  # none of these is named
+    terminal.press("\x1b", "^done in .*\n→ walk through it · enter go on · r again")
+    terminal.press(" d", "^done in .*\n→ walk through it · enter go on")  # none of these is named
     terminal.press("\r")
     assert terminal.end() == 0
 
@@ -131,10 +141,10 @@ def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("for number in range(40): print('a line of text')\nraise ValueError('bad')\n")
     terminal = ddpquiz("run", "--nproc", "1", str(script))
-    terminal.wait("^ended after .*\nenter go on")
+    terminal.wait("^ended after .*\n→ walk through it · enter go on")
     terminal.press("\x1b[D", "step 0 of 0")
     terminal.press("\x1b[D\x1b[C", "step 0 of 0")
-    terminal.press("q", "^ended after .*\nenter go on")
+    terminal.press("q", "^ended after .*\n→ walk through it · enter go on")
     terminal.press("q")  # as it ends whatever else is looked at
     assert terminal.end() == 1
 
@@ -155,3 +165,37 @@ def test_the_last_frame_is_left_with_the_ranks_over_the_whole_run(terminal, stop
     assert len(re.findall(r"^time    ━ compute", left, re.MULTILINE)) == 1
     assert "space pause" not in left
     assert re.search(r"^done in ", left, re.MULTILINE)
+
+
+SUGGESTS = '''"""A title.
+
+Try    --fast 3    it says 3
+       on 1 rank, then 3   other numbers of ranks
+"""
+import sys, time
+print(f"words: {' '.join(sys.argv[1:])}")
+print("\\n".join(f"line {number}" for number in range(40)))
+time.sleep(60 if len(sys.argv) == 1 else 0)
+'''
+
+
+def test_a_digit_starts_what_the_script_suggests(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SUGGESTS)
+    terminal = ddpquiz("run", str(script), "--nproc", "2", width=160)
+    terminal.wait("^words ")
+    terminal.press("t", r"^  1 ddpquiz run \S+script.py -- --fast 3$", "^1-3 start · esc back")
+    terminal.press("1", "^words( +--fast 3){4}$", "→ walk through it")
+    terminal.press("t", "1-3 start")
+    terminal.press("3", "^ +rank 0 +rank 1 +rank 2$")
+    terminal.press("q")
+    assert terminal.end() == 130
+
+
+def test_asserts_of_a_script_are_not_shown_as_claims_unless_they_fail(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("assert 1 != 2, 'outputs are not equal'\nprint('mine: 1')\n")
+    terminal = ddpquiz("run", str(script), "--nproc", "2")
+    assert terminal.end() == 0
+    assert "claim" not in terminal.text
+    assert "outputs" not in terminal.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -33,12 +33,12 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 
+ClaimVerdict = tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]
+LONGEST = 4000  # characters of a line that are stored; a screen shows no more of it
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
 LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
 NOTES = 200
 JOIN = "init_process_group"
-
-Verdict = Literal["proven", "broken", "not reached"]
 
 
 @dataclass
@@ -67,6 +67,7 @@ class RunState:
     time: float = 0.0  # of the last event
     hung: Hung | None = None
     end: End | None = None
+    only_broken_claims: bool = False  # asserts of a script that is no demo: only what they deny is news
 
     def add(self, event: Event) -> None:
         """Add the next event of the run."""
@@ -145,6 +146,7 @@ class RunState:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
 
     def _add_line(self, line: Output) -> None:
+        line = _bounded(line)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         if line.label is None:
             self.lines.append(line)
@@ -194,9 +196,9 @@ class RunState:
         same = file == self.script or (Path(file).is_absolute() and file.endswith(f"/{Path(self.script).name}"))
         return line if same and line else None
 
-    def verdicts(self) -> list[tuple[ClaimText, Verdict, list[int]]]:
+    def verdicts(self) -> list[ClaimVerdict]:
         """Return each claim with its verdict and the ranks on which it was proven or broken."""
-        found: list[tuple[ClaimText, Verdict, list[int]]] = []
+        found: list[ClaimVerdict] = []
         for claim in self.began.claims if self.began else ():
             held = self.claims.get(claim.line, {})
             broken = sorted(rank for rank, good in held.items() if not good)
@@ -226,3 +228,13 @@ class RunState:
             return "done" if self.exited[rank].status == 0 else "failed"
         op = self.blocked_in(rank) or "computing"
         return "joining" if op == JOIN else op  # short enough for a column
+
+
+def _bounded(line: Output) -> Output:
+    """Return a line as it is stored: of a very long one its start, and how much was left out."""
+    more = len(line.text) - LONGEST
+    if more <= 0:
+        return line
+    end = f" ... and {more:,} more characters"
+    value = line.value if line.value is None else line.value[: LONGEST - len(line.label or "")] + end
+    return replace(line, text=line.text[:LONGEST] + end, value=value)

@@ -197,7 +197,7 @@ def play_again(what: str, options: RunOptions) -> None:
     from ddpquiz.cli.saving import save
     from ddpquiz.paths import recordings_dir
     from ddpquiz.terminal.kit import screen, style
-    from ddpquiz.terminal.runs import replay
+    from ddpquiz.terminal.runs import plain_lines, replay
 
     shipped = recordings_dir() / f"{what.replace('-', '_')}.json"
     events = saved_run.read(shipped if shipped.is_file() else Path(what))
@@ -213,6 +213,6 @@ def play_again(what: str, options: RunOptions) -> None:
         for event in events:
             typer.echo(encode(event))
     elif options.plain or not screen.is_interactive():
-        replay.lines(events, style.console())
+        plain_lines.print_saved(events, style.console())
     else:
         replay.replay(events, style.console())

@@ -69,7 +69,7 @@ class Runs:
         from ddpquiz.ranks.launch import Request
         from ddpquiz.ranks.machines.elastic import begin, of_demo
         from ddpquiz.terminal.kit import screen, style
-        from ddpquiz.terminal.runs import watch
+        from ddpquiz.terminal.runs import plain_lines, watch
         from ddpquiz.terminal.sittings.prediction import NoRun
 
         console, script, predicted = style.console(), demo.script_of(link.run), None
@@ -82,9 +82,9 @@ class Runs:
         request = Request(script, link.args, ranks, timeout=demo.PATIENCE, cluster=of_demo(script))
         if screen.is_interactive():
             look, found = (predicted.look, predicted.found) if predicted else (link.look, "")
-            state = watch.live(lambda: begin(request), console, look=look, found=found, stay=True, step=step)
+            state = watch.live(begin, request, console, look=look, found=found, stay=True, step=step)
         else:
-            state = watch.lines(begin(request), console)
+            state = plain_lines.print_run(begin(request), console)
         demo.save_time(script, link.args, state)
         return prediction.note(predicted, state) if predicted else ""
 

@@ -34,4 +34,4 @@ def run(
     if options.emit is not None:
         options.print_job(options.emit, script, words, name)
     else:
-        exit_with_status(show_run(options, options.request(script, words, name)))
+        exit_with_status(show_run(options, options.request(script, words, name), claims=False))

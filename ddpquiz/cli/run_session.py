@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.run import Run
 
 
-def show_run(options: RunOptions, request: Request, look: str = "", found: str = "") -> RunState:
+def show_run(
+    options: RunOptions, request: Request, look: str = "", found: str = "", *, claims: bool = True
+) -> RunState:
     """Run a script on ranks and show it as the options say; `look` and `found` stand above the live view."""
     from ddpquiz.ranks import launch
 
@@ -25,15 +27,16 @@ def show_run(options: RunOptions, request: Request, look: str = "", found: str =
     from ddpquiz.ranks import script as reading
     from ddpquiz.ranks.machines.elastic import begin
     from ddpquiz.terminal.kit import screen, style
-    from ddpquiz.terminal.runs import watch
+    from ddpquiz.terminal.runs import plain_lines, watch
 
     launch.warm_for(reading.read(request.script).source)
     file = saving.Saving(options.save) if options.save else None
 
-    def start() -> Run:
+    def start(request: Request) -> Run:
         if file:
             file.begin()
         run = begin(request)
+        run.seen.only_broken_claims = not claims
         if file:
             run.listeners.append(file.add)
         return run
@@ -41,11 +44,11 @@ def show_run(options: RunOptions, request: Request, look: str = "", found: str =
     if options.step and (options.json or options.plain or not screen.is_interactive()):
         raise UserError("--step needs a terminal, and neither --plain nor --json.")
     if options.json:
-        seen = watch.json_lines(start())
+        seen = plain_lines.print_json(start(request))
     elif options.plain or not screen.is_interactive():
-        seen = watch.lines(start(), style.console())
+        seen = plain_lines.print_run(start(request), style.console())
     else:
-        seen = watch.live(start, style.console(), look=look, found=found, step=options.step)
+        seen = watch.live(start, request, style.console(), look=look, found=found, step=options.step)
     if file:
         file.finish(seen)
     if options.summary:
@@ -79,6 +82,6 @@ def exit_with_status(seen: RunState, prediction: PredictedRun | None = None) -> 
 
         settle(prediction, seen, style.console())
     if seen.end and not seen.end.ok:
-        from ddpquiz.terminal.runs.watch import INTERRUPTED
+        from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
 
-        raise typer.Exit(130 if seen.end.why == INTERRUPTED else 1)
+        raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(seen.end.why, 1))

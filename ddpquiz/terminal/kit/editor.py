@@ -1,4 +1,4 @@
-"""Writing in the learner's own editor: it gets a file, and what stands there at the end is the text."""
+"""Writing in the user's own editor: it opens a file, whose content at the end is the text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 
-_LINE = "# ------ Write below this line; what stands above it does not count. ------"
+_LINE = "# ------ Write below this line; the lines above it do not count. ------"
 
 
 def edit(ask: str, text: str) -> str:
-    """Let the learner write to what is asked, from a text on; UserError when there is no editor or it fails."""
+    """Let the user answer `ask`, starting from `text`; UserError if there is no editor or it fails."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
-        raise UserError("No editor is known; set EDITOR, to nano or vim for example.")
+        raise UserError("No editor is set; set EDITOR, for example to nano or vim.")
     asked = textwrap.fill(" ".join(ask.split()), 88, initial_indent="# ", subsequent_indent="# ")
     try:
         with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
@@ -29,18 +29,20 @@ def edit(ask: str, text: str) -> str:
             written = file.read_text("utf-8", errors="replace")
     except OSError:
         raise UserError(
-            "The file for the editor cannot be written; make room, or set TMPDIR to another folder."
+            "The file for the editor cannot be written; free some disk space, or set TMPDIR to another folder."
         ) from None
     return written.partition(_LINE)[2].strip() if _LINE in written else written.strip()
 
 
 def _run(editor: str, file: Path) -> None:
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor, which decides what it ends
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # ctrl+c is for the editor
     try:
         subprocess.run([*shlex.split(editor), str(file)], check=True)
     except (OSError, ValueError):
         raise UserError(f"The editor `{editor}` cannot be started; set EDITOR to another one.") from None
     except subprocess.CalledProcessError as failed:
-        raise UserError(f"The editor `{editor}` ended with status {failed.returncode}; nothing was read.") from None
+        raise UserError(
+            f"The editor `{editor}` ended with status {failed.returncode}; its text was not read."
+        ) from None
     finally:
         signal.signal(signal.SIGINT, before)

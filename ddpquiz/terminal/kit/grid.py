@@ -1,4 +1,4 @@
-"""Short texts in columns, a column a rank. General tables cost too much for ten frames a second."""
+"""Short texts in columns. General tables cost too much for ten frames a second."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Piece = tuple[str, str | Style]  # a text and its style, or the name of one
 GAP = 2  # blanks between two columns
-MARK = "*"  # stands in the gap before what has just changed
+MARK = "*"  # in the gap before a cell that has just changed
 
 
 class TextLines:
-    """Lines that are laid out already: drawn as they are, and cut where the screen ends."""
+    """Lines that are laid out already; those wider than the screen are cut."""
 
     def __init__(self, lines: Iterable[Sequence[Piece]]) -> None:
         self.lines = list(lines)
@@ -48,7 +48,7 @@ class TextLines:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a column: a text that is folded to fit, and below it lines that fit already."""
+    """The content of a column: a text that is folded to fit, and below it lines that fit already."""
 
     text: str
     style: str = ""
@@ -57,28 +57,28 @@ class Cell:
 
     @property
     def longest_word(self) -> int:
-        """Return the columns that it takes at the least so that no word breaks."""
+        """Return the least width at which no word breaks."""
         return max((cell_len(word) for word in self.text.split()), default=0)
 
     def fits(self, width: int) -> bool:
-        """Whether its text needs no folding."""
+        """Whether the text needs no folding."""
         return cell_len(self.text) <= width
 
     def lines(self, width: int) -> list[Piece]:
-        """Return its lines, none of them wider than `width`."""
+        """Return the lines, none wider than `width`."""
         return [*((line, self.style) for line in folded(self.text, width)), *self.below]
 
 
 @dataclass(slots=True)
 class Grid:
-    """A row of heads, and rows below it, each with a name on the left; a row with a single cell goes right across."""
+    """A row of heads, and rows with a name on the left; a row with a single cell uses the whole width."""
 
     heads: Sequence[Cell]
     rows: list[tuple[Cell, Sequence[Cell]]] = field(default_factory=list)
     corner: Cell = Cell("")  # above the names
 
     def drawn(self, names: int, widest: int, narrowest: int = 0) -> TextLines:
-        """Lay it out: so many columns for the names, and from `narrowest` to `widest` for each of the others."""
+        """Lay out the grid: `names` columns for the names, and from `narrowest` to `widest` for each cell."""
         across = len(self.heads) * (widest + GAP) - GAP
         rows = [
             (
@@ -103,7 +103,7 @@ class Grid:
 def _line(
     number: int, name: list[Piece], cells: list[list[Piece]], marked: list[bool], names: int, widths: list[int]
 ) -> list[Piece]:
-    """Return the `number`-th line of a row."""
+    """Return line `number` of a row, from 0."""
     text, style = name[number] if number < len(name) else ("", "")
     line: list[Piece] = [(text + " " * (names - cell_len(text)), style)]
     for cell, is_marked, width in zip(cells, marked, widths, strict=False):  # a row may have a single cell
@@ -117,7 +117,7 @@ def _line(
 
 @lru_cache(4096)
 def folded(text: str, width: int) -> tuple[str, ...]:
-    """Cut a text into lines of at most `width` columns, between words if there are any."""
+    """Fold a text into lines of at most `width` columns, between words where it can."""
     lines = plain(text).expandtabs(4).split("\n")
     return tuple(part for line in lines for part in _folded(line, max(1, width)))
 

@@ -1,4 +1,4 @@
-"""Python code in the colours of everything else; loaded when the first item with code is drawn."""
+"""Python code in the colours of the other text; loaded when the first item with code is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that work now: the line at the bottom that names them, and the page that explains them."""
+"""The keys that work now: the line at the bottom that lists them, and the page that explains them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hotkey:
-    """A key that works now: its name, what it does in a word or two, and in a sentence."""
+    """A key that works now: its name, and what it does in a word or two and in a sentence."""
 
     key: str
     does: str
@@ -31,18 +31,18 @@ class Hotkey:
 HELP = Hotkey("?", "help", "the keys that work now")
 BACK = Hotkey("esc", "back", "back from this page (q, backspace and the key that opened it do it too)")
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
-FLAG = Hotkey("f", "flag", "note that something is wrong with this item; again takes it back")
+FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
 DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
 PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
-SOURCE = Hotkey("v", "source", "where this was read")
-QUIT = Hotkey("q", "quit", "end the sitting; every answer is kept already")
+SOURCE = Hotkey("v", "source", "show the source of this item")
+QUIT = Hotkey("q", "quit", "end the sitting; every answer is saved already")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
-FROM_ESCAPE = Hotkey("esc", "back", "back to the text; so does any key that is not named here, and it is typed")
-_ALWAYS = (HELP.key, QUIT.key)  # all keys are named behind the first, and the second is the way out of any screen
+FROM_ESCAPE = Hotkey("esc", "back", "back to the text; a key that is not listed here goes back too, and is typed")
+_ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 
 
 def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:
-    """Draw one line that names keys, and those that work after escape: as many of the first as fit, and `?` and `q`."""
+    """Draw one line of keys, then those that work after escape: as many as fit, and always `?` and `q`."""
     now, then = list(keys), list(after_escape)
     while len(line := _line(now, then)) > width:
         group = next((group for group in (then, now) if any(key.key not in _ALWAYS for key in group)), None)
@@ -53,7 +53,7 @@ def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] 
 
 
 def prefixed(keys: Iterable[Hotkey], before: str) -> list[Hotkey]:
-    """Name keys together with what must be typed before them."""
+    """Return keys with what must be typed before them."""
     return [Hotkey(before + key.key, key.does, key.more) for key in keys]
 
 
@@ -67,7 +67,7 @@ def _line(keys: list[Hotkey], after_escape: list[Hotkey]) -> Text:
 
 
 def help_page(keys: Iterable[Hotkey]) -> RenderableType:
-    """Draw what each key does, in sentences."""
+    """Draw the page of help: what each key does."""
     return Group(
         Text("Keys that work here", style="head"),
         Text(),

@@ -1,7 +1,4 @@
-"""Single keys from the terminal, read for a whole sitting: nothing echoed, nothing lost, nothing glued together.
-
-What is pasted is one key, so that no letter of it does what that key does.
-"""
+"""Single keys from the terminal: none is echoed, lost, or joined with the next one."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import codecs
 import contextlib
 import errno
 import os
-import re
 import select
 import signal
 import sys
@@ -19,90 +15,23 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit.key_names import PASTE_BEGINS, key_of_paste, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from types import FrameType
 
-_ESCAPE_WAIT = 0.05  # seconds after which an escape that nothing followed is the key itself
-_PASTE_WAIT = 3.0  # seconds of silence after which a paste whose end got lost is over
-_PASTE = "paste:"  # how the key begins that is a paste; its text follows
-_MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # ask the terminal to say where a paste begins and ends
-_PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # control characters but tab and line feed
-URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when they were typed before a prompt was painted
-_SEQUENCE = re.compile(r"\x1b(?:\[\[.|\[[0-?]*[ -/]*[@-Z\\-~]|O[0-9;]*[@-~])", re.DOTALL)
-_UNFINISHED = re.compile(r"\x1b(?:\[\[|\[[0-?]*[ -/]*|O[0-9;]*)?", re.DOTALL)
-_FINAL = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
-_TILDE = {"1": "home", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
-_NAMED = {
-    "\r": "enter",
-    "\n": "enter",
-    " ": "space",
-    "\t": "tab",
-    "\x1b": "escape",
-    "\x7f": "backspace",
-    "\b": "backspace",
-}
-
-
-def split(text: str) -> tuple[list[str], str]:
-    """Split what was typed or pasted into names of keys, and what may be the start of a longer sequence."""
-    keys, at = [], 0
-    while at < len(text):
-        if text.startswith(_PASTE_BEGINS, at):
-            start, end = at + len(_PASTE_BEGINS), text.find(_PASTE_ENDS, at)
-            if end < 0:
-                break
-            keys.append(_of_paste(text[start:end]))
-            at = end + len(_PASTE_ENDS)
-        elif found := _SEQUENCE.match(text, at):
-            keys += _of_sequence(found[0])
-            at = found.end()
-        elif _UNFINISHED.fullmatch(text, at):
-            break
-        else:
-            keys.append(_of_character(text[at]))
-            at += 1
-    return keys, text[at:]
-
-
-def pasted(key: str) -> str | None:
-    """Return the text of a key that is a paste; None for any other key."""
-    return key.removeprefix(_PASTE) if key.startswith(_PASTE) else None
-
-
-def typed(key: str) -> str:
-    """Return what a key writes into a line: a character, a paste without its line ends, or nothing."""
-    text = pasted(key)
-    if text is not None:
-        return " ".join(text.split())
-    return " " if key == "space" else key if len(key) == 1 else ""
-
-
-def _of_paste(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # terminals send either for a new line
-    return _PASTE + _UNSEEN.sub("", _SEQUENCE.sub("", text))
-
-
-def _of_sequence(sequence: str) -> list[str]:
-    """Name the key that sends a sequence; keys that mean nothing here are no keys at all."""
-    numbers, final = sequence[2:-1], sequence[-1]
-    name = _TILDE.get(numbers.split(";")[0]) if final == "~" else _FINAL.get(final)
-    return [name] if name and not numbers.startswith("[") else []
-
-
-def _of_character(character: str) -> str:
-    if name := _NAMED.get(character):
-        return name
-    return f"ctrl+{chr(ord(character) + 64).lower()}" if character < " " else character
+_ESCAPE_WAIT = 0.05  # seconds after which an escape character is the key escape
+_PASTE_WAIT = 3.0  # seconds of silence that end a paste whose end was lost
+_MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # make the terminal mark the start and end of a paste
+URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when typed before a prompt was painted
 
 
 class Keys:
-    """The keyboard as single keys while the `with` lasts; whatever ends it, the terminal is as it was.
+    """The keyboard as single keys while the `with` lasts; afterwards the terminal is in its former mode.
 
-    `away` is what must happen around the time when the terminal belongs to somebody else: `Screen.suspended`.
+    `away` surrounds the time when another program uses the terminal: pass `Screen.suspended`.
     """
 
     def __init__(self, away: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext) -> None:
@@ -111,7 +40,7 @@ class Keys:
         self._before: list[Any] = []
         self._raw = False
         self._typed: deque[str] = deque()
-        self._rest = ""  # the start of a sequence whose end has not come yet
+        self._rest = ""  # the start of a sequence that is not complete yet
         self._rest_until = 0.0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._signals: dict[signal.Signals, Any] = {}
@@ -122,7 +51,7 @@ class Keys:
             self._fd = sys.stdin.fileno()
             self._before = termios.tcgetattr(self._fd)
         except (OSError, ValueError, termios.error):
-            raise UserError("This needs a terminal to read keys from; standard input is none.") from None
+            raise UserError("This needs a terminal to read keys from, and standard input is not a terminal.") from None
         self._wake = os.pipe()
         os.set_blocking(self._wake[1], False)
         self._handle(signal.SIGWINCH, lambda *_: self._note(b"w"))
@@ -136,7 +65,7 @@ class Keys:
     def __exit__(self, *_: object) -> None:
         self._leave_raw()
         with contextlib.suppress(termios.error):
-            termios.tcflush(self._fd, termios.TCIFLUSH)  # what was typed for us is not for the shell
+            termios.tcflush(self._fd, termios.TCIFLUSH)  # keys typed here must not reach the shell
         for number, before in self._signals.items():
             signal.signal(number, before)
         self._signals.clear()
@@ -144,11 +73,11 @@ class Keys:
             os.close(end)
 
     def get(self, timeout: float | None = None) -> str | None:
-        """Return the next key, or None when none came in `timeout` seconds.
+        """Return the next key, or None after `timeout` seconds without one.
 
         A key is a character, or one of enter, space, escape, backspace, delete, tab, up, down, left, right, home, end,
         pageup, pagedown, ctrl+c, ctrl+d and so on, or a paste (see `pasted`); "resize" asks for a repaint, and "eof"
-        says that the terminal is gone. Ctrl-Z is obeyed here, and is a "resize" once the program continues.
+        means that the terminal is gone. Ctrl-Z stops the program here, and is a "resize" once it continues.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._typed:
@@ -162,7 +91,7 @@ class Keys:
         return "resize"
 
     def waiting(self) -> bool:
-        """Whether a key has come that was not got yet: then a frame for the one before is not worth drawing."""
+        """Whether another key has come already, so that drawing a frame for the previous one is not worth it."""
         while not self._typed and self._wait(0):
             pass
         return bool(self._typed)
@@ -175,8 +104,8 @@ class Keys:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Give the terminal, as it was found, to somebody else for a while."""
-        self._leave_raw()  # before the screen, so that nothing of ours comes after it
+        """Put the terminal into its former mode for another program."""
+        self._leave_raw()  # before the screen is left, so that nothing is written after that
         try:
             with self._away():
                 yield
@@ -184,7 +113,7 @@ class Keys:
             self._enter_raw()
 
     def _wait(self, timeout: float | None) -> bool:
-        """Wait for keys or a signal and note them; return whether anything came."""
+        """Wait for keys or a signal, and store them; return whether anything came."""
         if self._rest:
             left = max(0.0, self._rest_until - time.monotonic())
             timeout = left if timeout is None else min(timeout, left)
@@ -195,9 +124,9 @@ class Keys:
         elif self._fd in ready:
             self._read()
         elif self._rest and time.monotonic() >= self._rest_until:
-            if self._rest.startswith(_PASTE_BEGINS):
-                self._typed.append(_of_paste(self._rest))
-            else:  # nothing followed: it was the key escape after all
+            if self._rest.startswith(PASTE_BEGINS):
+                self._typed.append(key_of_paste(self._rest))
+            else:  # nothing followed: it was the key escape
                 self._typed += ["escape", *split(self._rest[1:])[0]]
             self._rest = ""
         return bool(ready)
@@ -211,7 +140,7 @@ class Keys:
             self._typed.append("eof")
             return
         keys, self._rest = split(self._rest + self._decoder.decode(data))
-        self._rest_until = time.monotonic() + (_PASTE_WAIT if self._rest.startswith(_PASTE_BEGINS) else _ESCAPE_WAIT)
+        self._rest_until = time.monotonic() + (_PASTE_WAIT if self._rest.startswith(PASTE_BEGINS) else _ESCAPE_WAIT)
         self._typed += keys
 
     def _enter_raw(self) -> None:
@@ -222,22 +151,22 @@ class Keys:
             mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
             mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0  # OPOST stays: a line feed returns the carriage
             _set_mode(self._fd, mode)
-        self._tell(_MARK_PASTES)
+        self._send(_MARK_PASTES)
 
     def _leave_raw(self) -> None:
         self._raw = False
-        self._tell(_LEAVE_PASTES)
+        self._send(_LEAVE_PASTES)
         with contextlib.suppress(termios.error):
             _set_mode(self._fd, self._before)
 
-    def _tell(self, words: bytes) -> None:
-        """Say something to the terminal, not to standard output, which may be a file."""
-        with contextlib.suppress(OSError):  # gone, or open for reading only: then it marks no pastes
-            os.write(self._fd, words)
+    def _send(self, data: bytes) -> None:
+        """Write to the terminal, not to standard output, which may be a file."""
+        with contextlib.suppress(OSError):  # it is gone, or open for reading only, and marks no pastes
+            os.write(self._fd, data)
 
     def _stop(self) -> None:
-        """Stop as ctrl+z would have stopped us, and come back when the shell says so."""
-        if signal.SIGTSTP not in self._signals:  # whoever started us wants no stopping
+        """Stop as ctrl+z does, and return when the shell continues the program."""
+        if signal.SIGTSTP not in self._signals:  # our parent ignores the signal
             return
         with self.suspended():
             ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -245,7 +174,7 @@ class Keys:
             signal.signal(signal.SIGTSTP, ours)
 
     def _continued(self, *_: object) -> None:
-        if self._raw:  # somebody stopped us without asking, and the shell has set its own mode since
+        if self._raw:  # SIGSTOP: the shell has set its own mode since then
             self._enter_raw()
         self._note(b"w")
 
@@ -259,7 +188,7 @@ class Keys:
 
 
 def _set_mode(fd: int, mode: list[Any]) -> None:
-    """Set the terminal's mode, again when a signal came in between."""
+    """Set the terminal's mode; try again after a signal."""
     while True:
         try:
             return termios.tcsetattr(fd, termios.TCSANOW, mode)
@@ -269,5 +198,5 @@ def _set_mode(fd: int, mode: list[Any]) -> None:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """End by an exception, so that every `with` puts back what it changed."""
+    """End by an exception, so that every `with` restores what it changed."""
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""How a page is laid out: sections with titles, words lined up beside what is said about them, bars, bullets."""
+"""Parts of a page: sections with titles, columns, commands, bullets, bars."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
-_LEAST = 16  # columns in which words can be read beside something
+_LEAST = 16  # columns in which a description beside a command can be read
 
 
 def show(console: Console, page: RenderableType) -> None:
-    """Print a page into the scrollback, no wider than can be read, and without blanks at the ends of lines."""
+    """Print a page into the scrollback, at a readable width and without blanks at the ends of lines."""
     options = console.options.update(width=min(console.width, MEASURE))
     lines = console.render_lines(page, options, pad=False)
     console.print(Segments(part for line in lines for part in (*_stripped(line), Segment.line())), soft_wrap=True)
 
 
 def section(title: str, *body: RenderableType) -> list[RenderableType]:
-    """Put a title above parts, and set them in a little."""
+    """Put a title above parts, which are indented."""
     return [Text(), Text(title, style="title"), *(indented(part) for part in body)]
 
 
 def indented(part: RenderableType, by: int = 2) -> Padding:
-    """Set a part in."""
+    """Indent a part."""
     return Padding(part, (0, 0, 0, by))
 
 
@@ -44,7 +44,7 @@ def spaced(parts: Iterable[RenderableType]) -> list[RenderableType]:
 
 
 def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
-    """Line up short words on the left with what is said about them on the right."""
+    """Line up short words on the left with their descriptions on the right."""
     grid = Table.grid(padding=(0, gap, 0, 0))
     for row in rows:
         if not grid.columns:
@@ -55,7 +55,7 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
 
 
 class Commands:
-    """Commands, each with what it does: beside it where all fit, else below it, so that none is cut off."""
+    """Commands with their descriptions: beside them where all fit, else below them, so that none is cut off."""
 
     def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
         self._rows = list(rows)
@@ -72,17 +72,17 @@ class Commands:
 
 
 def bullets(lines: Iterable[Text]) -> Table:
-    """Set each line behind a bullet."""
+    """Put a bullet before each line."""
     return columns(((Text("•", style="quiet"), line) for line in lines), gap=1)
 
 
 def numbered(lines: Iterable[Text]) -> Table:
-    """Set each line behind its number."""
+    """Put its number before each line."""
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
 
 
 def shown_path(file: str) -> str:
-    """Return a path as short as it can be said from here."""
+    """Return a path relative to the current folder if it lies there."""
     path = Path(file)
     try:
         return str(path.resolve().relative_to(Path.cwd()))
@@ -91,7 +91,7 @@ def shown_path(file: str) -> str:
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:
-    """Drop the blanks at the end of a line; none of our styles makes a blank visible."""
+    """Remove the blanks at the end of a line; no style of ours makes a blank visible."""
     line = list(line)
     while line and not line[-1].text.rstrip(" "):
         line.pop()
@@ -102,7 +102,7 @@ def _stripped(line: list[Segment]) -> list[Segment]:
 
 
 class Barred:
-    """Text beside a bar."""
+    """Text with a bar at its left."""
 
     def __init__(self, body: Text, style: str = "accent") -> None:
         self._body = body

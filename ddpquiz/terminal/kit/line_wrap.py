@@ -1,4 +1,4 @@
-"""How text breaks at the edge of the screen: prose between words, code behind a backslash, so that it can be copied."""
+"""Line breaks at the edge of the screen: prose between words, code after a backslash, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INLINE = re.compile(r"`([^`\n]+)`")
-_KEPT = "\ue000"  # stands for a blank at which prose does not break
-_AROUND = 6  # room for what may stand beside code without a blank: quotes, brackets, a full stop
+_NO_BREAK = "\ue000"  # replaces a blank at which prose must not break
+_AROUND = 6  # room for quotes, brackets and a full stop next to code
 
 _HANG = 4
-_NARROW = 16  # columns in which folding would show nothing but its marks
+_NARROW = 16  # columns that are too few for folding
 _MARK = " \\"
 _PIECE = re.compile(r"(?<!\w)[frbFRB]{0,2}(?:\"[^\"]*\"|'[^']*')|(?P<comment>(?:^|(?<=\s))#(?= ))")
 
 
 class Prose(Text):
-    """A paragraph in which code stands in backticks; where there are colours, these replace the backticks."""
+    """A paragraph with code in backticks; with colours, the backticks are not shown."""
 
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
         """Break the text into lines; code stays on one line where it fits on one."""
@@ -36,17 +36,17 @@ class Prose(Text):
         for number, piece in enumerate(pieces):
             is_code, is_tick = number % 4 == 2, number % 2 == 1
             if is_code and piece.cell_len + _AROUND <= width:
-                piece.plain = piece.plain.replace(" ", _KEPT)
+                piece.plain = piece.plain.replace(" ", _NO_BREAK)
             if not (is_tick and coloured):
                 shown.append_text(piece)
         lines = shown.wrap(console, width, **how)
         for line in lines:
-            line.plain = line.plain.replace(_KEPT, " ")
+            line.plain = line.plain.replace(_NO_BREAK, " ")
         return lines
 
 
 class Code(Text):
-    """Lines of code. One that is too long goes on further in, after a backslash; Python and a shell read the same."""
+    """Lines of code. A long line continues, indented, after a backslash, as Python and shells allow."""
 
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
         """Break the text into lines."""
@@ -78,12 +78,12 @@ def _folded(line: Text, width: int) -> Iterator[Text]:
 
 
 def _cut(text: str, width: int, comment: int, quoted: list[tuple[int, int]]) -> tuple[int, str]:
-    """Return where to break a line that is too long, and what to put there: best at a blank outside of quotes."""
+    """Return where to break a long line and what to put there: preferably a blank outside of quotes."""
     first = len(text) - len(text.lstrip()) + 1
-    places: dict[int, tuple[int, str]] = {}  # the last of each sort, the best sort first
+    places: dict[int, tuple[int, str]] = {}  # the last place of each kind, the best kind first
     for at in range(first, len(text)):
         if at == comment + 1:
-            continue  # a # alone says nothing
+            continue  # a line with only a # is useless
         inside = any(start < at < end for start, end in quoted)
         if not text[at].isspace() and (inside or at > comment or text[at - 1] not in "([{,"):
             continue

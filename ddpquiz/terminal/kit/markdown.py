@@ -1,4 +1,4 @@
-"""The Markdown of a lesson in the colours of everything else; the only module that loads a Markdown parser."""
+"""The Markdown of a lesson in the colours of the other text; the only module that loads a Markdown parser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDENT = 4
 
 
 class _Paragraph(Paragraph):
-    """A paragraph as everywhere else."""
+    """A paragraph, drawn as prose."""
 
     def on_enter(self, context: MarkdownContext) -> None:
         super().on_enter(context)
@@ -32,7 +32,7 @@ class _Paragraph(Paragraph):
 
 
 class _Cell(TableDataElement):
-    """A cell of a table, in which text is as everywhere else."""
+    """A cell of a table, drawn as prose."""
 
     def __init__(self, justify: JustifyMethod) -> None:
         super().__init__(justify)
@@ -40,7 +40,7 @@ class _Cell(TableDataElement):
 
 
 class _Heading(Heading):
-    """A heading at the left, whatever its depth."""
+    """A heading at the left, at any depth."""
 
     def on_enter(self, context: MarkdownContext) -> None:
         super().on_enter(context)
@@ -53,7 +53,7 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code or a drawing, without a background that only dark terminals can bear."""
+    """Code or a drawing, without a background, which would be hard to read on light terminals."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         del console, options
@@ -72,7 +72,7 @@ class _Table(TableElement):
 
 
 class _Page(Markdown):
-    """Markdown that shows every address, and takes what looks like HTML as the text that it is."""
+    """Markdown that shows every address, and shows HTML as text."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
@@ -90,10 +90,10 @@ class _Page(Markdown):
         parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["entity", "image", "autolink"])
         self.parsed = parser.parse(text)
         for token in self.parsed:
-            _keep_backticks(token.children or [])
+            _add_backticks(token.children or [])
 
 
-def _keep_backticks(tokens: list[Token]) -> None:
+def _add_backticks(tokens: list[Token]) -> None:
     for token in tokens:
         if token.type == "code_inline" and "`" not in token.content:
             token.content = f"`{token.content}`"

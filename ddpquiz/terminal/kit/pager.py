@@ -1,4 +1,4 @@
-"""Pages that are longer than the terminal: read in the learner's pager, as the manual is."""
+"""Pages that are longer than the terminal: shown in the user's pager, as man pages are."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ddpquiz.terminal.kit.screen import is_interactive
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_LESS = "-X -Psspace next page, b page back, q leave$"  # the page stays in sight afterwards; the keys are named
+_LESS = "-X -Psspace next page, b page back, q leave$"  # the page stays visible; the prompt lists the keys
 
 
 def show(console: Console, page: RenderableType) -> None:
-    """Print a page into the scrollback; one that is longer than the terminal goes through the learner's pager."""
+    """Print a page into the scrollback; one that is longer than the terminal goes through the user's pager."""
     try:
         pager = shlex.split(os.environ.get("PAGER", "less"))
-    except ValueError:  # a quotation mark that is never closed: no command
+    except ValueError:  # a quotation mark that is never closed
         pager = []
     if not is_interactive() or not pager:
         layout.show(console, page)
@@ -35,7 +35,7 @@ def show(console: Console, page: RenderableType) -> None:
 
 
 def _read(pager: list[str], text: str) -> bool:
-    """Let a pager show a text, and wait until it ends; return whether there is such a program."""
+    """Show a text in a pager, and wait until it ends; return False if the pager cannot be started."""
     environment = {**os.environ, "LESS": f"-R {os.environ.get('LESS', _LESS)}"}  # -R shows colours as colours
     try:
         process = subprocess.Popen(
@@ -43,7 +43,7 @@ def _read(pager: list[str], text: str) -> bool:
         )
     except OSError:
         return False
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl+c is for the pager, which decides what it ends
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl+c is for the pager
     try:
         process.communicate(text)
     finally:

@@ -1,4 +1,4 @@
-"""A full screen that is painted whole, in one write a frame: no flicker, no rubbish left in the scrollback."""
+"""A full screen that is painted whole, with one write per frame: no flicker, nothing left in the scrollback."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor, empty
 _LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
-_FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # what stands between is shown at once
+_FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # the terminal shows what is between them at once
 _ERASE = "\x1b[K"
 _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
 def is_interactive() -> bool:
-    """Whether somebody sits at a terminal that can be painted; otherwise nothing may be asked."""
-    ends = (sys.stdin, sys.stdout)  # None when the command was started with one of them closed
+    """Whether a person sits at a terminal that can be painted; otherwise nothing may be asked."""
+    ends = (sys.stdin, sys.stdout)  # None if the command was started with one of them closed
     can_be_painted = os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
     return can_be_painted and all(end is not None and end.isatty() for end in ends)
 
@@ -39,7 +39,7 @@ class Screen:
         self.console = console
         self.is_open = False  # the alternate screen is shown
         self.scrolled = False  # the user has scrolled since the last `to_top`
-        self._top = 0  # the first line of the body that is shown
+        self._top = 0  # the first line of the body on the screen
         self._beyond = 0  # how far it can be scrolled
         self._page = 1  # lines of the body that fit
 
@@ -80,7 +80,7 @@ class Screen:
         whole = body if isinstance(body, TextLines) else self._lines(body, width)
         self._page = max(1, height - len(tail))
         if len(whole) > self._page:
-            self._page = max(1, self._page - 1)  # the line that says so
+            self._page = max(1, self._page - 1)  # for the line that says how much is hidden
         self._beyond = max(0, len(whole) - self._page)
         self._top = min(max(0, self._top), self._beyond)
         part = whole[self._top : self._top + self._page]  # before drawing: drawing all of a log would take long
@@ -91,7 +91,7 @@ class Screen:
         self._write(_FRAME.format(self._encode([*shown, *tail][:height], width)))
 
     def scroll(self, key: str) -> bool:
-        """Scroll by a key; False says that this key scrolls nothing. `paint` shows the result."""
+        """Scroll by a key, which the next `paint` shows; return False if the key does not scroll."""
         pages = {"pageup": -1, "pagedown": 1}
         step = _STEPS.get(key, pages.get(key, 0) * max(1, self._page - 1))
         if not step or not self._beyond:
@@ -127,13 +127,13 @@ class Screen:
         return self.console.render_lines(shown, options, pad=False)
 
     def _encode(self, lines: list[list[Segment]], width: int) -> str:
-        erase = Segment(_ERASE, None, [])  # an empty list of control codes: written as it is
+        erase = Segment(_ERASE, None, [])  # an empty list of control codes: rich writes the text unchanged
         out: list[Segment] = []
         for number, line in enumerate(lines):
             if number:
                 out.append(Segment("\r\n", None, []))
             out += [Segment(plain(part.text), part.style) for part in line]
-            if Segment.get_line_length(line) < width:  # at the last column it would erase the last letter
+            if Segment.get_line_length(line) < width:  # in the last column it would erase the last letter
                 out.append(erase)
         with self.console.capture() as captured:
             self.console.print(Segments(out), end="", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The few colours that mean something, and content text made safe to show."""
+"""The few colours that have a meaning, and text of content made safe to show."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
     from rich.text import Text
 
-# Fixed colours half way between black and white, so that each can be read on a dark and on a light terminal.
-# None of them is the only sign of anything: NO_COLOR leaves the words.
+# Fixed colours halfway between black and white, readable on dark and on light terminals.
+# No meaning rests on colour alone: with NO_COLOR the words remain.
 THEME = Theme(
     {
         "good": "color(28)",  # green
@@ -29,10 +29,10 @@ THEME = Theme(
         "accent": "color(32)",  # blue
         "title": "bold color(32)",  # of a section
         "code": "color(30)",  # teal
-        "quiet": "color(243)",  # grey: what can be skipped
+        "quiet": "color(243)",  # grey: can be skipped
         "key": "bold",  # a key to press
         "head": "bold",
-        # what rich.markdown looks up
+        # names that rich.markdown uses
         "markdown.code": "color(30)",
         "markdown.code_block": "none",
         "markdown.h1": "bold",
@@ -70,26 +70,25 @@ class PlainConsole(Console):
 
 
 def console(file: IO[str] | None = None, *, width: int | None = None, **how: Any) -> Console:
-    """Return a console that shows text as it is: no markup, no emoji names, no guessed highlights, no escapes."""
+    """Return a console that prints text unchanged: no markup, no emoji names, no highlighting, no escapes."""
     return PlainConsole(file=file, width=width, theme=THEME, markup=False, emoji=False, highlight=False, **how)
 
 
 def complaints() -> Console:
-    """Return the same for standard error."""
+    """Return such a console for standard error."""
     return console(sys.stderr)
 
 
 def plain(text: str) -> str:
-    """Drop what would steer a terminal instead of being seen."""
+    """Remove control characters, which would steer the terminal."""
     return _CONTROL.sub("", text)
 
 
 def prose(text: str, style: str = "") -> Text:
-    """Show a paragraph of content: `code`, **strong** and *stressed* are styled, all else is taken as it is.
+    """Draw a paragraph of content: `code`, **strong** and *stressed* are styled, everything else is plain text.
 
-    Where there are no colours, code keeps its backticks: without them "the lines all-to-all before" is no sentence.
-    Line breaks of the file inside a paragraph are no line breaks on the screen; lists, indented lines and empty lines
-    stay.
+    Without colours, code stays in backticks, so that sentences remain readable. Line breaks of the file inside a
+    paragraph are joined; lists, indented lines and empty lines stay.
     """
     text = _unwrapped(plain(text).strip("\n"))
     shown, at = Prose(style=style), 0
@@ -113,5 +112,5 @@ def _unwrapped(text: str) -> str:
 
 
 def code(text: str, style: str = "code") -> Text:
-    """Show lines of code or output as they are."""
+    """Draw lines of code or output unchanged."""
     return Code(plain(text).expandtabs(4).rstrip("\n"), style=style)

@@ -1,4 +1,4 @@
-"""A text of several lines that is written at a cursor, and what can be seen of it in a few rows."""
+"""A text of several lines with a cursor, of which a few rows are visible."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ddpquiz.terminal.kit.style import plain
 if TYPE_CHECKING:
     from rich.table import Table
 
-_ROWS = 6  # of the text that stay in sight
-_ABOVE = 2  # of them above the cursor, so that one sees where one is
+_ROWS = 6  # visible rows of the text
+_ABOVE = 2  # visible rows above the cursor
 _MARGIN = 3  # columns for the prompt, and for the cursor behind the last character
 
 
 @dataclass(frozen=True, slots=True)
 class TextArea:
-    """A text, and before which of its characters the cursor stands; keys change both."""
+    """A text and the position of the cursor; keys change both."""
 
     text: str = ""
     cursor: int = 0
 
     def insert(self, text: str) -> TextArea:
-        """Write at the cursor."""
+        """Insert a text at the cursor."""
         return TextArea(self.text[: self.cursor] + text + self.text[self.cursor :], self.cursor + len(text))
 
     def key(self, key: str, width: int) -> TextArea:
-        """Take a key, where the text is folded to a screen of this width; a key that means nothing changes nothing."""
+        """Return the area after a key, for a screen of this width; unknown keys change nothing."""
         line = self.text.rfind("\n", 0, self.cursor) + 1
         match key:
             case "left":
@@ -48,7 +48,7 @@ class TextArea:
                 return self._without(self.cursor - 1, self.cursor)
             case "delete":
                 return self._without(self.cursor, self.cursor + 1)
-            case "ctrl+u":  # at the start of a line it joins it to the one before
+            case "ctrl+u":  # at the start of a line it joins the line to the previous one
                 return self._without(line if line < self.cursor else self.cursor - 1, self.cursor)
             case "enter":
                 return self.insert("\n")
@@ -59,11 +59,11 @@ class TextArea:
 
     @property
     def on_empty_last_line(self) -> bool:
-        """Whether the cursor stands on a last line that has no words."""
+        """Whether the cursor is on the last line and that line is empty."""
         return not self.text[self.text.rfind("\n", 0, self.cursor) + 1 :].strip()
 
     def drawn(self, width: int) -> Table:
-        """Draw the rows around the cursor: `_` where it stands behind a line, the reversed character where on one."""
+        """Draw the rows around the cursor, which is `_` at the end of a line and a reversed character elsewhere."""
         rows = _rows(self.text, width - _MARGIN)
         at = self._row(rows)
         top = max(0, min(len(rows) - _ROWS, at - _ABOVE))
@@ -83,7 +83,7 @@ class TextArea:
         return TextArea(self.text, min(max(0, cursor), len(self.text)))
 
     def _at_row(self, step: int, width: int) -> TextArea:
-        """Move to the row above or below, to the same column if it is that long."""
+        """Move to the row above or below, to the same column if that row is long enough."""
         rows = _rows(self.text, width - _MARGIN)
         row = self._row(rows)
         if not 0 <= row + step < len(rows):
@@ -101,7 +101,7 @@ class TextArea:
 
 
 def _rows(text: str, width: int) -> list[tuple[int, int]]:
-    """Fold a text, at blanks where there are any; return where each row starts and ends."""
+    """Fold a text, at blanks where it can; return the start and the end of each row."""
     rows, line = [], 0
     for words in text.split("\n"):
         start, blank, used = line, -1, 0

@@ -1,4 +1,4 @@
-"""The demos as a list: by the track of the concept that each one is about, and how long each took here."""
+"""The list of demos: by the track of the concept that each is about, with how long each one lasted here."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from ddpquiz.learning.side_files import Timing
 
 _NEXT = (
-    ("ddpquiz demo NAME", "runs it"),
-    ("ddpquiz demo NAME -- --help", "says what it shows, and which knobs it has"),
-    ("ddpquiz demo NAME --copy .", "gives you the script, to read and change"),
-    ("ddpquiz demo --replay NAME", "plays a saved run, one operation at a time"),
+    ("ddpquiz demo NAME", "run it"),
+    ("ddpquiz demo NAME -- --help", "show what it is about, and its arguments"),
+    ("ddpquiz demo NAME --copy .", "copy the script, to read and change it"),
+    ("ddpquiz demo --replay NAME", "play a saved run, one operation at a time"),
 )
 
 
 def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]) -> Group:
-    """Draw each demo once, under the track of the concept that it is about."""
+    """Draw each demo under the track of the concept that it is about."""
     width = max((len(demo.name) for demo in known), default=0)
     parts: list[RenderableType] = []
     about = {demo.name: concept for demo in known if (concept := _about(demo, catalog))}
@@ -40,13 +40,15 @@ def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]
         if track:
             here.sort(key=lambda demo: order[about[demo.name].id])
         if here:
-            rows = ((Text(demo.name.ljust(width), style="code"), _said(demo, timings.get(demo.name))) for demo in here)
+            rows = (
+                (Text(demo.name.ljust(width), style="code"), _summary(demo, timings.get(demo.name))) for demo in here
+            )
             parts += section(plain(title), columns(rows))
     return Group(*parts[1:], Text(), columns((Text(command, style="code"), Text(what)) for command, what in _NEXT))
 
 
 def _about(demo: Demo, catalog: Catalog) -> Concept | None:
-    """Return the concept that shows most of a demo, rather first than beside another one; the rest only touch on it."""
+    """Return the concept that uses a demo most; of several, one that lists it first."""
 
     def weight(concept: Concept) -> tuple[int, bool]:
         runs = [link.run for link in concept.demos]
@@ -56,10 +58,10 @@ def _about(demo: Demo, catalog: Catalog) -> Concept | None:
     return max(touching, key=weight, default=None)
 
 
-def _said(demo: Demo, timing: Timing | None) -> Text:
-    said = prose(demo.summary)
+def _summary(demo: Demo, timing: Timing | None) -> Text:
+    text = prose(demo.summary)
     if timing:
         ranks = f"{timing.ranks} rank{'s' * (timing.ranks > 1)}"
-        given = f" with {plain(' '.join(timing.args))}" if timing.args else ""
-        said.append(f"  {timing.seconds:.1f} s on {ranks}{given}", style="quiet")
-    return said
+        args = f" with {plain(' '.join(timing.args))}" if timing.args else ""
+        text.append(f"  {timing.seconds:.1f} s on {ranks}{args}", style="quiet")
+    return text

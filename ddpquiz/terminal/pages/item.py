@@ -1,4 +1,4 @@
-"""One item with everything that is known about it: its answer, why, the source, and the proof's code."""
+"""The page of an item: its question, its answer, why, its source, and the code of its proof."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Item, Option, Proof, Question, Source
     from ddpquiz.curriculum.posed import Posed
 
-MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # a row's kind, and how it is told
+MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
 
 def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:
-    """Draw an item with its answer; the values of a `number` question are drawn once, the same each time."""
+    """Draw an item with its answer; a `number` question gets the same values each time."""
     match item:
         case Card():
             sort = f"card · {item.level}"
@@ -43,7 +43,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
 
 
 def sample(question: Question) -> Posed:
-    """Pose a question with the same draw each time."""
+    """Pose a question with the same values each time."""
     return pose(question, random.Random(question.key))  # noqa: S311  # dice, not secrets
 
 
@@ -59,7 +59,7 @@ def asks(item: Item) -> str:
 
 
 def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
-    """Draw the name of an item, what sort of item it is, and how the learner marked it."""
+    """Draw the name of an item, its kind, and how the learner marked it."""
     words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
     return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
 
@@ -85,7 +85,7 @@ def _question(question: Question, marks: Collection[str]) -> list[RenderableType
 
 
 def _answer(question: Question, posed: Posed) -> list[RenderableType]:
-    """Draw the right answer, and the beliefs behind the wrong ones."""
+    """Draw the right answer, and the wrong ones with their reasons."""
     asked = posed.question
     match question.kind:
         case Kind.CHOICE | Kind.CHOICES:

@@ -1,4 +1,4 @@
-"""A concept as a page to read: why, the lesson, commands, mistakes, what to remember, and where to go from there."""
+"""The page of a concept: why, the lesson, commands, mistakes, what to remember, demos, and what comes next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
 
 def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[Concept] = ()) -> Group:
-    """Draw everything there is to read about a concept; `before` is what to know first, `after` what builds on it."""
+    """Draw the page of a concept; `before` are the concepts to know first, `after` those that build on it."""
     from ddpquiz.terminal.kit.markdown import markdown
 
     parts: list[RenderableType] = [
@@ -48,7 +48,7 @@ def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[
 
 
 def demo_command(link: DemoLink) -> str:
-    """Write the command that runs a demo the way a concept means it."""
+    """Return the command that runs a demo with the arguments that a concept names."""
     words = ["ddpquiz", "demo", link.run]
     words += ["--nproc", str(link.ranks)] if link.ranks else []
     words += ["--", *link.args] if link.args else []
@@ -69,7 +69,7 @@ def _command(command: Command) -> Group:
 
 
 def _script(name: str) -> Text:
-    return prose(f"`demos/{name}.py` is in a checkout; `ddpquiz demo {name} --copy .` gives you the script.", "quiet")
+    return prose(f"`ddpquiz demo {name} --copy .` writes the script `{name}.py` into this folder.", "quiet")
 
 
 def _mistake(mistake: Mistake) -> Table:
@@ -85,7 +85,7 @@ def _mistake(mistake: Mistake) -> Table:
 def _demo(link: DemoLink) -> Group:
     parts: list[RenderableType] = [code(demo_command(link)), indented(prose(f"Look at {link.look}"))]
     if link.predict:
-        parts.append(indented(Text("It asks first what you expect.", style="quiet")))
+        parts.append(indented(Text("It first asks for a prediction.", style="quiet")))
     return Group(*parts)
 
 
@@ -95,8 +95,8 @@ def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept])
     rows = [
         (f"ddpquiz study {concept.id}", f"{len(concept.cards)} card{'' if len(concept.cards) == 1 else 's'} to recall"),
         (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}"),
-        *([(f"ddpquiz explain {concept.id}", "say it in your own words")] if concept.explain else []),
-        *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),
+        *([(f"ddpquiz explain {concept.id}", "describe it in your own words")] if concept.explain else []),
+        *((f"ddpquiz learn {other.id}", f"read this first: {other.title}") for other in before),
         *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),
     ]
     return columns((Text(plain(command), style="code"), Text(plain(what))) for command, what in rows)

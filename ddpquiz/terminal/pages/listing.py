@@ -1,4 +1,4 @@
-"""What there is to learn, as lists: the curriculum, the way to a concept, its items, what a search found."""
+"""Lists: the curriculum, the way to a concept, the items of a concept, the results of a search."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog, Hit
     from ddpquiz.curriculum.concept import Concept, Item
 
-    Marks = Mapping[str, Collection[str]]  # the ways in which the learner marked an item, by its key
+    Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 
 _SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
-_BEFORE = 20  # characters that stay before a word when its sentence is too long for a line
+_BEFORE = 20  # characters shown before a word if its sentence is too long for a line
 _NAMED_BY = {"hidden": ("suspend", "bury"), "flagged": ("flag",)}  # options of `ddpquiz list`
 _HEAD = ("concept", "", "cards", "questions", "demos")
 
 
 def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
-    """Draw the concepts of each track, in the order in which they are learned, with what each one holds."""
+    """Draw the concepts of each track, in learning order, with their numbers of items."""
     names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
     widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
     parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
@@ -49,11 +49,11 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
         _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
     ]
     found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
-    told = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
+    marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
     names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
     commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []
     lines = [Text(command, style="code") for command in (*commands, "ddpquiz learn CONCEPT")]
-    return Group(*parts, Text(), Text(" · ".join(totals)), *(told if found else []), *lines)
+    return Group(*parts, Text(), Text(" · ".join(totals)), *(marked_items if found else []), *lines)
 
 
 def way(concepts: Sequence[Concept]) -> Group:
@@ -66,7 +66,7 @@ def way(concepts: Sequence[Concept]) -> Group:
 
 
 def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
-    """Draw the items of a concept: what each is called, how hard it is, how the learner marked it, and its question."""
+    """Draw the items of a concept: the name, level, marks and question of each."""
     parts: list[RenderableType] = [
         Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet")),
     ]
@@ -77,12 +77,12 @@ def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
 
 
 def to_read(hits: Sequence[Hit]) -> list[Hit]:
-    """Put what can be read at once before questions, whose answers are better found than read."""
+    """Sort hits that can be read at once before questions, whose answers the learner should find."""
     return sorted(hits, key=lambda hit: not hit.is_prose)
 
 
 def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) -> Group:
-    """Draw what a search found; below each, a line that shows a word its heading does not have, but no answer."""
+    """Draw hits, each with a line that shows where a word occurs, but never an answer."""
     parts: list[RenderableType] = []
     for hit in hits:
         parts += [hit_name(hit, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
@@ -93,7 +93,7 @@ def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) 
 
 
 def hit_name(hit: Hit, marks: Collection[str] = ()) -> Text:
-    """Draw the name of a hit, what it is, and how the learner marked it."""
+    """Draw the name of a hit, its kind, and how the learner marked it."""
     sort = "concept" if hit.key == hit.concept.id else "card" if hit.is_prose else "question"
     return named(hit.key, sort, marks)
 
@@ -109,7 +109,7 @@ def _question(hit: Hit) -> Question | None:
 
 
 def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
-    """Draw the items that a learner marked: for each the kind of mark, the item, the day, a note, and what it asks."""
+    """Draw marked items: for each its key, the kind of mark, the day, what it asks, and a note."""
     if not marks:
         return Group(Text("None."))
     parts: list[RenderableType] = []
@@ -122,14 +122,14 @@ def marked(marks: Sequence[tuple[str, str, str, str, str]]) -> Group:
 
 
 def one_line(text: str, style: str = "") -> Text:
-    """Show as much of a text as fits in a line."""
+    """Draw as much of a text as fits in a line."""
     shown = prose(" ".join(text.split()), style)
     shown.no_wrap, shown.overflow = True, "ellipsis"
     return shown
 
 
 class _Rows:
-    """The names and numbers of concepts, lined up the same in every table; long titles take more than one line."""
+    """Names and numbers of concepts, with the same columns in every table; long titles wrap."""
 
     def __init__(self, widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
         self._widths = widths
@@ -172,7 +172,7 @@ def _sort(item: Item) -> str:
 
 
 def _part_with(word: str, hit: Hit) -> str:
-    """Return the sentence, or the line of a question's code, that has a word, from a little before that word on."""
+    """Return the sentence, or the line of a question's code, with a word, from a little before the word on."""
     question = _question(hit)
     parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
     part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")

@@ -1,4 +1,4 @@
-"""What `ddpquiz stats` shows: figures in words first, glyphs beside them, colour only on top."""
+"""The page of `ddpquiz stats`: figures as text, with bars and colours added where there is room."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _HEAT = ((0, "·", "quiet"), (1, "░", "good"), (10, "▒", "good"), (30, "▓", "good"), (60, "█", "good"))
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _BAR = 20  # cells of a strength
-_FEW = 20  # recalls below which their share is not judged
-_MOST = 5  # wrong answers that are named
+_FEW = 20  # with fewer recalls, their share is not judged
+_MOST = 5  # wrong answers that are listed
 _TIMES = {1: "once", 2: "twice"}
 _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UNKNOWN: "quiet"}
 NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
 
 
 class Stats:
-    """The page, as wide as there is room."""
+    """The page, as wide as the screen allows."""
 
     def __init__(self, now: Statistics) -> None:
         self._now = now
@@ -51,20 +51,20 @@ def _page(now: Statistics, width: int) -> RenderableType:
         return prose(NOTHING)
     inside = width - 2
     parts: list[RenderableType] = [Text("Where you stand", style="head"), Text(), _days(now)]
-    parts += section(f"Recalled, of the {now.wanted:.0%} that you aim at", *_recalls(now))
+    parts += section(f"Recalled (your goal is {now.wanted:.0%})", *_recalls(now))
     parts += section("Cards that come due", _forecast(now, inside))
     parts += section("Study days", *_heat(now.days, now.day, inside))
     if now.sure:
         parts += section("How sure you were, and how often you were right", columns(map(_sure, now.sure)))
-    parts += section("Concepts, the weakest first", *_strengths(now, inside))
+    parts += section("Concepts, weakest first", *_strengths(now, inside))
     if now.misled:
-        title = "Wrong answers that you gave most, and why they are wrong"
+        title = "Your most frequent wrong answers, and why they are wrong"
         parts += section(title, columns(map(_misled, now.misled[:_MOST])))
     return Group(*parts)
 
 
 def duration(seconds: float) -> str:
-    """Write a time as short as it can be read."""
+    """Return a time as short text: `40 s`, `12 min`, `2 h 05 min`."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return f"{round(seconds)} s"
@@ -72,12 +72,12 @@ def duration(seconds: float) -> str:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Write a count with the word for it."""
+    """Return a count with its noun: `1 card`, `2 cards`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def streak(days: int) -> str:
-    """Say for how many days in a row something was done."""
+    """Return for how many days in a row something was done, as text."""
     return f"{counted(days, 'day')} in a row" if days else "none; any card or question today starts one"
 
 
@@ -99,29 +99,33 @@ def _recalls(now: Statistics) -> list[RenderableType]:
     for name in ("young", "mature", "all"):
         lately, ever = (_share(getattr(recall, name)) for recall in (now.lately, now.ever))
         rows.append((Text(name), lately, ever))
-    said = Text("Mature is after three weeks or more; in brackets the 95% interval.", style="quiet")
-    return [columns(rows), said, *([_judged(now.lately, now.wanted)] if now.lately.all.of >= _FEW else [])]
+    legend = "Mature: cards with intervals of three weeks or more. In brackets: the 95% interval."
+    return [
+        columns(rows),
+        Text(legend, style="quiet"),
+        *([_judged(now.lately, now.wanted)] if now.lately.all.of >= _FEW else []),
+    ]
 
 
 def _judged(recall: Recall, wanted: float) -> Text:
-    """Say whether what is recalled differs from what is wanted by more than chance."""
+    """Draw whether the share recalled differs from the goal by more than chance."""
     if recall.all.high < wanted:
-        advice = "Less than you aim at: fewer new cards a day help, and so does `ddpquiz optimize`."
+        advice = "Below your goal: fewer new cards a day help, and so does `ddpquiz optimize`."
         return prose(advice, "warn")
     if recall.all.low > wanted:
-        return prose("More than you aim at: `ddpquiz optimize` fits the intervals to you.", "good")
-    return Text("That is what you aim at, as far as these reviews can tell.", style="good")
+        return prose("Above your goal: `ddpquiz optimize` fits the intervals to you.", "good")
+    return Text("These reviews agree with your goal.", style="good")
 
 
 def _share(share: Share) -> Text:
-    """Write a share with its interval and what it comes from."""
+    """Draw a share with its interval and its number of recalls."""
     if share.value is None:
         return Text("-", style="quiet")
     return Text.assemble(f"{share.value:.0%}", (f" ({share.low:.0%} to {share.high:.0%}) of {share.of:,}", "quiet"))
 
 
 def _forecast(now: Statistics, width: int) -> RenderableType:
-    """Draw a column a day, with today first: its name, its count, and a bar."""
+    """Draw one column per day, today first: its bar, its count, and its name."""
     counts = (now.due, *now.ahead)
     cell = max(4, len(f"{max(counts)}") + 1)
     counts = counts[: max(1, width // cell)]
@@ -135,7 +139,7 @@ def _forecast(now: Statistics, width: int) -> RenderableType:
 
 
 def _heat(days: Mapping[date, Day], today: date, width: int) -> list[RenderableType]:
-    """Draw a column a week, the last one this week's; darker glyphs stand for more."""
+    """Draw one column per week, this week last; darker glyphs mean more."""
     weeks = max(1, min(WEEKS, (width - 4) // 2))
     first = today - timedelta(days=today.weekday() + 7 * (weeks - 1))
     months, at = Text(" " * 4, style="quiet"), -1
@@ -176,13 +180,13 @@ def _strengths(now: Statistics, width: int) -> list[RenderableType]:
         share = Text(strength.share, style="quiet")
         bar: list[RenderableType] = [_bar(strength)] if width >= 60 else []
         rows.append([label, *bar, share, Text(plain(concept.title))])
-    untested = Text(f"{counted(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT.", style="quiet")
-    told: list[RenderableType] = [columns(rows), Text(MEANING, style="quiet")] if rows else []
-    return [*told, *([untested] if now.untested else [])]
+    untested = Text(f"{counted(now.untested, 'concept')} not tested yet: ddpquiz test CONCEPT", style="quiet")
+    tested: list[RenderableType] = [columns(rows), Text(MEANING, style="quiet")] if rows else []
+    return [*tested, *([untested] if now.untested else [])]
 
 
 def _bar(strength: Strength) -> Text:
-    """Draw the interval in which a strength lies, with its mean."""
+    """Draw the interval of a strength, with its mean."""
     low, mean, high = (min(_BAR - 1, int(share * _BAR)) for share in (strength.low, strength.mean, strength.high))
     cells = "".join("●" if at == mean else "━" if low <= at <= high else "·" for at in range(_BAR))
     return Text(cells, style=_STYLES[strength.label])

@@ -1,4 +1,4 @@
-"""The operation that is under way, in a line: who has arrived and who is awaited."""
+"""The operation that is under way, in a line: which ranks have arrived, and which are awaited."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ddpquiz.analysis.formatting import format_ranks, format_seconds, list_ranks
 from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from ddpquiz.analysis.collective import Collective
     from ddpquiz.analysis.run_state import RunState
 
-LONG = 0.001  # seconds; that somebody came last by less is no news
+LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
 
 def running(state: RunState, now: float, width: int) -> Text:
-    """Say what runs at `now`, or what ran last, in a line of at most `width` columns."""
+    """Draw what runs at `now`, or what ran last, in a line of at most `width` columns."""
     line = _running(state, now, width)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
@@ -32,30 +32,30 @@ def _running(state: RunState, now: float, width: int) -> Text:
     if joining:
         late = [rank for rank in state.here if rank not in joining and rank not in state.joined]
         return _line(["init_process_group"], joining, late, state).append("" if late else ", making the group")
-    current = state.timeline.current()
-    if current:
+    if current := state.timeline.current():
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
         others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
-        line = _line(
-            [shown.op, *_between(shown, state.ranks)], shown.arrived, shown.awaited, state, now - _since(shown)
-        )
-        for part in [*_about(shown), *others]:  # what does not fit is left out, not cut
-            if line.cell_len + cell_len(part) + 3 <= width:
-                line.append(f" · {part}", style="quiet")
-        return line
+        what = [shown.op, *_between(shown, state.ranks)]
+        line = _line(what, shown.arrived, shown.awaited, state, now - _since(shown))
+        return _appended(line, [*_about(shown), *others], width)
     last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
     if last is None:
-        return Text(
-            "the group is made, no communication yet" if state.joined else "no communication yet", style="quiet"
-        )
-    said = f"last: {last.op}"
-    for part in [*_between(last, state.ranks), *_outcome(last), *_about(last)]:
-        said += f" · {part}" if cell_len(said) + cell_len(part) + 3 <= width else ""
-    return Text(said, style="quiet")
+        none = "no communication yet"
+        return Text(f"the group is made, {none}" if state.joined else none, style="quiet")
+    parts = [*_between(last, state.ranks), *_outcome(last), *_about(last)]
+    return _appended(Text(f"last: {last.op}", style="quiet"), parts, width)
+
+
+def _appended(line: Text, parts: Iterable[str], width: int) -> Text:
+    """Return a line with the parts that fit; the others are left out, not cut."""
+    for part in parts:
+        if line.cell_len + cell_len(part) + 3 <= width:
+            line.append(f" · {part}", style="quiet")
+    return line
 
 
 def _between(collective: Collective, of: int) -> list[str]:
-    """Say between whom an operation is, if not all `of` ranks take part."""
+    """Return between which ranks an operation is, if not all `of` ranks take part."""
     if collective.op in POINT_TO_POINT:
         source, to = ("any rank" if rank == ANYBODY else str(rank) for rank in collective.members)
         return [f"{source} → {to}"]
@@ -65,14 +65,14 @@ def _between(collective: Collective, of: int) -> list[str]:
 
 
 def _about(collective: Collective) -> list[str]:
-    """Say what an operation does, and with what."""
+    """Return what an operation does, and with what."""
     operation = collective.operation
     shapes = operation.shapes[:1] if collective.op == "scatter" else operation.shapes  # the root brings every part
     numbers = plural(sum(map(math.prod, shapes)), "number") if operation.dtype else ""
     what = f"{operation.reduce} of {numbers}" if operation.reduce and numbers else numbers
     bucket = "" if operation.bucket is None else f"bucket {operation.bucket}"
     peer = operation.peer
-    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{_towards(collective.op)} {peer}"
+    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{_direction(collective.op)} {peer}"
     return [part for part in (root, bucket, what) if part]
 
 
@@ -94,17 +94,15 @@ def _since(collective: Collective) -> float:
     return min(call.issued for call in collective.calls.values())
 
 
-def _towards(op: str) -> str:
+def _direction(op: str) -> str:
     return "to" if op.startswith(("reduce", "gather")) else "from"
 
 
 def _outcome(collective: Collective) -> list[str]:
+    """Return which rank came late, and how long the operation lasted."""
     waited = max(collective.waits.values(), default=0.0)
     late = waited >= LONG and collective.entered_last is not None
     came = [f"rank {collective.entered_last} came {format_seconds(waited)} late"] if late else []
-    took = (
-        f"took {format_seconds(collective.seconds)}{' from then' if late else ''}"
-        if collective.seconds is not None
-        else ""
-    )
-    return [part for part in (*came, took) if part]
+    if collective.seconds is None:
+        return came
+    return [*came, f"took {format_seconds(collective.seconds)}{' from then' if late else ''}"]

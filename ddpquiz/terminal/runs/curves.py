@@ -1,4 +1,4 @@
-"""Numbers that repeat, as curves: a line of bars in a rank's column, and a chart of all ranks where there is room."""
+"""Numbers over time, as curves: a line of bars in a rank's column, and a chart of all ranks where there is room."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
-COLOURS = ("accent", "warn", "good", "code", "quiet")  # none of them says that something is wrong
+COLOURS = ("accent", "warn", "good", "code", "quiet")  # all but the one for errors
 HEIGHT = 6  # lines of a chart, without its title and its axis
 NARROWEST = 44  # columns of a chart
-MOST = 144  # numbers of a curve: two for each column of the widest chart
-NAMES = 14  # columns beside a chart for the names of ranks, at the most
-FEWEST = 8  # numbers that make a chart; three make a line of bars
+MOST = 144  # numbers in a curve: two for each column of the widest chart
+NAMES = 14  # columns beside a chart for the names of ranks, at most
+FEWEST = 8  # numbers in a chart; a line of bars needs three
 
 
 _Item = TypeVar("_Item")
 
 
 def numbers_in(values: Sequence[str]) -> list[float]:
-    """Return the numbers that these texts are, thinned out, or nothing if one of them is none."""
+    """Return the values as numbers, at most MOST of them; an empty list if one is not a number."""
     try:
         return [float(value) for value in thinned(values, MOST)]
     except ValueError:
@@ -37,7 +37,7 @@ def numbers_in(values: Sequence[str]) -> list[float]:
 
 
 def bends(numbers: Sequence[float]) -> bool:
-    """Whether a curve of these numbers says more than its ends do; one of a counter does not."""
+    """Whether a curve shows more than its first and last number; that of a counter does not."""
     if len(numbers) < 3:
         return False
     if not all(map(math.isfinite, numbers)):
@@ -47,7 +47,7 @@ def bends(numbers: Sequence[float]) -> bool:
 
 
 def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
-    """Return the ends of a scale on which series can be compared: from 0, or from the lowest number if that is less."""
+    """Return the ends of a scale for several series: it starts at 0, or at the lowest number if that is negative."""
     finite = [number for numbers in several for number in numbers if math.isfinite(number)]
     return min([0.0, *finite]), max([0.0, *finite])
 
@@ -55,22 +55,22 @@ def scale(several: Iterable[Sequence[float]]) -> tuple[float, float]:
 def sparkline(numbers: Sequence[float], width: int, low: float, high: float) -> str:
     """Draw numbers as a line of bars between the ends of a scale, the oldest first.
 
-    Where more numbers than fit share a bar, it shows the one that stands out, so that no peak and no dip is lost.
+    Where several numbers share a bar, it shows the one farthest from the mean, so that no peak and no dip is lost.
     """
     span = (high - low) or 1.0
-    numbers = standing_out(numbers, width)
+    numbers = extremes(numbers, width)
     return "".join(BARS[int((n - low) / span * 7.999)] if math.isfinite(n) else "!" for n in numbers)
 
 
 def thinned(numbers: Sequence[_Item], most: int) -> Sequence[_Item]:
-    """Return at most so many of these numbers, the first and the last among them."""
+    """Return at most `most` items at even distances, with the first and the last one."""
     if len(numbers) <= most:
         return numbers
     return [numbers[at * (len(numbers) - 1) // max(1, most - 1)] for at in range(most)]
 
 
-def standing_out(numbers: Sequence[float], most: int) -> Sequence[float]:
-    """Return at most so many numbers: of neighbours the one that is farthest from the middle of all, or not finite."""
+def extremes(numbers: Sequence[float], most: int) -> Sequence[float]:
+    """Return at most `most` numbers: of neighbours the one that is not finite or is farthest from the mean of all."""
     if len(numbers) <= most:
         return numbers
     finite = [number for number in numbers if math.isfinite(number)]
@@ -81,7 +81,7 @@ def standing_out(numbers: Sequence[float], most: int) -> Sequence[float]:
 
 
 def chart(title: str, series: dict[int, list[float]], span: str, width: int, height: int = HEIGHT) -> list[list[Piece]]:
-    """Draw the numbers of several ranks, each line up to its rank's name; `span` says which numbers they are."""
+    """Draw the numbers of several ranks, each curve up to its rank's name; `span` is the text below the axis."""
     finite = [number for numbers in series.values() for number in numbers if math.isfinite(number)]
     if not finite:
         return []
@@ -105,7 +105,7 @@ def chart(title: str, series: dict[int, list[float]], span: str, width: int, hei
 
 
 def beside(charts: Sequence[list[list[Piece]]], width: int) -> list[list[Piece]]:
-    """Put charts of one height beside each other, each `width` columns wide."""
+    """Lay out charts of the same height beside each other, each `width` columns wide."""
     lines: list[list[Piece]] = []
     for row in zip(*charts, strict=True):
         line: list[Piece] = []
@@ -117,7 +117,7 @@ def beside(charts: Sequence[list[list[Piece]]], width: int) -> list[list[Piece]]
 
 
 class _Canvas:
-    """A field of characters, each of four quarters."""
+    """A grid of characters, each of which has four quarters."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -125,7 +125,7 @@ class _Canvas:
         self.styles = [[""] * width for _ in range(height)]
 
     def draw(self, numbers: Sequence[float], low: float, span: float, style: str) -> int:
-        """Draw a line through numbers; return the row in which it ends."""
+        """Draw a line through the numbers, and return the row in which it ends."""
         points, before, at = thinned(numbers, 2 * self.width), None, 0
         stretch = (2 * self.width - 1) / max(1, len(points) - 1)
         for number, value in enumerate(points):
@@ -142,7 +142,7 @@ class _Canvas:
         return at // 2
 
     def row(self, row: int) -> list[Piece]:
-        """Return a row as pieces of one style each."""
+        """Return a row as pieces, each of one style."""
         pieces: list[Piece] = []
         for bits, style in zip(self.bits[row], self.styles[row], strict=True):
             if pieces and pieces[-1][1] == style:

@@ -1,4 +1,4 @@
-"""What went wrong in a run: the rank that failed first with its traceback, or who waits where; and what to do."""
+"""How a run ended: its last line, and what went wrong with the rank that failed first or the ranks that wait."""
 
 from __future__ import annotations
 
@@ -12,50 +12,66 @@ from ddpquiz.analysis.stack_frames import frames_in
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
 
-INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
-
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ddpquiz.analysis.events import Output, RankPosition
+    from ddpquiz.analysis.events import Hung, Output, RankPosition
     from ddpquiz.analysis.run_state import RunState
+
+INTERRUPTED = "You stopped the run."
+TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written
+INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
+TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
+
+
+def result(state: RunState) -> Text:
+    """Return the last line of a run: whether it ended well, after how long, and with how many claims proven."""
+    end = state.end
+    if end is None:
+        return Text()
+    claims = ""
+    if end.claims and not state.only_broken_claims:
+        others = end.claims - end.proven
+        claims = f" · {end.proven} of {end.claims} claims proven"
+        if end.ok and others:
+            claims = f" · {end.proven} claim{'s' * (end.proven != 1)} proven; {others} {'is' if others == 1 else 'are'}"
+            claims += " about other arguments"
+    if end.ok:
+        return Text.assemble(("done", "good"), f" in {end.time:.2f} s{claims}")
+    return Text.assemble(_reason(end.why, end.mend), f"\nended after {end.time:.2f} s{claims}")
 
 
 def failure(state: RunState) -> list[RenderableType]:
-    """Return what went wrong: the traceback of the rank that failed first, or who waits where."""
-    parts: list[RenderableType] = []
+    """Return what went wrong: the traceback of the rank that failed first, or which rank waits where."""
     if state.hung:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for column in ("", "waits in", "stands at"):
-            table.add_column(column)
-        for each in state.hung.ranks:
-            place = f"{shown_path(each.file)}:{each.line}" if each.line else "-"
-            table.add_row(f"rank {each.rank}", Text(*_waits(each, state)), place)
-        parts += [table, Text()]
-        ways = {each.rank: way(each.stack) for each in state.hung.ranks}
-        if any(len(path) > 1 for path in ways.values()):
-            parts += [Text(f"rank {rank}  {' > '.join(path)}", style="quiet") for rank, path in ways.items()]
-            parts.append(Text())
-    elif state.end and state.end.rank is not None:
-        rank = state.end.rank
-        raised, exited = state.raised.get(rank), state.exited.get(rank)
-        if raised and raised.traceback and raised.error != "SystemExit":
-            parts += [Text(f"rank {rank}", style="bad"), Text(plain(raised.traceback.rstrip()))]
-        elif exited and exited.stack:
-            parts.append(Text.assemble((f"rank {rank}  ", "bad"), " > ".join(way(exited.stack))))
-    return parts
+        return _hang(state.hung, state)
+    if state.end is None or state.end.rank is None:
+        return []
+    rank = state.end.rank
+    raised, exited = state.raised.get(rank), state.exited.get(rank)
+    if raised and raised.traceback and raised.error != "SystemExit":
+        return [Text(f"rank {rank}", style="bad"), Text(plain(raised.traceback.rstrip()))]
+    if exited and exited.stack:
+        return [Text.assemble((f"rank {rank}  ", "bad"), " > ".join(calls(exited.stack)))]
+    return []
 
 
-def ending(state: RunState) -> Text:
-    """Return what a failure comes to: why in a sentence, and what to do about it."""
-    end = state.end
-    if end is None or not end.why:
-        return Text()
-    return Text.assemble((plain(end.why), "bad"), *([f"\n{plain(end.mend)}"] if end.mend else []))
+def matters(line: Output, state: RunState) -> bool:
+    """Whether a line belongs into the picture; the log of its rank has it in any case.
+
+    Messages of torch's C++ code do not while nothing has failed. When a rank has failed, the standard error of the
+    others does not, nor does the line that the last sentence repeats.
+    """
+    failed = None if state.end is None or state.hung else state.end.rank
+    if line.stream == "stdout":
+        return True
+    if failed is None:
+        return not TORCH_LOG.match(line.text)
+    return line.rank == failed and state.end is not None and line.text != state.end.why
 
 
-def way(stack: str) -> list[str]:
-    """Return the calls that led a rank to where it stands, the outermost first; what is installed is left out."""
+def calls(stack: str) -> list[str]:
+    """Return the calls that led a rank to where it stands, the outermost first, without those of installed code."""
     frames = frames_in(stack)
     if not stack.startswith("Traceback"):
         frames.reverse()
@@ -64,18 +80,31 @@ def way(stack: str) -> list[str]:
     ]
 
 
+def _hang(hung: Hung, state: RunState) -> list[RenderableType]:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("", "waits in", "stands at"):
+        table.add_column(column)
+    for each in hung.ranks:
+        place = f"{shown_path(each.file)}:{each.line}" if each.line else "-"
+        table.add_row(f"rank {each.rank}", Text(*_waits(each, state)), place)
+    paths = {each.rank: calls(each.stack) for each in hung.ranks}
+    parts: list[RenderableType] = [table, Text()]
+    if any(len(path) > 1 for path in paths.values()):
+        parts += [Text(f"rank {rank}  {' > '.join(path)}", style="quiet") for rank, path in paths.items()]
+        parts.append(Text())
+    return parts
+
+
+def _reason(why: str, mend: str) -> Text:
+    """Return why a run failed, and what to do about it."""
+    return Text.assemble((plain(why), "bad"), *([f"\n{plain(mend)}"] if mend else [])) if why else Text()
+
+
 def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:
-    """Say what a rank waits in, or why in nothing; and the style for it."""
+    """Return what a rank waits in, or why it waits in nothing; and the style for that."""
     if rank.waits_in and rank.stack:
         return rank.waits_in, ""
     exited = state.exited.get(rank.rank)
     if exited and state.hung and exited.time < state.hung.time and not exited.stopped:
         return f"nothing: it has ended with status {exited.status}", "warn"
     return "not communicating" if rank.stack else "does not answer", "warn"
-
-
-def matters(line: Output, state: RunState) -> bool:
-    """Leave out what other ranks complain about when one has failed, and what its own last line says again."""
-    if line.stream == "stdout" or state.end is None or state.end.rank is None or state.hung:
-        return True
-    return line.rank == state.end.rank and line.text != state.end.why

@@ -1,4 +1,4 @@
-"""Ranks over time: a lane a rank, with what it computed, communicated and waited."""
+"""Ranks over time: one lane per rank that shows when it computed, communicated and waited."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.kit.grid import Piece
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
-BRIEF = ("╋", "accent")  # computing, with an operation too short for a column of its own
+BRIEF = ("╋", "accent")  # computing, with an operation too short for a column
 LEGEND = [
     *((GLYPHS[kind], f" {kind}") for kind in ("compute", "communication", "waiting")),
     (BRIEF, " compute with a short call"),
 ]
-AROUND = 4  # lines beside the lanes: legend, axis, the running operation, and the keys
-SHORTEST = 0.1  # seconds for which there is room from the start
+AROUND = 4  # lines above and below the lanes: legend, axis, the running operation, and the keys
+SHORTEST = 0.1  # seconds that a lane shows at least
 WINDOW = 10.0  # seconds that a live view shows
 WIDEST = 100  # columns of a lane
 
 
 def gantt(state: RunState, width: int, now: float, *, live: bool, until: float | None = None) -> TextLines:
-    """Draw what each rank did: in the last seconds while the run goes on, else in the whole run.
+    """Draw what each rank did: in the last seconds if `live`, else in the whole run.
 
-    With `until`, where the lanes of a run that is known end, there is room for all of it from the start, if it is
-    short. The lanes begin where the first rank communicates or prints, and end where the last one does: what is before
-    and after that is the start and the end of processes. Times are counted from there.
+    The lanes begin when the first rank communicates or prints, and end when the last one does: before and after that,
+    processes only start and end. Times are counted from there. `until` is the end of a run that is known already; a
+    short run then has room for all of itself from the start.
     """
     names = len(f"rank {max(state.here, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
@@ -52,18 +52,17 @@ def gantt(state: RunState, width: int, now: float, *, live: bool, until: float |
 
 
 def _moments(state: RunState, rank: int, spans: list[Span]) -> list[float]:
-    """Return when a rank's script first and last communicated or printed, and when it failed."""
+    """Return when a rank first and last communicated or printed, and when it failed."""
     calls = [span for span in spans if span.kind != "compute"]
-    said = state.log.get(rank, ())
+    lines = state.log.get(rank, ())
     raised, exited = state.raised.get(rank), state.exited.get(rank)
     failed = [each.time for each in (raised, exited if exited and exited.status else None) if each]
-    return [
-        *([calls[0].start, calls[-1].end] if calls else []), *([said[0].time, said[-1].time] if said else []), *failed
-    ]  # fmt: skip
+    ends = [calls[0].start, calls[-1].end] if calls else []
+    return [*ends, *([lines[0].time, lines[-1].time] if lines else []), *failed]
 
 
 def axis(start: float, end: float, columns: int, zero: str = "") -> str:
-    """Write the time below a lane, at round numbers, and at 0 what that is."""
+    """Write times below a lane, at round numbers; `zero` explains 0."""
     step = _round_up((end - start) * 12 / columns)
     digits = max(0, -math.floor(math.log10(step)))
     line = ""
@@ -81,7 +80,7 @@ def _round_up(number: float) -> float:
 
 
 def _window(first: float, now: float, columns: int, until: float | None) -> tuple[float, float]:
-    """Return from when to when the lanes go; they grow into a round length, and then move by whole columns."""
+    """Return the first and last time of the lanes; they grow to a round length, and then move by whole columns."""
     if until is not None and until - first < WINDOW:
         return first, max(until, first + SHORTEST)
     if now - first < WINDOW:
@@ -106,13 +105,13 @@ def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Pie
             break
         left, right = (span.start - start) / column, (span.end - start) / column
         at = int(left)
-        if left >= 0 and right <= at + 1 and at < columns:  # most are that short, where there are many
+        if left >= 0 and right <= at + 1 and at < columns:  # where there are many spans, most are this short
             shares = [(at, right - left)]
         else:
             cut, last = max(left, 0.0), min(columns, math.ceil(right))
             shares = [(at, min(right, at + 1) - max(cut, at)) for at in range(int(cut), last)]
         for at, share in shares:
-            if share > 1e-6:  # less is an error of rounding
+            if share > 1e-6:  # less is a rounding error
                 cells[at][span.kind] = cells[at].get(span.kind, 0.0) + share
     glyphs = [_glyph(cell) for cell in cells]
     while glyphs and glyphs[-1][0] == " ":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+from html import escape
 from typing import TYPE_CHECKING
 
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.frame import frame
 
 if TYPE_CHECKING:
@@ -17,20 +19,37 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
 
 WIDTH = 100  # columns
+MARGIN = 12  # units around the text of an SVG
 FONTS = "'DejaVu Sans Mono', Menlo, Consolas, 'Liberation Mono', monospace"
+SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+<title>__TITLE__</title>
+<style>
+.{unique_id}-matrix {{ font-family: __FONTS__; font-size: {char_height}px; font-variant-east-asian: full-width; }}
+{styles}
+</style>
+<defs>
+{lines}
+</defs>
+<rect x="-__MARGIN__" y="-__MARGIN__" width="100%" height="100%" rx="8" fill="__BACKGROUND__"/>
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</svg>
+"""
 HTML = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>{title}</title>
+<title>__TITLE__</title>
 <style>
-{{stylesheet}}
-body {{{{ color: {{foreground}}; background-color: {{background}}; }}}}
-pre {{{{ font-family: {fonts}; line-height: 1.25; }}}}
+{stylesheet}
+body {{ color: {foreground}; background-color: {background}; }}
+pre {{ font-family: __FONTS__; line-height: 1.25; }}
 </style>
 </head>
 <body>
-<pre><code>{{code}}</code></pre>
+<pre><code>{code}</code></pre>
 </body>
 </html>
 """
@@ -38,15 +57,13 @@ pre {{{{ font-family: {fonts}; line-height: 1.25; }}}}
 
 def svg(state: RunState) -> str:
     """Return the last frame as SVG."""
-    drawn = _drawn(state).export_svg(title=_title(state), theme=DEFAULT_TERMINAL_THEME)
-    drawn = re.sub(r"@font-face\s*\{.*?\}", "", drawn, flags=re.DOTALL)  # rich would fetch its font from the network
-    return re.sub(r"font-family:[^;]*;", f"font-family: {FONTS};", drawn)
+    drawn = _drawn(state).export_svg(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(SVG, state))
+    return re.sub(r'viewBox="0 0 (\S+) (\S+)"', _with_margin, drawn, count=1)
 
 
 def html(state: RunState) -> str:
     """Return the last frame as a page of HTML."""
-    page = HTML.format(title=_escaped(_title(state)), fonts=FONTS)
-    return _drawn(state).export_html(theme=DEFAULT_TERMINAL_THEME, code_format=page)
+    return _drawn(state).export_html(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(HTML, state))
 
 
 def _drawn(state: RunState) -> Console:
@@ -55,9 +72,18 @@ def _drawn(state: RunState) -> Console:
     return console
 
 
-def _title(state: RunState) -> str:
-    return style.plain(state.began.title or state.began.script if state.began else "ddpquiz")
+def _filled(template: str, state: RunState) -> str:
+    """Return a template of ours, as rich formats it, with what does not depend on the frame."""
+    title = plain(state.began.title or state.began.script) if state.began else "ddpquiz"
+    values = {
+        "TITLE": escape(title).replace("{", "{{").replace("}", "}}"),
+        "FONTS": FONTS,
+        "MARGIN": str(MARGIN),
+        "BACKGROUND": DEFAULT_TERMINAL_THEME.background_color.hex,
+    }
+    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], template)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
+def _with_margin(view: re.Match[str]) -> str:
+    width, height = (float(size) + 2 * MARGIN for size in view.groups())
+    return f'viewBox="{-MARGIN} {-MARGIN} {width:g} {height:g}"'

@@ -1,4 +1,4 @@
-"""A saved run on the screen: forward and back, one collective at a time."""
+"""A run that is over on the screen, forward and back, one operation at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.style import complaints
-from ddpquiz.terminal.runs.frame import frame, on_screen, say, summary
+from ddpquiz.terminal.runs.failure import result
+from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 PACE = 0.3  # seconds that a step is shown while it plays
 PLACES = 16  # states of a long run that are saved
 KEYS = (
-    Hotkey("← →", "step", "the call of a rank before, and the next one"),
-    Hotkey("n N", "operation", "the next operation as a whole, and the one before"),
-    Hotkey("space", "play", "step on by itself, or stop that"),
+    Hotkey("← →", "step", "go to the previous or next call of a rank"),
+    Hotkey("n N", "operation", "go to the next or previous operation of all ranks"),
+    Hotkey("space", "play", "play the steps one after the other, or stop"),
 )
-LEAVE = Hotkey("q", "leave", "leave; the frame stays in the terminal")
-TO_END = Hotkey("q", "back", "back to the end of the run")
-FAR_KEYS = Hotkey("home", "start", "before the first step"), Hotkey("end", "finish", "the end of the run")
+LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
+TO_END = Hotkey("q", "back", "go back to the end of the run")
+FAR_KEYS = Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step")
 
 
 def steps(events: Sequence[Event]) -> list[int]:
-    """Return how many events have happened at each step: before each operation that a rank calls, and at the end."""
+    """Return the number of events before each step: a step comes before each call of a rank, and one at the end."""
     return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
 
 
 def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
-    """Return the steps before a first rank calls another operation, and the last step."""
+    """Return the steps before the first call of each operation, and the last step."""
     timeline, found = Timeline(), []
     for number, event in enumerate(events):
         before = timeline.count
@@ -78,7 +78,7 @@ class Tape:
 
 
 def replay(events: Sequence[Event], console: Console) -> RunState:
-    """Play a saved run on a screen of its own, and leave the frame where the learner stopped in the scrollback."""
+    """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback."""
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 
@@ -91,7 +91,7 @@ def replay(events: Sequence[Event], console: Console) -> RunState:
 
 
 class ReplayScreen(RunScreen):
-    """A run that the learner goes through step by step, from step `at`."""
+    """A run that the user goes through step by step, from step `at`."""
 
     def __init__(self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END) -> None:
         super().__init__(screen)
@@ -112,7 +112,7 @@ class ReplayScreen(RunScreen):
         size, events = self.screen.console.size, self._tape.events
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
-            return frame(self.state, size.width, verdict=False), [summary(self.state), coming]
+            return frame(self.state, size.width, verdict=False), [result(self.state), coming]
         before = when(events[self._stops[self._at - 1] - 1]) if self._at else 0.0
         room = ConsoleDimensions(size.width, size.height - 1)
         until = _finish(events)
@@ -124,7 +124,7 @@ class ReplayScreen(RunScreen):
         return [*KEYS, self._leave]
 
     def seldom_keys(self) -> tuple[Hotkey, ...]:
-        """Return the keys that go to the start and the end."""
+        """Return the keys that go to the first and last step."""
         return FAR_KEYS
 
     def patience(self) -> float | None:
@@ -174,25 +174,16 @@ class ReplayScreen(RunScreen):
         return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
 
 
-def lines(events: Sequence[Event], console: Console) -> RunState:
-    """Print a saved run as plain lines."""
-    state = RunState()
-    for event in events:
-        state.add(event)
-        say(event, state, console, complaints())
-    return state
-
-
 def _finish(events: Sequence[Event]) -> float:
-    """Return when the last rank communicated or printed."""
-    said = next(
+    """Return the time of the last communication or line."""
+    last = next(
         (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
     )
-    return when(said or events[-1])
+    return when(last or events[-1])
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
-    """Say which step this is, and what happens in the next one; of that, what does not fit is left out, not cut."""
+    """Draw which step this is and what happens in the next one; parts that do not fit are left out, not cut."""
     coming = events[stops[at]] if stops[at] < len(events) else None
     line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     if isinstance(coming, Issued):

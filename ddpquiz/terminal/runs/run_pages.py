@@ -1,4 +1,4 @@
-"""What of a run is looked at: its picture, a log, the script, or a page of help; and the keys that change that."""
+"""Pages about a run: the log of a rank, and the legend of all signs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ERR = ("err ", "warn")  # stands before a line of standard error where any was w
 
 
 def log(state: RunState, rank: int, width: int) -> TextLines:
-    """Draw the lines of a rank, each with the second in which it came."""
-    said = state.log.get(rank, ())
-    if not said:
+    """Draw the lines of a rank, each with its time in seconds."""
+    lines = state.log.get(rank, ())
+    if not lines:
         return TextLines([[(f"Rank {rank} has printed nothing.", "quiet")]])
-    has_errors = any(line.stream == "stderr" for line in said)
-    return TextLines(part for line in said for part in _folded(line, width, has_errors=has_errors))
+    has_errors = any(line.stream == "stderr" for line in lines)
+    return TextLines(part for line in lines for part in _folded(line, width, has_errors=has_errors))
 
 
 def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[Piece]]:
@@ -48,41 +48,41 @@ def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[Piece]]:
 
 
 VALUES = {
-    (MARK, "accent"): "has changed just now, or since the step before",
+    (MARK, "accent"): "new: it changed in the last half second, or since the previous step",
     ("-", "quiet"): "nothing yet",
-    ("..", ""): "more than fits here",
+    ("..", ""): "cut: the log of the rank has all of it",
     (
         BARS[0] + BARS[3] + BARS[7],
         "accent",
-    ): "what a rank said under a label, oldest first; all ranks on one scale, from 0; ! is inf or nan",
-    ("doing", "quiet"): "the operation that a rank is in, or computing",
-    ("brings", "head"): "what a rank gives to its last operation: values, or the shape of a tensor that is larger",
-    ("gets", "head"): "what that operation left on the rank; done: it is over, and what it left cannot be shown",
-    ("arrived", "accent"): "ranks that have called the operation that is under way",
-    ("awaiting", "warn"): "ranks that have not, and for which the others wait",
-    ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute beside them",
+    ): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
+    ("doing", "quiet"): "the operation that the rank is in, or computing",
+    ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
+    ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is too large to show",
+    ("arrived", "accent"): "ranks that have called the current operation",
+    ("awaiting", "warn"): "ranks that have not called it yet; the others wait for them",
+    ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
 }
 LANES = {
-    GLYPHS["compute"]: "the rank runs its script: all that is no communication",
-    GLYPHS["communication"]: "all have come to the operation, and it is at work",
-    GLYPHS["waiting"]: "the rank is in an operation to which somebody has not come yet",
-    BRIEF: "computing, with an operation that is too short for a column of its own",
-    ("0 s", "quiet"): "when the first rank communicated or printed",
+    GLYPHS["compute"]: "the rank runs its script and does not communicate",
+    GLYPHS["communication"]: "all ranks have called the operation, and it runs",
+    GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
+    BRIEF: "the rank computes, with an operation too short for a column",
+    ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
 CLAIMS = {
     MARKS["proven"]: "the claim held on these ranks",
-    MARKS["broken"]: "it did not hold there",
-    MARKS["not reached"]: "not this run: it is about other arguments",
+    MARKS["broken"]: "it did not hold on these ranks",
+    MARKS["not reached"]: "not this run: the claim is about other arguments",
 }
 SOURCE = {
     (INSIDE, "warn"): "these ranks wait in this line",
-    (LAST, "warn"): "they were last seen here",
-    (GONE, "warn"): "they have ended",
+    (LAST, "warn"): "these ranks were last seen here",
+    (GONE, "warn"): "these ranks have ended",
 }
 
 
 def legend(keys: Iterable[Hotkey]) -> RenderableType:
-    """Draw it, the keys first."""
+    """Draw the page of help: the keys, then what each sign means."""
     parts: list[RenderableType] = [help_page(keys)]
     for title, signs in (
         ("What ranks hold", VALUES),

@@ -12,7 +12,7 @@ from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, key_line
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.runs.run_pages import legend, log
 from ddpquiz.terminal.runs.source import LEGEND, source
-from ddpquiz.terminal.runs.suggestions import to_try, tries
+from ddpquiz.terminal.runs.suggestions import suggestions, tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.terminal.kit.screen import Screen
-    from ddpquiz.terminal.runs.suggestions import Try
+    from ddpquiz.terminal.runs.suggestions import Suggestion
 
 Page = Literal["picture", "source", "tries"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries"}
@@ -31,11 +31,14 @@ DIGITS = "0123456789"
 class RunScreen(KeyScreen):
     """The picture of a run, and pages that keys open instead. Subclasses say what the picture is."""
 
+    can_start = False  # whether a suggestion can be started from here
+
     def __init__(self, screen: Screen) -> None:
         super().__init__()
         self.screen = screen
+        self.chosen: Suggestion | None = None  # the run to start next
         self._page: Page | int = "picture"  # or the rank whose log is shown
-        self._tries: tuple[Try, ...] | None = None  # what the script suggests, once it is known which one runs
+        self._found: tuple[Suggestion, ...] | None = None  # what the script suggests, once the script is known
 
     @property
     @abstractmethod
@@ -49,6 +52,10 @@ class RunScreen(KeyScreen):
     @abstractmethod
     def picture_keys(self) -> list[Hotkey]:
         """Return the keys that work on the picture only, the most needed first."""
+
+    def end_with_choice(self) -> None:
+        """End this screen, because the user chose another run to start."""
+        self.left = True
 
     def seldom_keys(self) -> tuple[Hotkey, ...]:
         """Return keys that are named after all others, where there is room."""
@@ -77,9 +84,16 @@ class RunScreen(KeyScreen):
         return legend(self.keys())
 
     def handle_key(self, key: str) -> None:
-        """Obey a key: those that open a page work everywhere, those of the picture only there."""
+        """Obey a key: those that open a page work everywhere, those of the picture only there.
+
+        Digits open logs, except where suggestions are listed: there they start the suggestion of that number.
+        """
         here = self.state.here
-        if key in DIGITS and int(key) in here:
+        if key in DIGITS and self._page == "tries" and self.can_start and not self.helping:
+            self.chosen = dict(enumerate(self._suggestions(), 1)).get(int(key))
+            if self.chosen:
+                self.end_with_choice()
+        elif key in DIGITS and int(key) in here:
             self._open(int(key))
         elif key == "tab" and isinstance(self._page, int):
             self._open(here[(here.index(self._page) + 1) % len(here)])
@@ -111,7 +125,7 @@ class RunScreen(KeyScreen):
                     self.screen.to_line(line)
                 return text, [Text(LEGEND, style="quiet")]
             case "tries":
-                return Group(*tries(self._to_try())), ()
+                return Group(*tries(self._suggestions(), numbered=self.can_start)), ()
             case rank:
                 if not self.screen.scrolled or self.screen.at_end:
                     self.screen.to_end()
@@ -127,8 +141,8 @@ class RunScreen(KeyScreen):
         """Return the keys that open pages."""
         here = [rank for rank in self.state.here if rank < len(DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
-        logs = [Hotkey(name, "log", "all that this rank has printed")] if here else []
-        trying = [Hotkey("t", "try", "what to try with this demo, as commands")] if self._to_try() else []
+        logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
+        trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
         return [
             *logs,
             Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top"),
@@ -137,20 +151,18 @@ class RunScreen(KeyScreen):
 
     def _keys_of_page(self) -> list[Hotkey]:
         """Return the keys that work on a page."""
-        here = next((key for key, page in PAGES.items() if page == self._page), str(self._page))
-        others = [key for key in [*self._page_keys(), HELP] if key.key != (HELP.key if self.helping else here)]
-        following = isinstance(self._page, int) and not self.helping and len(self.state.here) > 1
-        return [
-            BACK,
-            *([Hotkey("tab", "next rank")] if following else []),
-            Hotkey("↑ ↓", "scroll"),
-            Hotkey("home", "top"),
-            Hotkey("end", "bottom"),
-            *others,
-        ]
+        opened_by = HELP.key if self.helping else next((key for key, page in PAGES.items() if page == self._page), "")
+        pages = [key for key in [*self._page_keys(), HELP] if key.key != opened_by]
+        scrolling = [Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom")]
+        if self._page == "tries" and self.can_start and not self.helping:
+            last = min(len(self._suggestions()), 9)
+            start = Hotkey(f"1-{last}" if last > 1 else "1", "start")
+            return [start, BACK, *scrolling, *(key for key in pages if key.does != "log")]
+        is_log = isinstance(self._page, int) and not self.helping and len(self.state.here) > 1
+        return [BACK, *([Hotkey("tab", "next rank")] if is_log else []), *scrolling, *pages]
 
-    def _to_try(self) -> tuple[Try, ...]:
-        """Return what to try; the script is read once a run, and not for every frame."""
-        if self._tries is None and self.state.began:
-            self._tries = to_try(self.state.began)
-        return self._tries or ()
+    def _suggestions(self) -> tuple[Suggestion, ...]:
+        """Return what the script suggests; it is read once a run, and not for every frame."""
+        if self._found is None and self.state.began:
+            self._found = suggestions(self.state.began)
+        return self._found or ()

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 INSIDE, LAST, GONE = "▶", "▷", "■"
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
-MARGIN = 8  # columns for the marks, at the least
-NUMBER = 5  # columns for the number of a line
-_COLUMNS = re.compile(r"^\s|\S {2}")  # how a line begins, or goes on, that is no prose
-HANGS = 4  # columns by which the rest of a folded line stands further right than its start
+MARGIN = 8  # columns for the marks, at least
+NUMBER = 5  # columns for line numbers
+_COLUMNS = re.compile(r"^\s|\S {2}")  # matches lines that are set in columns
+HANGS = 4  # columns by which a folded line is indented further than its start
 
 
 def source(state: RunState, width: int) -> tuple[TextLines, int]:
-    """Draw the script with marks, and say which line, from 0, to look at: the first one once all has gone well.
+    """Draw the script with marks; return it with the number of the line to look at, counted from 0.
 
-    Before that it is the line where most ranks are. Of ranks that are in another file, it is said above where.
+    That is the line where most ranks are, or the first one after a run that went well. Ranks that are in another file
+    are listed above the script.
     """
     script = state.began.script if state.began else ""
     marks = {line: _marks(ranks, state) for line, ranks in _ranks_by_line(state).items()}
@@ -55,7 +56,7 @@ def source(state: RunState, width: int) -> tuple[TextLines, int]:
 
 
 def script_text(script: str) -> tuple[Path, str] | None:
-    """Return where a script is and its text, if it is here; the demos of saved runs came with us."""
+    """Return the path and the text of a script, if it can be read; demos of saved runs are looked up among ours."""
     for path in (Path(script), demos_dir() / Path(script).name):
         if (text := read_source(path)) is not None:
             return path, text
@@ -63,7 +64,7 @@ def script_text(script: str) -> tuple[Path, str] | None:
 
 
 def _current(state: RunState) -> int:
-    """Return the line where most ranks are; of several, the last one."""
+    """Return the line where most ranks are; if there are several, the last one."""
     at = _ranks_by_line(state)
     return max(at, key=lambda line: (len(at[line]), line), default=0)
 
@@ -86,9 +87,9 @@ def _marks(ranks: list[int], state: RunState) -> str:
 
 
 def _lines(script: str, width: int) -> list[list[list[Piece]]]:
-    """Return the lines of a script in colours, each folded to a width; none if it is not here.
+    """Return the lines of a script in colours, each folded to a width; none if it cannot be read.
 
-    A line that is part of a paragraph of the docstring stands with the first line of that, and takes none of its own.
+    A paragraph of the docstring is drawn at its first line; its other lines are empty.
     """
     found = script_text(script)
     return _drawn(found[1], width) if found else []
@@ -112,7 +113,7 @@ def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
 
 
 def _end_of_docstring(text: str) -> int:
-    """Return how many lines there are up to the end of the script's docstring; 0 if it begins with none."""
+    """Return the number of the last line of the script's docstring; 0 if it has none."""
     try:
         first = ast.parse(text).body[0]
     except (SyntaxError, ValueError, IndexError):
@@ -124,7 +125,7 @@ def _end_of_docstring(text: str) -> int:
 
 
 def _join_paragraphs(lines: list[Text | None], among: range) -> None:
-    """Put each paragraph into its first line, to be folded as a whole; lines that are set in columns stay."""
+    """Move each paragraph into its first line, to be folded as a whole; lines that are set in columns stay."""
     head: Text | None = None
     for at in among:
         line = lines[at]
@@ -142,7 +143,7 @@ def _is_prose(line: Text) -> bool:
 
 
 def _folded(line: Text, width: int, hangs: int) -> list[Text]:
-    """Fold a line of code or of a docstring between words; its rest hangs below its start, so much further right."""
+    """Fold a line between words; what follows is indented `hangs` columns further than its start."""
     if line.cell_len <= width:
         return [line]
     first = line.wrap(console(), width)[0]

@@ -1,10 +1,11 @@
-"""What a script's docstring says to try, as commands to paste."""
+"""What a script's docstring suggests to try next, as commands."""
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.source import script_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import RenderableType
 
     from ddpquiz.analysis.events import Began
@@ -27,55 +26,60 @@ _RANKS = re.compile(r"on (\d+) ranks?(?:, then (\d+))?")  # other numbers of ran
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
-    """One thing to try: the commands for it, and what they show."""
+class Suggestion:
+    """A run to try: its command, its arguments, its number of ranks, and what it shows."""
 
-    commands: tuple[str, ...]
-    shows: str
+    command: str
+    args: tuple[str, ...] = ()
+    ranks: int | None = None
+    shows: str = ""
 
 
-def to_try(began: Began | None) -> tuple[Try, ...]:
+def suggestions(began: Began | None) -> tuple[Suggestion, ...]:
     """Return what to try with the script of a run."""
     return of_script(began.script, began.module) if began else ()
 
 
-def of_script(script: str, module: str = "") -> tuple[Try, ...]:
-    """Return what to try with a script; nothing if it does not say so, or is not here."""
+def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
+    """Return what to try with a script; nothing where the script suggests nothing or cannot be read here."""
     found = script_text(script)
     if found is None:
         return ()
     path, text = found
-    return _read(text, f"ddpquiz run -m {module}" if module else _command(path))
+    if not module and path.resolve().parent == demos_dir().resolve():
+        return _parse(text, f"ddpquiz demo {path.stem}{{}}")
+    return _parse(text, f"ddpquiz run{{}} {f'-m {module}' if module else shown_path(str(path))}")
 
 
-def tries(found: tuple[Try, ...]) -> list[RenderableType]:
-    """Draw them, each command on a line of its own."""
-    parts: list[RenderableType] = [Text("Try next" if found else "This script names nothing to try.", style="head")]
-    for each in found:
-        parts += [indented(Text(plain(command), style="code")) for command in each.commands]
-        parts.append(indented(prose(each.shows), 6))
+def tries(found: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
+    """Draw suggestions, each command on a line of its own; `numbered` puts the key before it that starts it."""
+    parts: list[RenderableType] = [Text("Try next" if found else "This script suggests nothing to try.", style="head")]
+    for number, each in enumerate(found, 1):
+        key = f"{number} " if numbered and number <= 9 else ""
+        parts.append(indented(Text.assemble((key, "key"), (plain(each.command), "code"))))
+        parts += [indented(prose(each.shows), 6)] if each.shows else []
     return parts
 
 
-def _command(path: Path) -> str:
-    is_shipped = path.resolve().parent == demos_dir().resolve()
-    return f"ddpquiz demo {path.stem}" if is_shipped else f"ddpquiz run {shown_path(str(path))}"
-
-
 @lru_cache(1)
-def _read(text: str, command: str) -> tuple[Try, ...]:
+def _parse(text: str, command: str) -> tuple[Suggestion, ...]:
     try:
         about = ast.get_docstring(ast.parse(text)) or ""
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    said = next((part for part in about.split("\n\n") if part.startswith("Try ")), "")
-    lines = [found.groups() for line in said.splitlines() if (found := _LINE.fullmatch(line))]
-    return tuple(Try(_commands(command, what), shows) for what, shows in lines)
+    paragraph = next((part for part in about.split("\n\n") if part.startswith("Try ")), "")
+    lines = [found.groups() for line in paragraph.splitlines() if (found := _LINE.fullmatch(line))]
+    return tuple(each for what, shows in lines for each in _runs(command, what, shows))
 
 
-def _commands(command: str, what: str) -> tuple[str, ...]:
+def _runs(command: str, what: str, shows: str) -> list[Suggestion]:
+    """Return the runs that a line suggests; `command` has a place for options of ours."""
     if ranks := _RANKS.fullmatch(what):
-        program, verb, what = command.split(" ", 2)  # options of `run` stand before the script
-        start, end = (command, "") if verb == "demo" else (f"{program} {verb}", f" {what}")
-        return tuple(f"{start} --nproc {count}{end}" for count in ranks.groups() if count)
-    return (f"{command} -- {what}",)
+        counts = [int(count) for count in ranks.groups() if count]
+        runs = [Suggestion(command.format(f" --nproc {count}"), ranks=count) for count in counts]
+        return [*runs[:-1], replace(runs[-1], shows=shows)]
+    try:
+        args = tuple(shlex.split(what))
+    except ValueError:  # a quotation mark that is never closed
+        return []
+    return [Suggestion(f"{command.format('')} -- {what}", args, shows=shows)]

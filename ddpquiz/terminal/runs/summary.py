@@ -1,4 +1,4 @@
-"""What a run has cost, on the screen."""
+"""The account of a run as a page: time, bytes, and advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BAR = 12  # columns of the bar of a rank's time
 
 
 def summary(account: RunSummary) -> RenderableType:
-    """Return the account of a run: time by rank, the costliest lines, bytes by group, and advice."""
+    """Draw time by rank, the costliest lines, bytes by group, and advice."""
     parts = section("Time of each rank", _times(account.ranks))
     if account.lines:
         parts += section("Where communication went", _lines(account.lines))
@@ -41,7 +41,7 @@ def _times(ranks: tuple[RankTime, ...]) -> Table:
     for each in ranks:
         seconds = {"compute": each.compute, "communication": each.communication, "waiting": each.waiting}
         whole = sum(seconds.values())
-        cells = [Text(f"{format_seconds(took)} {took / whole:4.0%}" if took else "-") for took in seconds.values()]
+        cells = [Text(f"{format_seconds(part)} {part / whole:4.0%}" if part else "-") for part in seconds.values()]
         overlapped = Text(format_seconds(each.overlapped) if each.overlapped else "-", style="quiet")
         table.add_row(f"rank {each.rank}", _bar(seconds), *cells, overlapped)
     return table
@@ -49,8 +49,8 @@ def _times(ranks: tuple[RankTime, ...]) -> Table:
 
 def _bar(seconds: dict[str, float]) -> Text:
     whole, bar, drawn, passed = sum(seconds.values()), Text(), 0, 0.0
-    for kind, took in seconds.items():
-        passed += took
+    for kind, part in seconds.items():
+        passed += part
         columns = round(BAR * passed / whole) - drawn if whole else 0
         glyph, style = GLYPHS[kind]
         bar.append(glyph * columns, style=style)
@@ -64,9 +64,9 @@ def _lines(lines: tuple[LineCost, ...]) -> Table:
         place = format_place(each.file, each.line) if each.line else "-"
         op = f"{each.op}, DDP" if each.is_ddp else each.op
         calls = f"{each.calls // each.ranks:,} x {each.ranks}"
-        took = format_seconds(each.seconds) if each.seconds else "-"  # nobody waited for it
+        lasted = format_seconds(each.seconds) if each.seconds else "-"  # no rank waited for it
         waiting = Text(format_seconds(each.waiting) if each.waiting else "-")
-        table.add_row(plain(place), op, calls, format_bytes(each.bytes), took, waiting)
+        table.add_row(plain(place), op, calls, format_bytes(each.bytes), lasted, waiting)
     return table
 
 

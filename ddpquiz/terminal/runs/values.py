@@ -1,4 +1,4 @@
-"""What each rank holds: a column a rank, a row a label."""
+"""What each rank holds: one column per rank, one row per label."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from ddpquiz.analysis.run_state import RunState
 
-COLUMN = 10  # a rank's column at the least; with less, the ranks go below each other in groups
-APART = 24  # a rank's column at the most while all its values are short, so that the columns do not run apart
-CHART = 72  # columns of a chart at the most
-DIGITS = (4, 3, 2)  # of a number in a tensor: the most, and fewer where there is no room
+COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
+APART = 24  # the width of a column of short values in a live view, so that columns do not jump
+CHART = 72  # columns of a chart, at most
+PICTURE = re.compile(r"(?=.*\.)(?=.*[A-Za-z])[A-Za-z.]{8,}")
+DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
 NOTHING = Cell("-", "quiet")
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
 _BETWEEN = re.compile(r"\]+, \[+")
@@ -39,10 +40,10 @@ def tables(
     rows: int | None = None,
     plotted: Collection[str] = (),
 ) -> list[TextLines]:
-    """Draw the values of all ranks, as many beside each other as fit.
+    """Draw the values of all ranks, as many ranks beside each other as fit.
 
-    What was said after `since` is marked, and only the last `rows` labels are shown; those that are `plotted` elsewhere
-    need no bars.
+    Values that came after `since` are marked, and only the newest `rows` labels are shown; those that are `plotted`
+    elsewhere get no bars.
     """
     labels = list(state.rows) if rows is None else _newest(state, rows)
     names = max(map(cell_len, [f"rank {max(state.here, default=0)}", *labels]))
@@ -56,12 +57,10 @@ def tables(
         ranks = state.here[start : start + columns]
         grid = Grid([Cell(f"rank {rank}", "head") for rank in ranks])
         if live:
-            grid.rows.append(
-                (Cell("doing", "quiet"), [Cell(_cut(state.doing(rank), widest), "quiet") for rank in ranks])
-            )
+            doing = [Cell(_cut(plain(state.doing(rank)), widest), "quiet") for rank in ranks]
+            grid.rows.append((Cell("doing", "quiet"), doing))
         if tensors:
-            grid.rows.append((Cell("brings", "head"), _in_a_line([_brings(state, rank) for rank in ranks], widest)))
-            grid.rows.append((Cell("gets", "head"), _in_a_line([_gets(state, rank) for rank in ranks], widest)))
+            grid.rows += _operation_rows(state, ranks, widest)
         for label in labels:
             cells = _cells(state, label, ranks, widest, since, bars=label not in plotted)
             grid.rows += _rows(Cell(label, "head"), ranks, cells, widest)
@@ -72,10 +71,10 @@ def tables(
 
 
 def to_plot(state: RunState, width: int, most: int = 3) -> dict[str, dict[int, list[float]]]:
-    """Return numbers by label and rank that are worth a curve, as many labels as have room beside each other."""
+    """Return the numbers that are worth a chart, by label and rank, for as many labels as fit beside each other."""
     series: dict[str, dict[int, list[float]]] = {}
-    for label, said in state.rows.items():
-        numbers = {rank: numbers_in(values) for rank, values in sorted(said.items())}
+    for label, row in state.rows.items():
+        numbers = {rank: numbers_in(values) for rank, values in sorted(row.items())}
         if max(map(len, numbers.values())) >= FEWEST and any(map(bends, numbers.values())):
             series[label] = {rank: each for rank, each in numbers.items() if each}
     longest = sorted(series, key=lambda label: -_count(state, label))
@@ -83,7 +82,7 @@ def to_plot(state: RunState, width: int, most: int = 3) -> dict[str, dict[int, l
 
 
 def charts(state: RunState, series: dict[str, dict[int, list[float]]], width: int) -> TextLines:
-    """Draw them beside each other."""
+    """Draw a chart for each label, beside each other."""
     each = min(width // max(1, len(series)), CHART)
     drawn = [chart(label, series[label], _span(_count(state, label)), each - GAP) for label in series]
     return TextLines(beside([one for one in drawn if one], each))
@@ -98,15 +97,15 @@ def _span(count: int) -> str:
 
 
 def _newest(state: RunState, rows: int) -> list[str]:
-    """Return the labels that the script's docstring names, and those that were said last, as they were said first."""
+    """Return the labels that the script's docstring names, then the newest ones, in the order of their first values."""
     named = state.began.look if state.began else ()
-    said = sorted(state.rows, key=lambda label: (label in named, max(state.printed_at[label].values())))
-    kept = set(said[len(said) - rows :])
-    return [label for label in state.rows if label in kept]
+    by_age = sorted(state.rows, key=lambda label: (label in named, max(state.printed_at[label].values())))
+    newest = set(by_age[len(by_age) - rows :])
+    return [label for label in state.rows if label in newest]
 
 
 def _cells(state: RunState, label: str, ranks: Sequence[int], width: int, since: float, *, bars: bool) -> list[Cell]:
-    """Return what ranks said last, with bars for all that they said, on one scale for all ranks."""
+    """Return the last value of each rank, with bars for all its values, on one scale for all ranks."""
     numbers = {rank: numbers_in(values) for rank, values in state.rows[label].items()} if bars else {}
     low, high = scale(numbers.values())
     cells = []
@@ -118,12 +117,13 @@ def _cells(state: RunState, label: str, ranks: Sequence[int], width: int, since:
 
 
 def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
-    """Lay out a label: a column a rank; what does not fit goes right across, once if all say the same."""
-    if all(cell.fits(width) for cell in cells):
+    """Lay out a label: a column a rank; what does not fit goes right across, once if all values are the same."""
+    stacked = _are_pictures([cell.text for cell in cells if cell is not NOTHING])
+    if not stacked and all(cell.fits(width) for cell in cells):
         return [(name, cells)]
     if len({cell.text for cell in cells}) == 1:
         return [(name, [replace(cells[0], text=f"{cells[0].text} · {format_ranks(ranks)}")])]
-    if all(cell.longest_word <= width for cell in cells):
+    if not stacked and all(cell.longest_word <= width for cell in cells):
         return [(name, cells)]
     return [
         (name, [Cell("")]),
@@ -131,8 +131,17 @@ def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> li
     ]
 
 
+def _are_pictures(texts: list[str]) -> bool:
+    """Whether the values of a label are drawn with a character for each time slot, and so belong below each other.
+
+    They are if each is one word of eight or more letters and dots, with at least one of both, all are equally long, and
+    not all are the same: `FF..BB..` on one rank and `.FFFBBB.` on another.
+    """
+    return len(set(texts)) > 1 and len(set(map(len, texts))) == 1 and all(PICTURE.fullmatch(text) for text in texts)
+
+
 def _brings(state: RunState, rank: int) -> Cell:
-    """Show what a rank gave to its last operation: numbers, or the shapes of tensors that are larger."""
+    """Draw what a rank gave to its last operation: numbers, or the shapes of larger tensors."""
     brought = state.brought.get(rank)
     if brought is None or not brought.operation.dtype:
         return NOTHING
@@ -143,7 +152,7 @@ def _brings(state: RunState, rank: int) -> Cell:
 
 
 def _gets(state: RunState, rank: int) -> Cell:
-    """Show what the last operation of a rank left there, or at least that it is over."""
+    """Draw what the last operation of a rank left there, or at least that it is over."""
     brought, got = state.brought.get(rank), state.got.get(rank)
     if got:
         return Cell(" | ".join(got), "code")
@@ -152,17 +161,18 @@ def _gets(state: RunState, rank: int) -> Cell:
     return Cell("done", "quiet") if last and last.ended is not None and not last.failed else NOTHING
 
 
-def _in_a_line(cells: list[Cell], width: int) -> list[Cell]:
-    """Write the numbers of tensors in a line each, with as many digits as have room, the same for all ranks."""
-    for digits in DIGITS:
-        texts = [shortened(cell.text, digits) for cell in cells]
-        if max(map(len, texts), default=0) <= width:
-            break
-    return [replace(cell, text=_cut(text, width)) for cell, text in zip(cells, texts, strict=True)]
+def _operation_rows(state: RunState, ranks: Sequence[int], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
+    """Lay out what ranks gave to their last operation and got from it, with as many digits everywhere as have room."""
+    cells = [show(state, rank) for show in (_brings, _gets) for rank in ranks]
+    numbers = [cell.text for cell in cells if _NUMBER.search(cell.text)]
+    fits = (digits for digits in DIGITS if all(len(shortened(text, digits)) <= width for text in numbers))
+    digits = next(fits, DIGITS[-1])
+    cells = [replace(cell, text=_cut(shortened(cell.text, digits), width)) for cell in cells]
+    return [(Cell("brings", "head"), cells[: len(ranks)]), (Cell("gets", "head"), cells[len(ranks) :])]
 
 
 def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
-    """Return the text of tensors with numbers of at most so many digits, and a semicolon between rows."""
+    """Return the text of tensors with at most `digits` digits a number, and a semicolon between rows."""
     text = _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", plain(tensor))
     return _BETWEEN.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
 

@@ -1,53 +1,51 @@
-"""Follow a run to its end: live on a screen, as plain lines, or as JSON."""
+"""The live view of a run on a screen."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.analysis.event_codec import encode
 from ddpquiz.analysis.recent_events import RecentEvents
 from ddpquiz.ranks.launch import server
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.style import complaints
-from ddpquiz.terminal.runs.frame import frame, on_screen, say, summary, torchrun
-from ddpquiz.terminal.runs.replay import ReplayScreen, steps
+from ddpquiz.terminal.runs.end_screen import EndScreen
+from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
+from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.runs.plain_lines import stopped_by
+from ddpquiz.terminal.runs.replay import ReplayScreen
+from ddpquiz.terminal.runs.run_header import torchrun
 from ddpquiz.terminal.runs.run_screen import RunScreen
-from ddpquiz.terminal.runs.suggestions import to_try, tries
+from ddpquiz.terminal.runs.suggestions import suggestions, tries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from rich.console import Console, RenderableType
 
     from ddpquiz.analysis.events import Event
     from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 
-INTERRUPTED = "You stopped the run."
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
 FLASH = 0.02  # the same where a screen is open already
 FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
-STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
-AFTER = (
-    Hotkey("enter", "go on", "leave this screen (q does it too)"),
-    Hotkey("← →", "step through", "see the run again, one call at a time"),
-    Hotkey("r", "again", "run it once more"),
-)
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
+STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
 
 def live(
-    start: Callable[[], Run],
+    begin: Callable[[Request], Run],
+    request: Request,
     console: Console,
     *,
     look: str = "",
@@ -55,9 +53,9 @@ def live(
     stay: bool = False,
     step: bool = False,
 ) -> RunState:
-    """Show a run while it lasts; `start` begins it, also once more.
+    """Show a run while it lasts, and any run that the user starts from its screen; return the state of the last one.
 
-    `look` says what to look at, and `found`, once a run has ended well, what was to be state there.
+    `look` says what to look at, and `found`, once a run has ended well, what was to be seen there.
 
     The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
     nothing is left there, and a key leads back. With `step`, the run opens at its first operation once it has ended.
@@ -70,34 +68,54 @@ def live(
         if stay:
             screen.open()
         while True:
-            recent = RecentEvents()
-            _wait_for_torch(console, keys)
-            run = start()
-            run.listeners.append(recent.add)
-            view = LiveScreen(run, screen, look)
-            view.follow_briefly(keys)
-            state, at_end = run.seen, look
-            if screen.is_open or not run.over or not _fits(state, console, look):
-                view.loop(screen, keys)
-            if found and state.end and state.end.ok:
-                at_end = found
-            interrupted = state.end is not None and state.end.why == INTERRUPTED
-            opened = step and not interrupted
-            if opened:
-                ReplayScreen(recent.events, screen).loop(screen, keys)
-            if not (stay or opened or view.is_held or not (interrupted or _fits(state, console, at_end))):
-                break
-            end = EndScreen(state, recent.events, screen, keys, at_end)
-            end.loop(screen, keys)
-            if not end.again:
+            end = _show(begin, request, screen, keys, look, found, hold=stay, step=step)
+            if end.chosen:
+                request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
+                look = found = ""  # they are about the run that was asked for first
+            elif not end.again:
                 break
     if not stay:
-        _leave_in_scrollback(state, console, at_end)
-    return state
+        _leave_in_scrollback(end.state, console, end.look)
+    return end.state
+
+
+def _show(
+    begin: Callable[[Request], Run],
+    request: Request,
+    screen: Screen,
+    keys: Keys,
+    look: str,
+    found: str,
+    *,
+    hold: bool,
+    step: bool,
+) -> EndScreen:
+    """Show one run; return the screen of its end, with what the user wants next."""
+    _wait_for_torch(screen.console, keys)
+    recent, run = RecentEvents(), begin(request)
+    run.listeners.append(recent.add)
+    view = LiveScreen(run, screen, look)
+    view.can_start = request.cluster is None or request.cluster.nodes == 1
+    with contextlib.nullcontext() if hold else stopped_by(run, signal.SIGTERM, TERMINATED):
+        view.follow_briefly(keys)
+        if screen.is_open or not run.over or not _fits(run.seen, screen.console, look):
+            view.loop(screen, keys)
+    ended = run.seen.end
+    end = EndScreen(run.seen, recent.events, screen, keys, found if found and ended and ended.ok else look)
+    end.can_start, end.chosen = view.can_start, view.chosen
+    if end.chosen or view.is_terminated:
+        return end
+    interrupted = ended is not None and ended.why == INTERRUPTED
+    if step and not interrupted:
+        ReplayScreen(recent.events, screen).loop(screen, keys)
+        hold = True
+    if hold or view.is_held or not (interrupted or _fits(run.seen, screen.console, end.look)):
+        end.loop(screen, keys)
+    return end
 
 
 def _wait_for_torch(console: Console, keys: Keys) -> None:
-    """Say what the learner waits for, and let them leave meanwhile."""
+    """Show what the user waits for, and let them leave meanwhile."""
     serving = server()
     if serving.is_ready(0):
         return
@@ -120,11 +138,11 @@ def _leave_in_scrollback(state: RunState, console: Console, look: str) -> None:
 
 
 def _left(state: RunState, console: Console, look: str) -> Group:
-    """Return what stays in the scrollback: the last frame, and how to go on from there."""
-    parts = [frame(state, console.width, look=look)]
+    """Return what stays in the scrollback: the last frame, and commands to go on from there."""
+    parts: list[RenderableType] = [frame(state, console.width, look=look)]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
-    found = to_try(state.began) if state.end and state.end.ok else ()
+    found = suggestions(state.began) if state.end and state.end.ok else ()
     return Group(*parts, *([Text(), *tries(found)] if found else []))
 
 
@@ -146,12 +164,17 @@ class LiveScreen(RunScreen):
 
     @property
     def closed(self) -> bool:
-        """Whether the run is over; what is paused stays until the learner goes on."""
-        return self.run.over and not self._paused
+        """Whether the run is over; a paused picture stays until the user goes on."""
+        return self.run.over and (not self._paused or self.is_terminated)
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether SIGTERM ended the run."""
+        return self.run.seen.end is not None and self.run.seen.end.why == TERMINATED
 
     @property
     def is_held(self) -> bool:
-        """Whether the learner looks at something that must not vanish when the run ends."""
+        """Whether the user reads something that must not disappear when the run ends."""
         return self._paused is not None or not self.on_picture
 
     @property
@@ -177,7 +200,7 @@ class LiveScreen(RunScreen):
     def picture_keys(self) -> list[Hotkey]:
         """Return the keys that pause the view and end the run."""
         does = "go on" if self._paused else "pause"
-        return [Hotkey("space", does, "hold the picture while the run goes on, or let it go"), STOP]
+        return [Hotkey("space", does, "stop the picture while the run goes on, or follow the run again"), STOP]
 
     def press(self, key: str) -> None:
         """Pause or go on, or end the run."""
@@ -191,6 +214,10 @@ class LiveScreen(RunScreen):
     def interrupt(self) -> None:
         """End the run, whatever is shown."""
         self.press("q")
+
+    def end_with_choice(self) -> None:
+        """End the run, because the user chose another one to start."""
+        self.interrupt()
 
     def wait(self, keys: Keys) -> str | None:
         """Follow the run until a key is pressed or there is something new to paint."""
@@ -219,68 +246,3 @@ class LiveScreen(RunScreen):
 
     def _count_event(self, _: Event) -> None:
         self._events += 1
-
-
-class EndScreen(RunScreen):
-    """The last frame of a run that is over: the learner steps through it, runs it again, or leaves."""
-
-    def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, look: str) -> None:
-        super().__init__(screen)
-        self.again = False  # run it once more
-        self._state, self._events, self._keys, self._look = state, events, keys, look
-
-    @property
-    def state(self) -> RunState:
-        """The run as it ended."""
-        return self._state
-
-    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
-        """Draw the whole run."""
-        return frame(self.state, self.screen.console.width, look=self._look, verdict=False), [summary(self.state)]
-
-    def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that leave, step through the run and run it again."""
-        return list(AFTER)
-
-    def press(self, key: str) -> None:
-        """Step through the run, run it again, or leave."""
-        match key:
-            case "left" | "right":
-                at = len(steps(self._events)) - 2 if key == "left" else 0
-                ReplayScreen(self._events, self.screen, at).loop(self.screen, self._keys)
-            case "r":
-                self.again = self.left = True
-            case "enter" | "q":
-                self.left = True
-
-    def interrupt(self) -> None:
-        """Leave: nothing runs any more."""
-        self.left = True
-
-
-def lines(run: Run, console: Console) -> RunState:
-    """Print a run as plain lines, as it goes on."""
-    with _stopping(run):
-        for event in run.events():
-            say(event, run.seen, console, complaints())
-    return run.seen
-
-
-def json_lines(run: Run) -> RunState:
-    """Print every event of a run as a line of JSON."""
-    with _stopping(run):
-        while not run.over:
-            for event in run.read(FRAME):
-                print(encode(event))
-            sys.stdout.flush()
-    return run.seen
-
-
-@contextlib.contextmanager
-def _stopping(run: Run) -> Iterator[None]:
-    """Let Ctrl-C end the run, not its report: what was seen is still printed."""
-    before = signal.signal(signal.SIGINT, lambda *_: run.stop(INTERRUPTED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

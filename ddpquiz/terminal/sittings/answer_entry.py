@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.keys import typed
+from ddpquiz.terminal.kit.key_names import typed
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question

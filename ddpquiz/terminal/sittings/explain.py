@@ -12,7 +12,7 @@ from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine
 from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.hotkeys import DEMO, FLAG, FROM_ESCAPE, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.keys import pasted
+from ddpquiz.terminal.kit.key_names import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea

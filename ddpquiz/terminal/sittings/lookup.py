@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.keys import typed
+from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.listing import heading, hit_name, one_line, to_read

@@ -1,0 +1,107 @@
+"""A run as lines that come one after the other: text for a pipe or a dumb terminal, or events as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from ddpquiz.analysis.events import Began, Claimed, End, Nodes, Note, Output, Started, encode
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.terminal.kit.style import complaints, plain
+from ddpquiz.terminal.runs.claims import claims
+from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED, failure, result
+from ddpquiz.terminal.runs.run_header import header, nodes_joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import Console, RenderableType
+
+    from ddpquiz.analysis.events import Event
+    from ddpquiz.ranks.run import Run
+
+PATIENCE = 0.1  # seconds to wait for more events
+
+
+def print_run(run: Run, console: Console) -> RunState:
+    """Print a run as it goes on; what ranks write to standard error goes there."""
+    with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
+        while not run.over:
+            print_events(run.read(PATIENCE), run.seen, console, complaints())
+    return run.seen
+
+
+def print_saved(events: Sequence[Event], console: Console) -> RunState:
+    """Print a saved run."""
+    state = RunState()
+    for event in events:
+        state.add(event)
+    print_events(events, state, console, complaints())
+    return state
+
+
+def print_json(run: Run) -> RunState:
+    """Print every event of a run as a line of JSON."""
+    with stopped_by(run, signal.SIGINT, INTERRUPTED), stopped_by(run, signal.SIGTERM, TERMINATED):
+        while not run.over:
+            if events := run.read(PATIENCE):
+                sys.stdout.write("".join(f"{encode(event)}\n" for event in events))
+                sys.stdout.flush()
+    return run.seen
+
+
+def print_events(events: Iterable[Event], state: RunState, console: Console, errors: Console) -> None:
+    """Print events, those that go to the same stream in one write: a script may print a million lines."""
+    texts: list[str] = []
+    to = console
+    for event in events:
+        stream = errors if isinstance(event, Output) and event.stream == "stderr" else console
+        if stream is not to:
+            _write(to, texts)
+            to = stream
+        if isinstance(event, Output):
+            texts.append(f"rank {event.rank}  {plain(event.text)}\n")
+        elif parts := _parts(event, state):
+            _write(to, texts)
+            for part in parts:
+                to.print(part, soft_wrap=True)
+    _write(to, texts)
+
+
+def _write(console: Console, texts: list[str]) -> None:
+    if texts:
+        console.file.write("".join(texts))
+        console.file.flush()
+        texts.clear()
+
+
+def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
+    """Return what is printed for an event that is no output."""
+    match event:
+        case Began():
+            return [header(state)]
+        case Note():
+            return [Text(plain(event.text))]
+        case Nodes():
+            return [Text(nodes_joined(event))]
+        case Started(restart=restart) if restart:
+            return [Text(f"rank {event.rank}  starts again as process {event.pid} · restart {restart}")]
+        case Claimed(held=False):
+            return [Text(f"rank {event.rank}  breaks the claim in line {event.line}")]
+        case End():
+            return [*(Text.assemble(*line) for line in claims(state)), *failure(state), result(state)]
+    return []
+
+
+@contextlib.contextmanager
+def stopped_by(run: Run, number: signal.Signals, why: str) -> Iterator[None]:
+    """Let a signal end the run and not the report, so that what happened is still printed and saved."""
+    before = signal.signal(number, lambda *_: run.stop(why))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
