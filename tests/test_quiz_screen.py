@@ -169,7 +169,7 @@ def test_a_key_after_escape_that_is_no_command_is_typed_and_escape_leads_back(pr
 
 def test_help_names_what_comes_after_escape(progress):
     shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
-    assert "enter  give what you chose or typed as your answer (ctrl+u clears it)\n" in shown
+    assert "enter  submit what you chose or typed (← → home end move in it, ctrl+u clears\n       it)\n" in shown
     assert "esc x  give up and see the solution; it earns nothing\n" in shown
 
 
@@ -188,6 +188,15 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
 def test_what_was_typed_is_still_there_after_looking_back(progress):
     seat = press(quizzing(progress, BYTES, STEPS), "2", "enter", *"18", "escape", "u", "enter")
     assert "> 18_ bytes" in screen(seat)
+
+
+def test_a_cursor_moves_in_an_answer_that_is_typed(progress):
+    seat = press(quizzing(progress, STEPS), *"8000", "home", "1", "right", "right", "right", "delete", "left", "left")
+    assert "> 1800 bytes" in screen(seat)
+    assert seat._scrolling("home") == ""
+    assert seat._scrolling("end") == ""
+    assert seat._scrolling("pagedown") == "pagedown"
+    assert "✓ Right" in screen(press(seat, "enter"))
 
 
 @pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
@@ -311,7 +320,7 @@ def test_a_key_that_means_nothing_changes_nothing(kind):
     (question,) = (one for one in QUESTIONS if one.kind is kind)
     for key in ("up", "tab", "9", "ctrl+a", "é" if kind in (Kind.CHOICE, Kind.CHOICES) else "f5"):
         entry = Entry().key(key, question)
-        assert entry in (Entry(), Entry(text="9"))  # a digit belongs to a number or a text
+        assert (entry.text, entry.given) in (("", False), ("9", False))  # a digit belongs to a number or a text
 
 
 def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progress):

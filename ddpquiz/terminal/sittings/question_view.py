@@ -137,7 +137,7 @@ def field(question: Question, entry: Entry) -> Text:
     """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
     if entry.escaped:
         return command_line()
-    return Text.assemble(("> ", "accent"), plain(entry.text), ("_", "accent"), f" {plain(question.unit)}")
+    return Text.assemble(("> ", "accent"), entry.area.line(), f" {plain(question.unit)}")
 
 
 def command_line() -> Text:

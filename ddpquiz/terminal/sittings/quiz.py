@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import countdown, exam_view, question_view, quiz_keys, quiz_result
-from ddpquiz.terminal.sittings.answer_entry import COMMANDS, ESCAPE, Entry, is_command, is_typed
+from ddpquiz.terminal.sittings.answer_entry import COMMANDS, AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.answer_log import Ledger
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _COUNTS = "Time is up: what you had entered is your answer."
 
 
-class QuizScreen(SittingScreen):
+class QuizScreen(AnswerScreen, SittingScreen):
     """One sitting with questions."""
 
     def __init__(
@@ -53,7 +52,6 @@ class QuizScreen(SittingScreen):
         self.note = opening
         self._about = about  # the words of the command that say what is asked about
         self._go_on = go_on  # the whole command
-        self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._ledger = Ledger(desk)
         self._dice = dice
@@ -93,11 +91,11 @@ class QuizScreen(SittingScreen):
     @property
     def early(self) -> tuple[str, ...]:
         """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self._typing())
+        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
 
     def above_keys(self) -> list[RenderableType]:
         """Draw what is said about the last key, and what was typed so far: in sight, however tall the question is."""
-        posed = self._typing()
+        posed = self.typing
         left = self._left()
         field = [question_view.field(posed.question, self.entry)] if posed else []
         return [*self._note_lines(), *field, *([countdown.remaining(left)] if left is not None else [])]
@@ -122,24 +120,9 @@ class QuizScreen(SittingScreen):
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
-        if not self._typing() or self.entry.escaped:
+        if not self.typing or self.entry.escaped:
             return []
         return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._has_demo())
-
-    def handle_key(self, key: str) -> None:
-        """Take a key; a text takes all characters, also those that are keys elsewhere."""
-        posed = None if self.helping else self._typing()
-        if posed is None:
-            super().handle_key(key)
-        elif self.entry.escaped:
-            self.entry = replace(self.entry, escaped=False)
-            if key in {each.key for each in self.commands()}:
-                super().handle_key(key)
-            elif len(key) == 1:
-                self._type(key, posed.question)
-        else:
-            self.note = ""
-            self._type(key, posed.question)
 
     def press(self, key: str) -> None:
         """Take a key that is no text."""
@@ -179,8 +162,8 @@ class QuizScreen(SittingScreen):
                 self._do(QuizAction.SKIP)
             case "p":
                 self.note = "The proof comes with the verdict."
-            case _ if not is_typed(posed.question):
-                self._type(key, posed.question)
+            case _ if not self.typing:
+                self.enter(key)
 
     def _at_overview(self, key: str) -> None:
         match key:
@@ -250,13 +233,13 @@ class QuizScreen(SittingScreen):
         if said and (key in map(str, said) or self._final or not key):
             self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
             return
-        as_key = key in {*COMMANDS, "p"} and (key != line or not self._typing())
+        as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
         self.note = ""
         if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
             self.run_proof(self.quiz.answers[-1].posed)
             self._do(QuizAction.BACK)
         elif as_key:
-            super().handle_key(key)  # not as text
+            self.obey(key)
             if key == "h" and posed and self.quiz.hints:
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
         elif self.quiz.pending:
@@ -268,12 +251,16 @@ class QuizScreen(SittingScreen):
             self._do(Given(line) if line else QuizAction.SKIP)
             self._pass_over(posed, line, self.note)
         elif not line:
-            super().handle_key("enter")
+            self.obey("enter")
 
-    def _typing(self) -> Posed | None:
-        """Return the question on screen if its answer is typed."""
-        posed = None if self.quiz.judged or self.quiz.pending else self.quiz.posed
-        return posed if posed and is_typed(posed.question) else None
+    @property
+    def answering(self) -> Posed | None:
+        """The question that keys answer now."""
+        return None if self.quiz.judged or self.quiz.pending else self.quiz.posed
+
+    def submit(self, text: str) -> None:
+        """Accept an answer."""
+        self._do(Given(text))
 
     def _left(self) -> timedelta | None:
         return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
@@ -303,20 +290,6 @@ class QuizScreen(SittingScreen):
         self._unread_sureness = self.quiz.rules.confidence
         style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
         self._do(QuizAction.SKIP)
-
-    def _type(self, key: str, question: Question) -> None:
-        """Take a key into the answer."""
-        if key == ESCAPE and is_typed(question):
-            self.entry = replace(self.entry, escaped=True)
-            return
-        self.entry = self.entry.key(key, question)
-        if not self.entry.given:
-            return
-        self.entry = replace(self.entry, given=False)
-        if is_command(text := self.entry.text, question):
-            self.entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
-        else:
-            self._do(Given(text))
 
     def _after_verdict(self, key: str, posed: Posed) -> None:
         match key:
