@@ -60,7 +60,7 @@ class HomeRooms:
 
     def study(self, *, ahead: bool, new: int) -> None:
         """Sit down with cards."""
-        _sit(lambda: study.study(cram=ahead, new=new))
+        _sit(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
 
     def test(self, concept: Concept | None) -> None:
         """Sit down with questions."""

@@ -121,26 +121,27 @@ def summary(came_to: StudySummary, held: Sequence[str], due: str, wanting: tuple
     return Group(*lines)
 
 
-def left(count: int, command: str, *, cram: bool = False) -> str:
-    """Say how many cards were dealt and not done with, and which command goes on with them; no cram goes on."""
-    what = "1 card is" if count == 1 else f"{count} cards are"
-    return f"{what} left: `{command}` {'begins anew' if cram else 'goes on'}."
+def left(count: int, again: int, command: str) -> str:
+    """Say how many cards are left for the next sitting, as its header counts them, and which command deals them."""
+    cards = f"{count} card{'s' * (count != 1)}"
+    coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; `{command}` goes on."
 
 
-def held_back(deal: Deal, a_day: int, begun: int, command: str, *, cram: bool = False) -> list[str]:
+def held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
     """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
-    told: list[str] = []
+    lines: list[str] = []
     if cram and deal.due_held:  # the next one begins with the same cards
-        told.append(f"Left out: {deal.due_held} of the cards seen; `--limit` deals more at once.")
+        lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")
     elif deal.due_held or deal.later:
         counts = ((deal.due_held, "due"), (deal.later, "new"))
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        told.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
-    if deal.of_other_days:
+        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+    if a_day is not None and deal.of_other_days:
         lift = f"`{command} --new {max(a_day, begun) + MORE}` raises it"
         limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
-        told.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
-    return [*told, *([proven(deal.proven_held)] if deal.proven_held else [])]
+        lines.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
+    return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
 
 
 def more(held: int) -> Hotkey:

@@ -82,9 +82,9 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *self._review())
         if answer := self.quiz.shown:
-            return Group(
-                self._where(), question_view.verdict(answer), Text(), question_view.VerdictView(answer), Text()
-            )
+            head = Group(self._where(), question_view.verdict(answer), Text())
+            view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
+            return Group(head, view, Text())
         asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
         return Group(self._where(), Text(), *asked, Text())
 

@@ -17,6 +17,7 @@ from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view
+from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
@@ -52,7 +53,7 @@ class StudyScreen(SittingScreen):
         sitting: study.Sitting,
         *,
         weakest: Callable[[], str | None] = lambda: None,
-        a_day: int = standing.NEW_A_DAY,
+        a_day: int | None = standing.NEW_A_DAY,
         welcome: bool = False,
         opening: str = "",
         go_on: str = "ddpquiz study",
@@ -61,9 +62,9 @@ class StudyScreen(SittingScreen):
         self.sitting = sitting
         self.finding: Lookup | None = None
         self._receipts: list[Receipt | None] = []  # of what was done, in order; none where nothing was to be kept
-        self._a_day = a_day  # new cards
+        self._a_day = a_day  # new cards; None: without a limit
         self._go_on = go_on  # the command that was given, without the number of new cards
-        self._weakest = cache(weakest)  # known before this sitting; found out when it is told
+        self._weakest = cache(weakest)  # before this sitting; computed when it is needed
         self._opening = [card_view.WELCOME] * welcome + [opening] * bool(opening)
 
     @property
@@ -97,11 +98,16 @@ class StudyScreen(SittingScreen):
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
-        parts += [self._where(), Text(self._about_last(), style="quiet"), Text()]
-        parts += [card_view.front(self.sitting), Text()]
-        if self.sitting.shown:
-            parts += [card_view.back(self.sitting), Text()]
-        return Group(*parts, *note_lines(self.note))
+        parts.append(self._where())
+        front, below = card_view.front(self.sitting), [Text(), *note_lines(self.note)]
+        if not self.sitting.shown:
+            return Group(*parts, Text(self._about_last(), style="quiet"), Text(), front, *below)
+        back = [card_view.back(self.sitting)]
+
+        def around(width: int) -> RenderableType:
+            return Group(*parts, *below, self.foot(width))
+
+        return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
 
     def above_keys(self) -> list[RenderableType]:
         """Draw the buttons once the back is seen."""
@@ -185,7 +191,8 @@ class StudyScreen(SittingScreen):
         came_to = study.sum_up(self.sitting)
         begun = standing.begun(self.sitting.memories, study_day(self.desk.clock()))
         if self.sitting.queue:
-            held = [card_view.left(len(self.sitting.queue), self._command_to_go_on(begun), cram=self.sitting.cram)]
+            command = self._command_to_go_on(begun)
+            held = [f"`{command}` begins anew." if self.sitting.cram else card_view.left(*self._next_deal(), command)]
         else:
             held = card_view.held_back(self.sitting.deal, self._a_day, begun, self._go_on, cram=self.sitting.cram)
         found = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
@@ -254,9 +261,20 @@ class StudyScreen(SittingScreen):
 
     def _command_to_go_on(self, begun: int) -> str:
         """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
+        if self._a_day is None:
+            return self._go_on
         fresh = sum(self.sitting.memory(card) is None for card in self.sitting.queue)
         a_day = max(self._a_day, begun + fresh)
         return self._go_on if a_day == standing.NEW_A_DAY else f"{self._go_on} --new {a_day}"
+
+    def _next_deal(self) -> tuple[int, int]:
+        """Return how many cards the next sitting deals that were not asked today, and how many come again."""
+        queue, deal = self.sitting.queue, self.sitting.deal
+        done = {one.card.key for one in self.sitting.done} - {card.key for card in queue}
+        left = [card for card in deal.cards if card.key not in done]
+        again = sum(bool(self.sitting.grades(card)) for card in left)
+        fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
+        return len(left) - again + fills_up, again
 
     def _due(self) -> str:
         """Say which cards are due now and soon, in the words and numbers of the home page."""
