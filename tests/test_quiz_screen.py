@@ -346,18 +346,30 @@ enter leave · r retry · u look back · d demo · ? help"""
     )
 
 
-def test_the_end_says_what_its_percentages_are(progress):
+def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_page_of_keys(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
-    assert """\
+    verdict = """\
 Verdict on ring
   weak: by 3 answers you know 2% to 44% of it
   It takes right answers to more questions than there are; those to hard ones
   count most.
+
+"""
+    legend = """\
+What the percentages mean
   The percentages say how much of a concept you are likely to know, judged by
   your last answer to each question; of several on one day, the first counts.
   Strong: you know over 70% of it. Weak: less than half. Fair: between. Unknown:
   too little to tell by.
-""" in screen(seat)
+"""
+    assert verdict + legend in screen(seat)
+    assert legend in screen(press(seat, "?"))
+    later = press(quizzing(progress, BYTES, BYTES), "1", "enter", "1")
+    assert "percentages mean" not in screen(press(later, "?"))
+    press(later, "?", "enter", "2", "enter")
+    assert "%" in screen(later)
+    assert "percentages mean" not in screen(later)
+    assert legend in screen(press(later, "?"))
 
 
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):

@@ -1,4 +1,4 @@
-"""A sitting with questions at the keyboard: keys or lines go in, verdicts come out, and each answer is kept at once."""
+"""A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import countdown, exam_view, question_view, quiz_keys, quiz_result
-from ddpquiz.terminal.sittings.answer_entry import COMMANDS, AnswerScreen, Entry, is_command
+from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.answer_log import Ledger
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Hashable
+    from datetime import datetime
 
     from rich.console import RenderableType
 
@@ -42,7 +42,6 @@ class QuizScreen(AnswerScreen, SittingScreen):
         state: quiz.Quiz,
         dice: random.Random,
         *,
-        final: bool = False,
         opening: str = "",
         about: str = "",
         go_on: str = "",
@@ -55,9 +54,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._ledger = Ledger(desk)
         self._dice = dice
-        self._final = final  # nobody is there to ask again
-        self.unread: dict[str, str] = {}  # questions whose answer could not be read then, and what would be one
-        self._unread_sureness = False  # the next line says how sure somebody was of such an answer
+        before = self._strengths(state.began).values()
+        self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 
     @property
     def scene(self) -> Hashable:
@@ -197,61 +195,24 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return quiz_result.review(first) if first.rules.exam else []
 
     def _result(self) -> RenderableType:
-        today = study_day(self.desk.clock())
+        return quiz_result.result(
+            self._first or self.quiz,
+            self.quiz if self._first else None,
+            self._strengths(self.desk.clock()),
+            self._ledger.called,
+            self.desk.concepts,
+            self._about,
+            self._go_on,
+            explained=self._is_first,
+        )
+
+    def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
         counting = (row for row in self.desk.progress.kept("answer") if not row.retry)
-        again = self.quiz if self._first else None
-        strengths = mastery.strengths(counting, today)
-        first, called = self._first or self.quiz, self._ledger.called
-        return quiz_result.result(first, again, strengths, called, self.desk.concepts, self._about, self._go_on)
+        return mastery.strengths(counting, study_day(at))
 
-    def spoken(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
-        if answer := self.quiz.shown:
-            return Group(question_view.verdict(answer), *question_view.judged(answer))
-        if self.quiz.pending:
-            return Text(quiz_keys.remark(self.quiz))
-        if self.quiz.overview:
-            return exam_view.overview(self.quiz)
-        assert self.quiz.posed is not None  # noqa: S101
-        opening = self._note_lines() if not self.quiz.place else []
-        return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
-
-    def goes_on(self) -> bool:
-        """Go on after a verdict, which stays in sight, and end an exam when no more lines can change its answers."""
-        goes_on = self.quiz.judged or (self.quiz.overview and self._final)
-        self._do(QuizAction.STOP if self.quiz.overview and self._final else QuizAction.NEXT)
-        return goes_on
-
-    def handle_line(self, line: str) -> None:
-        """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
-        if self._unread_sureness:
-            self._unread_sureness = False
-            return
-        posed = self.quiz.posed
-        key = line.removeprefix(":")
-        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
-        if said and (key in map(str, said) or self._final or not key):
-            self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
-            return
-        as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
-        self.note = ""
-        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
-            self.run_proof(self.quiz.answers[-1].posed)
-            self._do(QuizAction.BACK)
-        elif as_key:
-            self.obey(key)
-            if key == "h" and posed and self.quiz.hints:
-                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
-        elif self.quiz.pending:
-            self.note = quiz_keys.remark(self.quiz)
-        elif posed and is_command(line, posed.question):
-            self.note = f"`{line}` is a key: type :{line} to use it."
-            self._pass_over(posed, line, self.note)
-        elif posed:
-            self._do(Given(line) if line else QuizAction.SKIP)
-            self._pass_over(posed, line, self.note)
-        elif not line:
-            self.obey("enter")
+    def help(self) -> RenderableType:
+        """Draw what the keys do, and on the last screen what the percentages mean."""
+        return Group(super().help(), *(quiz_result.legend() if self.over else []))
 
     @property
     def answering(self) -> Posed | None:
@@ -280,16 +241,6 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _flag_key(self) -> Hotkey:
         posed = self.quiz.posed
         return self.flag_key(posed.question.key if posed else "")
-
-    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
-        """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""
-        if not self._final or not unclear:
-            return
-        key = posed.question.key
-        self.unread[key] = unclear
-        self._unread_sureness = self.quiz.rules.confidence
-        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
-        self._do(QuizAction.SKIP)
 
     def _after_verdict(self, key: str, posed: Posed) -> None:
         match key:

@@ -12,7 +12,7 @@ from ddpquiz.learning import quiz as quizzes
 from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS
-from ddpquiz.terminal.kit.layout import Commands, columns, indented, section
+from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
 
@@ -42,10 +42,12 @@ def result(
     concepts: Mapping[str, Concept],
     about: str = "",
     go_on: str = "",
+    explained: bool = False,
 ) -> Group:
-    """Draw what a quiz came to; `again` is the last retry of what was wrong, `called` counts cards that became due.
+    """Draw the result of a quiz; `again` is the last retry of what was wrong, `called` counts cards that became due.
 
     `about` are the words of the command that say what was asked about, `go_on` is the whole command that was given.
+    With `explained`, the percentages come with their legend.
     """
     exam = quiz.rules.exam
     parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''], exam=exam)}.", style="head")]
@@ -60,14 +62,19 @@ def result(
     else:
         rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
         parts += section("By concept", rows)
-        if any("%" in strengths[name].short for name in by_concept if name in strengths):
-            parts += [indented(Text(MEANING, style="quiet")), indented(Text(WORDS, style="quiet"))]
+    if explained and any("%" in strengths[name].short for name in by_concept if name in strengths):
+        parts += legend()
     levels = quizzes.scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
-    if told := sureness(quiz):
-        parts += section("How sure you were", *_calibration(told))
+    if sure := sureness(quiz):
+        parts += section("How sure you were", *_calibration(sure))
     parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip(), go_on))
     return Group(*parts)
+
+
+def legend() -> list[RenderableType]:
+    """Draw what the percentages and the words beside them mean."""
+    return section("What the percentages mean", Text(MEANING, style="quiet"), Text(WORDS, style="quiet"))
 
 
 def sureness(quiz: Quiz) -> Calibration | None:
@@ -96,15 +103,13 @@ def review(quiz: Quiz) -> list[RenderableType]:
 def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) -> list[RenderableType]:
     asked = concepts[concept].questions if concept in concepts else ()
     outlook = strength.outlook((each.key, each.level, chance(each)) for each in asked)
-    told = [Text(str(strength)), Text(outlook)]
-    meaning = [Text(MEANING, style="quiet"), Text(WORDS, style="quiet")] if "%" in str(strength) else []
-    return section(plain(f"Verdict on {concept}"), *told, *meaning)
+    return section(plain(f"Verdict on {concept}"), Text(str(strength)), Text(outlook))
 
 
-def _calibration(told: Calibration) -> list[RenderableType]:
-    rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in told.bands)
-    brier = f"Brier score {told.brier:.2f}: 0 is perfect, always saying 50 % gives 0.25."
-    lean = _LEANS[told.lean].format(said=told.said, right=told.right, enough=ENOUGH)
+def _calibration(sure: Calibration) -> list[RenderableType]:
+    rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in sure.bands)
+    brier = f"Brier score {sure.brier:.2f}: 0 is perfect, always saying 50 % gives 0.25."
+    lean = _LEANS[sure.lean].format(said=sure.said, right=sure.right, enough=ENOUGH)
     return [columns(rows), Text(lean), Text(brier, style="quiet")]
 
 

@@ -16,7 +16,7 @@ from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.kit.style import prose
-from ddpquiz.terminal.sittings import card_view
+from ddpquiz.terminal.sittings import card_view, study_result
 from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -187,17 +187,8 @@ class StudyScreen(SittingScreen):
                 self.left = True
 
     def summary(self) -> RenderableType:
-        """Draw what the sitting came to."""
-        came_to = study.sum_up(self.sitting)
-        begun = standing.begun(self.sitting.memories, study_day(self.desk.clock()))
-        if self.sitting.queue:
-            command = self._command_to_go_on(begun)
-            held = [f"`{command}` begins anew." if self.sitting.cram else card_view.left(*self._next_deal(), command)]
-        else:
-            held = card_view.held_back(self.sitting.deal, self._a_day, begun, self._go_on, cram=self.sitting.cram)
-        found = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
-        wanting = (found.id, found.title) if found else None
-        return card_view.summary(came_to, held, self._due(), wanting)
+        """Draw the result of the sitting."""
+        return study_result.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
@@ -258,36 +249,6 @@ class StudyScreen(SittingScreen):
             return study.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
-
-    def _command_to_go_on(self, begun: int) -> str:
-        """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
-        if self._a_day is None:
-            return self._go_on
-        fresh = sum(self.sitting.memory(card) is None for card in self.sitting.queue)
-        a_day = max(self._a_day, begun + fresh)
-        return self._go_on if a_day == standing.NEW_A_DAY else f"{self._go_on} --new {a_day}"
-
-    def _next_deal(self) -> tuple[int, int]:
-        """Return how many cards the next sitting deals that were not asked today, and how many come again."""
-        queue, deal = self.sitting.queue, self.sitting.deal
-        done = {one.card.key for one in self.sitting.done} - {card.key for card in queue}
-        left = [card for card in deal.cards if card.key not in done]
-        again = sum(bool(self.sitting.grades(card)) for card in left)
-        fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
-        return len(left) - again + fills_up, again
-
-    def _due(self) -> str:
-        """Say which cards are due now and soon, in the words and numbers of the home page."""
-        day, hidden = (
-            study_day(self.desk.clock()),
-            {one.card.key for one in self.sitting.done if isinstance(one, Hiding)},
-        )
-        memories = {key: memory for key, memory in self.sitting.memories.items() if key not in hidden}
-        soon = card_view.forecast(study.due_soon(memories, day), day)
-        graded = self.desk.progress.grades(day)  # not those of a cram, which the schedule does not know
-        again = study.coming_again(memories, graded)
-        due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
-        return f"Due now: {due}. In the next seven days: {soon}."
 
     def _proof(self) -> Question | None:
         """Return the question whose proof shows what the card on screen says."""
