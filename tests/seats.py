@@ -12,7 +12,7 @@ from ddpquiz.learning.judge import expected
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.explain import ExplainScreen
-from ddpquiz.terminal.sittings.quiz import QuizScreen
+from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
 
@@ -59,7 +59,7 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return QuizScreen(desk(progress, clock), begun, dice, **options)
+    return QuizByLines(desk(progress, clock), begun, dice, **options)
 
 
 def explaining(progress, *prompts, **options):

@@ -320,8 +320,9 @@ def test_an_adaptive_quiz_says_how_many_it_may_be(progress):
 def test_what_was_missed_is_not_picked_by_what_tells_most(home):
     done = piped(home, "test", "--adaptive", "--wrong")
     assert done.returncode == 2
-    assert "--adaptive asks what tells most and --wrong what you missed; leave one of them out" in " ".join(
-        re.sub("[│|]", " ", done.stderr).split()
+    assert (
+        "--adaptive chooses the most informative questions, --wrong those you missed; leave one of them out"
+        in " ".join(re.sub("[│|]", " ", done.stderr).split())
     )
 
 
@@ -343,10 +344,10 @@ def test_what_was_answered_today_waits_until_all_was_asked(home):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--count", "0"], "`0` will not do; a test asks one question or more, as in --count 10."),
-        (["--count", "ten"], "`ten` will not do; a test asks one question or more, as in --count 10."),
-        (["--timed", "abc"], "`abc` will not do; the time for a question is 5 seconds or more, as in --timed 60."),
-        (["--timed", "3"], "`3` will not do; the time for a question is 5 seconds or more, as in --timed 60."),
+        (["--count", "0"], "`0` is not possible; a test has one question or more, as in --count 10."),
+        (["--count", "ten"], "`ten` is not possible; a test has one question or more, as in --count 10."),
+        (["--timed", "abc"], "`abc` is not possible; a question has 5 seconds or more, as in --timed 60."),
+        (["--timed", "3"], "`3` is not possible; a question has 5 seconds or more, as in --timed 60."),
     ],
 )
 def test_a_number_that_will_not_do_is_told_with_one_that_does(home, words, said):

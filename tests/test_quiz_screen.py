@@ -169,7 +169,7 @@ def test_a_key_after_escape_that_is_no_command_is_typed_and_escape_leads_back(pr
 
 def test_help_names_what_comes_after_escape(progress):
     shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
-    assert "enter  give what you chose or typed as your answer (ctrl+u clears it)\n" in shown
+    assert "enter  submit what you chose or typed (← → home end move in it, ctrl+u clears\n       it)\n" in shown
     assert "esc x  give up and see the solution; it earns nothing\n" in shown
 
 
@@ -188,6 +188,15 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
 def test_what_was_typed_is_still_there_after_looking_back(progress):
     seat = press(quizzing(progress, BYTES, STEPS), "2", "enter", *"18", "escape", "u", "enter")
     assert "> 18_ bytes" in screen(seat)
+
+
+def test_a_cursor_moves_in_an_answer_that_is_typed(progress):
+    seat = press(quizzing(progress, STEPS), *"8000", "home", "1", "right", "right", "right", "delete", "left", "left")
+    assert "> 1800 bytes" in screen(seat)
+    assert seat._scrolling("home") == ""
+    assert seat._scrolling("end") == ""
+    assert seat._scrolling("pagedown") == "pagedown"
+    assert "✓ Right" in screen(press(seat, "enter"))
 
 
 @pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
@@ -311,7 +320,7 @@ def test_a_key_that_means_nothing_changes_nothing(kind):
     (question,) = (one for one in QUESTIONS if one.kind is kind)
     for key in ("up", "tab", "9", "ctrl+a", "é" if kind in (Kind.CHOICE, Kind.CHOICES) else "f5"):
         entry = Entry().key(key, question)
-        assert entry in (Entry(), Entry(text="9"))  # a digit belongs to a number or a text
+        assert (entry.text, entry.given) in (("", False), ("9", False))  # a digit belongs to a number or a text
 
 
 def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progress):
@@ -337,23 +346,30 @@ enter leave · r retry · u look back · d demo · ? help"""
     )
 
 
-def test_the_end_says_what_its_percentages_are(progress):
+def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_page_of_keys(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
-    assert """\
+    verdict = """\
 Verdict on ring
   Based on 3 answers: probably 2–44 % (weak)
   To be strong takes right answers to more questions than there are; hard ones
   count most.
+
+"""
+    legend = """\
+What the percentages mean
   The range is how much of a concept you probably know (80 % sure), judged by
   your last answer to each question; of several on one day, the first counts.
   Strong: all of the range is over 70 %. Weak: all of it is under 50 %. Fair:
   all of it is from 35 to 85 %. Otherwise there is no verdict yet.
-""" in screen(seat)
-    assert press(seat, "?").helping
-    assert "Strong: all of the range is over 70 %" in screen(seat)
-    again = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
-    assert "probably 2–44 % (weak)" in screen(again)
-    assert "Strong: all of the range" not in screen(again)
+"""
+    assert verdict + legend in screen(seat)
+    assert legend in screen(press(seat, "?"))
+    later = press(quizzing(progress, BYTES, BYTES), "1", "enter", "1")
+    assert "percentages mean" not in screen(press(later, "?"))
+    press(later, "?", "enter", "2", "enter")
+    assert "%" in screen(later)
+    assert "percentages mean" not in screen(later)
+    assert legend in screen(press(later, "?"))
 
 
 def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):

@@ -17,6 +17,7 @@ from program import ENTER_SCREEN, LEAVE_SCREEN, SAMPLE, environment, log, piped,
 from sample import answer_row
 
 from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Grade
 
 
 def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
@@ -182,7 +183,7 @@ def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
     assert "Front of three?" in piped(home, "study", "--new", "0").stdout
     done = piped(home, "test", "--wrong")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Nothing that fits was answered wrong the last time; leave --wrong out.\n"
+    assert done.stderr == "None of these questions was answered wrong the last time; leave --wrong out.\n"
 
 
 def test_a_line_that_is_no_answer_is_told_on_standard_error_and_not_kept(home):
@@ -231,19 +232,45 @@ def test_new_cards_are_counted_by_the_day(home):
     assert len(log(home)) == 2
     done = piped(home, "study", "--new", "2").stdout
     assert "Nothing is due." in done
-    assert "ddpquiz study --new 12  take more new cards (4 are left)" in done
+    assert "ddpquiz study --new 12  study more new cards (4 are left)" in done
     assert "Card 1/1" in piped(home, "study", "--new", "3").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [("--limit 4", "\n3\n"), ("", "s\n\n3\n"), ("ring --limit 2", "\n1\n"), ("--new 3", "\n2\n")],
+)
+def test_what_is_left_is_counted_as_the_next_sitting_counts_it(home, words, lines):
+    said = " ".join(piped(home, "study", *words.split(), lines=lines).stdout.split())
+    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) coming again)?; `(.*)` goes on", said)
+    count, again, command = left.groups()
+    header = piped(home, *command.split()[1:]).stdout
+    assert f"Card 1/{count} ·" in header
+    assert (f"· {again} coming again" in header) == bool(again)
+
+
+def test_a_concept_that_is_named_has_new_cards_beyond_those_of_the_day(home):
+    piped(home, "study", "--new", "1", lines="\n3\n" * 3)
+    assert "Nothing is due." in piped(home, "study", "--new", "1").stdout
+    assert "Nothing is due." in piped(home, "study", "ring", "--new", "1").stdout
+    with Progress(home) as progress:
+        for number in range(9):  # now the ten of the day are done
+            progress.review(f"gone/{number}", Grade.GOOD, datetime.now(UTC).astimezone(), timedelta(0))
+    assert "Nothing is due." not in piped(home, "study", "ddp").stdout
+    said = piped(home, "study", "ring", lines="\n3\n").stdout
+    assert re.findall(r"Front of (\w+)", said) == ["two", "three"]
+    assert "Left: 2 cards; `ddpquiz study ring` goes on." in said
 
 
 def test_another_retention_is_told_and_kept_until_the_next(home):
     said = " ".join(piped(home, "study", "--retention", "0.8", lines="\n3\n").stdout.split())
-    assert "From now on you aim at recalling 80% of the cards that come due, until you say otherwise:" in said
+    assert "From now on you aim to recall 80% of the cards that come due:" in said
     assert "intervals are 3.3 times as long as at 90%." in said
     stretched = r"see again in ([6-9]|10) days"  # instead of 2; the day decides by how many it varies
     assert re.search(stretched, said)
     assert re.search(stretched, piped(home, "study", lines="\n3\n").stdout)
     again = piped(home, "study", "--retention", "0.8").stdout
-    assert "You aim at recalling 80% of the cards that come due, as before." in again
+    assert "You aim to recall 80% of the cards that come due, as before." in again
     wrong = piped(home, "study", "--retention", "1.5")
     assert (wrong.returncode, wrong.stderr) == (1, "Retention must lie between 0.7 and 0.97; 1.5 does not.\n")
 
@@ -326,10 +353,11 @@ def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
 )
 def test_who_quits_is_told_the_command_that_goes_on_with_the_same_sitting(home, words):
     said = piped(home, "study", *words.split(), lines="\n1\n").stdout
-    (count, command) = re.search(r"(\d+) cards are left: `([^:]*)` goes on\.", " ".join(said.split())).groups()
+    left = re.search(r"Left: (\d+) cards?, and 1 coming again; `([^:]*)` goes on\.", " ".join(said.split()))
+    count, command = left.groups()
     assert command.split() == ["ddpquiz", "study", *words.split()]
     again = piped(home, *command.split()[1:]).stdout
-    assert f" Card 1/{int(count) - 1} · 1 coming again · " in again
+    assert f" Card 1/{count} · 1 coming again · " in again
     (one,) = re.findall(r"Front of (\w+)\?", again)
     assert one in {"two", "four"}  # the next one
     assert ("easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
@@ -338,7 +366,7 @@ def test_who_quits_is_told_the_command_that_goes_on_with_the_same_sitting(home, 
 def test_who_quits_a_cram_is_told_that_the_next_one_begins_anew(home):
     piped(home, "study", lines="\n3\n" * 6)
     said = " ".join(piped(home, "study", "ring", "--cram", lines="\n1\n").stdout.split())
-    assert "4 cards are left: `ddpquiz study ring --cram` begins anew." in said
+    assert "`ddpquiz study ring --cram` begins anew." in said
     assert "Card 1/4 · cram" in piped(home, "study", "ring", "--cram").stdout
 
 
@@ -459,7 +487,7 @@ def test_home_tells_where_you_stand(home):
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
     assert "Due        2 cards due now." in second
-    assert "Weakest unknown until some more answers" in " ".join(second.split())
+    assert "Weakest unknown until you have answered more questions about one concept" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44 %" in third

@@ -62,6 +62,16 @@ space show the back · u undo · s skip · d demo · f flag · ? help · q quit"
     )
 
 
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 10)])
+def test_after_a_flip_the_back_is_in_sight_on_small_terminals(progress, width, height):
+    tall = replace(RING_CARDS[0], front="What is this? " * 20, back="The back begins. " + "It goes on. " * 20)
+    seat = press(studying(progress, [tall]), "space")
+    shown = screen(seat, width, height).split("\n")
+    assert any("The back begins" in line for line in shown[: height - 4])  # buttons, keys, and how much is hidden
+    assert shown[0].startswith("──────────")
+    assert sum("The front" in line for line in shown) == 1
+
+
 def test_two_buttons_are_two(progress):
     seat = press(studying(progress, CARDS, two_buttons=True), "space")
     assert "1 forgot now   2 good 2 days\n" in screen(seat)
@@ -231,7 +241,7 @@ def test_who_quits_among_more_new_cards_is_told_the_limit_that_deals_the_rest(pr
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
     seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
-    assert "9 cards are left: `ddpquiz study ring --new 19` goes on.\n" in screen(press(seat, "q"))
+    assert "Left: 9 cards; `ddpquiz study ring --new 19` goes on.\n" in screen(press(seat, "q"))
 
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
@@ -328,7 +338,7 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
     for _ in range(2):  # the same cards again
         seat = press(studying(progress, CARDS, memories=memories, cram=True, limit=2), *["space", "3"] * 2)
         assert [review.card.id for review in seat.sitting.reviews] == ["one", "two"]
-        assert "Left out: 4 of the cards seen; `--limit` deals more at once.\n" in screen(seat)
+        assert "Left out: 4 of the cards that you have seen; `--limit` deals more at once.\n" in screen(seat)
         assert "next sitting" not in screen(seat)
 
 

@@ -26,7 +26,8 @@ def home() -> None:
     from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.kit.screen import is_interactive
-    from ddpquiz.terminal.sittings.home import Home, page
+    from ddpquiz.terminal.sittings.home import Home
+    from ddpquiz.terminal.sittings.standing_view import page
 
     known = loading.load()
     with Progress(data_dir()) as progress:
@@ -60,11 +61,11 @@ class HomeRooms:
 
     def study(self, *, ahead: bool, new: int) -> None:
         """Sit down with cards."""
-        _sit(lambda: study.study(cram=ahead, new=new))
+        _sit(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
 
     def test(self, concept: Concept | None) -> None:
         """Sit down with questions."""
-        _sit(lambda: test.test([concept.id] if concept else None))
+        _sit(lambda: test.sit(test.TestOptions((concept.id,) if concept else ())))
 
     def lesson(self, concept: Concept) -> RenderableType:
         """Draw the lesson of a concept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -9,16 +10,52 @@ import typer
 from ddpquiz.cli import clock, completion, desk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import date, datetime
 
+    from rich.console import RenderableType
+
     from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.curriculum.concept import Card
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.study import Deal
+    from ddpquiz.learning.study import Deal, Sitting
 
 Level = Literal["beginner", "intermediate", "advanced"]
-_LIMIT = 20  # cards of a sitting, unless another limit is asked for
+LIMIT = 20  # cards of a sitting, unless another limit is asked for
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """The options of the command; for their meaning see `study`."""
+
+    concepts: tuple[str, ...] = ()
+    level: str | None = None
+    track: str | None = None
+    limit: int = LIMIT
+    new: int | None = None
+    retention: float | None = None
+    every: bool = False
+    cram: bool = False
+    two_button: bool = False
+
+    @property
+    def a_day(self) -> int | None:
+        """New cards a day; None, without a limit, where concepts were named and no number was given."""
+        from ddpquiz.learning.standing import NEW_A_DAY
+
+        return self.new if self.new is not None else None if self.concepts else NEW_A_DAY
+
+    @property
+    def filtered(self) -> str:
+        """The command line that chooses from the same cards."""
+        return desk.words("ddpquiz", "study", *self.concepts, **{"--level": self.level, "--track": self.track})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given, without the number of new cards."""
+        limit = None if self.limit == LIMIT else self.limit
+        flags = {"--all": self.every, "--cram": self.cram, "--two-button": self.two_button}
+        return desk.words(self.filtered, **{"--limit": limit, **flags})
 
 
 def study(
@@ -27,98 +64,133 @@ def study(
     ] = None,
     level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = _LIMIT,
-    new: Annotated[int, typer.Option(min=0, help="New cards a day, with those begun today already.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = LIMIT,
+    new: Annotated[
+        int | None,
+        typer.Option(min=0, help="New cards a day, at most. [default: 10; no limit for concepts that you name]"),
+    ] = None,
     retention: Annotated[
         float | None,
-        typer.Option(help="The share of cards to be recalled when they are due, from now on. [at first: 0.9]"),
+        typer.Option(help="From now on, the share of due cards that you want to recall. [at first: 0.9]"),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="New cards of concepts that you have proven strong, too.")
+        bool, typer.Option("--all", help="Also new cards of concepts that you have proven strong.")
     ] = False,
     cram: Annotated[
-        bool, typer.Option("--cram", help="Go over all cards seen, due or not; grades leave the schedule as it is.")
+        bool, typer.Option("--cram", help="Go over all cards seen, due or not; the schedule does not change.")
     ] = False,
     two_button: Annotated[bool, typer.Option("--two-button", help="Grade with forgot and good only.")] = False,
 ) -> None:
     """Recall cards: those that are due, then new ones.
 
-    A card that you forgot comes again after a few others, a hard one once at the end. Quit when you like: the next
+    A forgotten card comes again after a few others, a hard one once more at the end. You can quit at any time: the next
     sitting goes on where this one ended.
     """
+    sit(StudyOptions(tuple(concept or ()), level, track, limit, new, retention, every, cram, two_button))
+
+
+def sit(options: StudyOptions) -> None:
+    """Deal the cards, and show them; or show what else there is to do."""
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning import standing, study
+    from ddpquiz.learning import study
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import Schedule, study_day
     from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings.card_view import forecast, nothing_due
     from ddpquiz.terminal.sittings.study import StudyScreen
 
     known = loading.load()
-    concepts = desk.chosen(known, concept, track)
-    cards = [card for one in concepts for card in one.cards if level is None or card.level == level]
-    filters = {"--level": level, "--track": track}
-    manner = {
-        "--limit": None if limit == _LIMIT else limit,
-        "--all": every,
-        "--cram": cram,
-        "--two-button": two_button,
-    }
+    concepts = desk.chosen(known, options.concepts, options.track)
+    cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
     with Progress(data_dir()) as progress:
         at = clock.now()
-        day = study_day(at)
-        opening = _aim(progress, retention, at) if retention is not None else ""
-        here = {card.key for card in known.cards()}
-        memories = {key: memory for key, memory in progress.memories().items() if key in here}
-        hidden, earlier = progress.hidden(day), progress.grades(day)
-        dealt = study.deal(
-            cards,
+        opening = _aim(progress, options.retention, at) if options.retention is not None else ""
+        earlier = progress.grades(study_day(at))
+        dealt = deal(known, cards, options, progress, study_day(at))
+        hidden = progress.hidden(study_day(at))
+        asked = {card.key for card in known.cards()} - set(hidden)
+        memories = {key: memory for key, memory in progress.memories().items() if key in asked}
+        sitting = study.begin(
+            dealt,
             memories,
-            day,
-            limit=limit,
-            new=standing.new_left(memories, day, new),
-            cram=cram,
-            hidden=hidden,
-            proven=() if every else _proven(progress, day),
+            Schedule(progress.weights()),
+            at,
+            two_buttons=options.two_button,
+            cram=options.cram,
             earlier=earlier,
         )
-        asked = {key: memory for key, memory in memories.items() if key not in hidden}
         if not dealt.cards:
-            mine = {card.key for card in cards}
-            soon = study.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
-            more = _more(concept or (), filters, dealt, standing.begun(memories, day), concepts)
             gone = sum(card.key in hidden for card in cards)
-            layout.show(style.console(), nothing_due(forecast(soon, day), more, dealt, gone, opening))
+            demos = [link.run for one in concepts for link in one.demos]
+            layout.show(style.console(), _nothing_due(sitting, cards, options, gone, demos, opening))
             return
-        begun = study.begin(
-            dealt, asked, Schedule(progress.weights()), at, two_buttons=two_button, cram=cram, earlier=earlier
-        )
-        seat = StudyScreen(
+        screen = StudyScreen(
             desk.desk(known, progress),
-            begun,
+            sitting,
             weakest=lambda: _weakest(known, progress),
-            a_day=new,
-            go_on=desk.words("ddpquiz", "study", *(concept or ()), **filters, **manner),
-            welcome=not memories,
+            a_day=options.a_day,
+            go_on=options.command,
+            welcome=not progress.memories(),
             opening=opening,
         )
-        desk.sit_down(seat, style.console())
+        desk.sit_down(screen, style.console())
+
+
+def deal(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress: Progress, day: date) -> Deal:
+    """Choose the cards of a sitting from those given."""
+    from ddpquiz.learning import standing, study
+
+    here = {card.key for card in known.cards()}
+    memories = {key: memory for key, memory in progress.memories().items() if key in here}
+    a_day = options.a_day
+    return study.deal(
+        cards,
+        memories,
+        day,
+        limit=options.limit,
+        new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
+        cram=options.cram,
+        hidden=progress.hidden(day),
+        proven=() if options.every else _proven(progress, day),
+        earlier=progress.grades(day),
+    )
+
+
+def _nothing_due(
+    sitting: Sitting, cards: Sequence[Card], options: StudyOptions, hidden: int, demos: Sequence[str], opening: str
+) -> RenderableType:
+    """Draw what else there is to do when no card was dealt."""
+    from ddpquiz.learning import standing, study
+    from ddpquiz.learning.schedule import study_day
+    from ddpquiz.terminal.sittings.card_view import forecast, nothing_due
+
+    day, held = study_day(sitting.since), sitting.deal.held
+    mine = {card.key for card in cards}
+    soon = study.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
+    new = f"{options.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
+    test = desk.words("ddpquiz", "test", *options.concepts, **{"--track": options.track})
+    instead = [
+        (f"{options.filtered} --cram", "go over cards that are not due"),
+        *([(new, f"study more new cards ({len(held)} are left)")] if held else []),
+        (test, "find out how strong you are"),
+        *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
+    ]
+    return nothing_due(forecast(soon, day), instead, sitting.deal, hidden, opening)
 
 
 def _aim(progress: Progress, retention: float, at: datetime) -> str:
-    """Aim at another retention from now on, and say what that means."""
+    """Change the retention from now on, and return what that means in a sentence."""
     from dataclasses import replace
 
     before = progress.weights()
     weights = replace(before, retention=retention)
     if weights == before:
-        return f"You aim at recalling {retention:.0%} of the cards that come due, as before."
+        return f"You aim to recall {retention:.0%} of the cards that come due, as before."
     progress.use_weights(weights, at)
     return (
-        f"From now on you aim at recalling {retention:.0%} of the cards that come due, until you say otherwise: "
+        f"From now on you aim to recall {retention:.0%} of the cards that come due: "
         f"intervals are {weights.stretch / before.stretch:.2g} times as long as at {before.retention:.0%}. "
-        "What is scheduled already stays."
+        "Cards that are already scheduled keep their day."
     )
 
 
@@ -127,27 +199,6 @@ def _proven(progress: Progress, day: date) -> set[str]:
     from ddpquiz.learning.mastery import Label, strengths
 
     return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}
-
-
-def _more(
-    named: Sequence[str], filters: Mapping[str, str | None], dealt: Deal, begun: int, concepts: Sequence[Concept]
-) -> list[tuple[str, str]]:
-    """Return commands for when nothing is to be dealt, and what they do; `begun` counts the new cards of today."""
-    from ddpquiz.learning.study import MORE
-
-    study = desk.words("ddpquiz", "study", *named, **filters)
-    test = desk.words("ddpquiz", "test", *named, **{"--track": filters["--track"]})
-    demo = next((one.demos[0].run for one in concepts if one.demos), None)
-    return [
-        (f"{study} --cram", "go over cards that are not due"),
-        *(
-            [(f"{study} --new {begun + MORE}", f"take more new cards ({len(dealt.held)} are left)")]
-            if dealt.held
-            else []
-        ),
-        (test, "find out how strong you are"),
-        *([(f"ddpquiz demo {demo}", "see it run on real ranks")] if demo else []),
-    ]
 
 
 def _weakest(catalog: Catalog, progress: Progress) -> str | None:

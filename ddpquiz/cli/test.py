@@ -3,46 +3,94 @@
 # ruff: noqa: PT028  a command, not a test
 from __future__ import annotations
 
+import random
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli import clock, completion, desk, quiz_json
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Question
-    from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz import Answer, LevelScore
-    from ddpquiz.terminal.sittings.quiz import QuizScreen
+    from ddpquiz.learning.quiz import Rules
 
-_SECONDS = 5  # that a question takes at least
-_DAY = 86_400  # seconds; nobody waits for more, and no clock counts to the end of time
+_SECONDS = 5  # that a question has at least
+_DAY = 86_400  # seconds; no question needs more, and a clock cannot count further than the calendar
 _QUESTIONS = 10  # of a test, unless another count is asked for
 
 
 def _count(text: str) -> int:
-    return _at_least(1, text, "a test asks one question or more, as in --count 10")
+    return _at_least(1, text, "a test has one question or more, as in --count 10")
 
 
 def _seconds(text: str) -> int:
-    wanted = f"the time for a question is {_SECONDS} seconds or more, as in --timed 60"
+    wanted = f"a question has {_SECONDS} seconds or more, as in --timed 60"
     return min(_at_least(_SECONDS, text, wanted), _DAY)
 
 
 def _at_least(least: int, text: str, wanted: str) -> int:
     if not str(text).isdecimal() or int(text) < least:
-        raise typer.BadParameter(f"`{text}` will not do; {wanted}.")
+        raise typer.BadParameter(f"`{text}` is not possible; {wanted}.")
     return int(text)
 
 
 Level = Literal["easy", "medium", "hard"]
 Kind = Literal["choice", "choices", "number", "order", "output"]
+
+
+@dataclass(frozen=True)
+class TestOptions:
+    """The options of the command; for their meaning see `test`."""
+
+    concepts: tuple[str, ...] = ()
+    level: Level | None = None
+    kind: Kind | None = None
+    track: str | None = None
+    count: int = _QUESTIONS
+    seed: int | None = None
+    wrong: bool = False
+    timed: int | None = None
+    exam: bool = False
+    confidence: bool = False
+    adaptive: bool = False
+    json: bool = False
+
+    @property
+    def about(self) -> str:
+        """The words of the command line that say what is asked about."""
+        return desk.words(*self.concepts, **{"--track": self.track, "--kind": self.kind})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given."""
+        options = {
+            "--level": self.level,
+            "--count": None if self.count == _QUESTIONS else self.count,
+            "--seed": self.seed,
+            "--wrong": self.wrong,
+            "--timed": self.timed,
+            "--exam": self.exam,
+            "--confidence": self.confidence,
+            "--adaptive": self.adaptive,
+        }
+        return desk.words(*f"ddpquiz test {self.about}".split(), **options)
+
+    @property
+    def rules(self) -> Rules:
+        """How the quiz is played."""
+        from ddpquiz.learning.quiz import Rules
+
+        timed = timedelta(seconds=self.timed) if self.timed else None
+        return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
 
 
 def test(
@@ -57,92 +105,89 @@ def test(
     wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
     timed: Annotated[
         int | None,
-        typer.Option(parser=_seconds, metavar="SECONDS", help="Time for each question; in a pipe no clock runs."),
+        typer.Option(
+            parser=_seconds,
+            metavar="SECONDS",
+            help="Time for each question; an exam has the time of all its questions. No clock runs in a pipe.",
+        ),
     ] = None,
-    exam: Annotated[bool, typer.Option("--exam", help="No verdict before the end, no hints and no solutions.")] = False,
+    exam: Annotated[
+        bool, typer.Option("--exam", help="No verdicts, hints or solutions before the end; answers can be changed.")
+    ] = False,
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Say how sure you are before each verdict, from 1 to 4.")
     ] = False,
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Ask what tells most each time, and stop when the verdict is clear.")
+        bool, typer.Option("--adaptive", help="Ask the most informative question each time; stop at a clear verdict.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
 ) -> None:
-    """Answer questions; in a pipe, answers are read from standard input, one a line; an empty line skips.
+    """Answer questions. In a pipe, answers are read from standard input, one a line; an empty line skips.
 
-    A line that is no answer counts as none, is told on standard error, and makes the exit status 1. With --confidence
-    each answer is followed by a line with 1 (a guess) to 4 (sure).
+    A line that cannot be read as an answer does not count; it is reported on standard error and makes the exit status
+    1. With --confidence, a line from 1 (a guess) to 4 (sure) follows each answer.
     """
-    import random
-    from collections import Counter
-    from datetime import timedelta
+    if adaptive and wrong:
+        raise typer.BadParameter(
+            "--adaptive chooses the most informative questions, --wrong those you missed; leave one of them out."
+        )
+    sit(
+        TestOptions(
+            tuple(concept or ()), level, kind, track, count, seed, wrong, timed, exam, confidence, adaptive, as_json
+        )
+    )
 
+
+def sit(options: TestOptions) -> None:
+    """Choose the questions, and ask them; Exit with status 1 when a line of a pipe could not be read."""
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import question_selection, quiz
     from ddpquiz.learning.progress import Progress
     from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import style
-    from ddpquiz.terminal.sittings.quiz import QuizScreen
+    from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
-    if adaptive and wrong:
-        raise typer.BadParameter("--adaptive asks what tells most and --wrong what you missed; leave one of them out.")
     known = loading.load()
-    found = _fitting(known, concept or (), track, level, kind)
-    rules = quiz.Rules(timedelta(seconds=timed) if timed else None, exam, confidence, count if adaptive else 0)
+    found, piped = _fitting(known, options), not sys.stdin.isatty()
     with Progress(data_dir()) as progress:
         rows = progress.entries("answer")
-        if wrong:
+        if options.wrong:
             found = _missed(found, rows)
         if not found:
-            raise UserError(_nothing({"--level": level, "--kind": kind, "--track": track}, wrong=wrong))
-        earlier = set[str]() if wrong or seed is not None else _answered_today(found, rows)
+            raise UserError(_nothing(options))
+        earlier = set[str]() if options.wrong or options.seed is not None else _answered_today(found, rows)
         found = [question for question in found if question.key not in earlier]
-        right = Counter(row.item for row in rows if row.credit) if seed is None else None
-        dice = random.Random(seed)  # noqa: S311
-        asked = question_selection.choose_questions(found, len(found) if adaptive else count, dice, right)
-        state = quiz.begin(asked, dice, clock.now(), rules=rules)
-        opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
-        matter = {"--track": track, "--kind": kind}
-        manner = {
-            "--level": level,
-            "--count": None if count == _QUESTIONS else count,
-            "--seed": seed,
-            "--wrong": wrong,
-            "--timed": timed,
-            "--exam": exam,
-            "--confidence": confidence,
-            "--adaptive": adaptive,
-        }
-        piped = not sys.stdin.isatty()
-        seat = QuizScreen(
+        right = Counter(row.item for row in rows if row.credit) if options.seed is None else None
+        dice = random.Random(options.seed)  # noqa: S311
+        count = len(found) if options.adaptive else options.count
+        asked = question_selection.choose_questions(found, count, dice, right)
+        screen = QuizByLines(
             desk.desk(known, progress),
-            state,
+            quiz.begin(asked, dice, clock.now(), rules=options.rules),
             dice,
             final=piped,
-            opening=opening,
-            about=desk.words(*(concept or ()), **matter),
-            go_on=desk.words("ddpquiz", "test", *(concept or ()), **matter, **manner),
+            opening=f"{len(earlier)} answered earlier today; going on with the rest." if earlier else "",
+            about=options.about,
+            go_on=options.command,
         )
-        console = style.complaints() if as_json else style.console()
-        console.quiet = as_json and piped  # then nobody looks
-        desk.sit_down(seat, console, lines=as_json)
-        if as_json:
-            _print(seat, seed, _verdicts(seat, progress.entries("answer")))
-    if seat.unread:
+        console = style.complaints() if options.json else style.console()
+        console.quiet = options.json and piped  # nobody reads it
+        desk.sit_down(screen, console, lines=options.json)
+        if options.json:
+            quiz_json.show(screen, options.seed, progress.entries("answer"))
+    if screen.unread:
         raise typer.Exit(1)
 
 
-def _fitting(
-    known: Catalog, concepts: Sequence[str], track: str | None, level: Level | None, kind: Kind | None
-) -> list[Question]:
+def _fitting(known: Catalog, options: TestOptions) -> list[Question]:
     """Return the questions that the command line asks for; UserError for a track named as a concept."""
-    for name in {one.id for one in known.tracks} & {*concepts} - {one.id for one in known.concepts}:
+    for name in {one.id for one in known.tracks} & {*options.concepts} - {one.id for one in known.concepts}:
         raise UserError(f"{name} is a track: ddpquiz test --track {name}")
     return [
         question
-        for concept in desk.chosen(known, concepts, track)
+        for concept in desk.chosen(known, options.concepts, options.track)
         for question in concept.questions
-        if level in (None, question.level) and kind in (None, question.kind)
+        if options.level in (None, question.level) and options.kind in (None, question.kind)
     ]
 
 
@@ -152,7 +197,7 @@ def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question
 
 
 def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
-    """Return which of these questions were answered on this study day; none once all were, so that it begins anew."""
+    """Return which of these questions were answered on this study day; none once all were, to ask them again."""
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(clock.now()))
@@ -161,75 +206,9 @@ def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[s
     return set() if keys <= answered else keys & answered
 
 
-def _nothing(options: Mapping[str, str | None], *, wrong: bool) -> str:
-    if wrong:
-        return "Nothing that fits was answered wrong the last time; leave --wrong out."
-    given = " or ".join(option for option, value in options.items() if value)
-    return f"No question fits; leave out {given}, or name another concept."
-
-
-def _verdicts(seat: QuizScreen, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the verdict on each concept that was asked about."""
-    from ddpquiz.learning.mastery import strengths
-    from ddpquiz.learning.schedule import study_day
-
-    asked = {posed.question.concept for posed in seat.quiz.asked}
-    known = strengths((row for row in rows if not row.retry), study_day(clock.now()))
-    return {
-        name: {"label": one.label, "low": one.low, "high": one.high, "mean": one.mean, "answers": one.answers}
-        for name, one in known.items()
-        if name in asked
-    }
-
-
-def _print(seat: QuizScreen, seed: int | None, verdicts: dict[str, Any]) -> None:
-    """Write the result of a quiz as JSON; without a seed, what was asked depends on what was known."""
-    import json
-    from dataclasses import asdict
-
-    from ddpquiz.learning.quiz import scores, wanting
-    from ddpquiz.terminal.sittings.quiz_result import sureness
-
-    quiz = seat.quiz
-    answers = {id(answer.posed): answer for answer in quiz.answers}
-    told = sureness(quiz)
-    result = {
-        "seed": seed,
-        **_score(scores(quiz, "")[""]),
-        "by_concept": {name: _score(score) for name, score in scores(quiz, "concept").items()},
-        "by_level": {name: _score(score) for name, score in scores(quiz, "level").items()},
-        "weakest": wanting(quiz),
-        "verdicts": verdicts,
-        "calibration": {"bands": [asdict(band) for band in told.bands], "brier": told.brier} if told else None,
-        "questions": [
-            _question(posed, answers.get(id(posed)), seat.unread.get(posed.question.key, "")) for posed in quiz.asked
-        ],
-    }
-    print(json.dumps(result, indent=2, ensure_ascii=False))
-
-
-def _score(score: LevelScore) -> dict[str, float]:
-    return {"asked": score.asked, "answered": score.answered, "right": score.right, "credit": score.credit}
-
-
-def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any]:
-    from ddpquiz.learning.judge import expected
-
-    question = posed.question
-    shown = question.options or question.lines
-    return {
-        "item": question.key,
-        "level": question.level,
-        "kind": question.kind,
-        "ask": question.ask,
-        "code": question.code,
-        "shown": [shown[index].text for index in posed.shown],
-        "given": answer.given if answer else None,
-        "right": answer.right if answer else None,
-        "credit": answer.credit if answer else None,
-        "expected": expected(posed),
-        "why": [*answer.verdict.whys] if answer else [unread] if unread else [],
-        "hints": answer.hints if answer else 0,
-        "confidence": answer.confidence if answer else None,
-        "took_ms": round(answer.took.total_seconds() * 1000) if answer else None,
-    }
+def _nothing(options: TestOptions) -> str:
+    if options.wrong:
+        return "None of these questions was answered wrong the last time; leave --wrong out."
+    given = {"--level": options.level, "--kind": options.kind, "--track": options.track}
+    names = " or ".join(name for name, value in given.items() if value)
+    return f"No question fits; leave out {names}, or name another concept."

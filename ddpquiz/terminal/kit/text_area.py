@@ -70,6 +70,10 @@ class TextArea:
         shown = [self._drawn(*row, here=top + n == at) for n, row in enumerate(rows[top : top + _ROWS])]
         return columns([(Text("" if number else ">", style="accent"), row) for number, row in enumerate(shown)], gap=1)
 
+    def line(self) -> Text:
+        """Draw a text of one line with its cursor."""
+        return self._drawn(0, len(self.text), here=True)
+
     def _drawn(self, start: int, end: int, *, here: bool) -> Text:
         if not here:
             return Text(plain(self.text[start:end]).rstrip())

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ddpquiz.analysis.events import Began, Claimed, End, Nodes, Note, Output, Started, encode
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.events import Began, Claimed, End, Nodes, Note, Output, Started
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.claims import claims

@@ -1,55 +1,68 @@
-"""An answer as it is typed, one key at a time."""
+"""Answers that are entered one key at a time: chosen by digits, or typed with a cursor."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
+from ddpquiz.terminal.kit.key_screen import KeyScreen
+from ddpquiz.terminal.kit.text_area import TextArea
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.quiz import Answer
 
-SUBMIT = Hotkey("enter", "answer", "give what you chose or typed as your answer (ctrl+u clears it)")
+SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
 ESCAPE = "escape"
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
+_WIDE = 1_000_000  # columns: an answer is one line
+_EMPTY = TextArea()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was typed so far; `given` once it is meant as the answer.
+    """What was entered so far; `given` once it is meant as the answer.
 
     A number, an order and an output are typed: every character is text. Escape makes the next key a command
     (`escaped`), and only that one.
     """
 
-    text: str = ""
+    area: TextArea = _EMPTY
     escaped: bool = False
     given: bool = False
 
     @classmethod
     def of(cls, answer: Answer | None) -> Entry:
-        """Return the entry that gives an answer once more; an option that was chosen with one key is not in it."""
-        return cls(answer.given) if answer and answer.posed.question.kind is not Kind.CHOICE else cls()
+        """Return the entry that repeats an answer; empty for one that a single key gives."""
+        repeats = answer and answer.posed.question.kind is not Kind.CHOICE
+        return cls(TextArea().insert(answer.given)) if answer and repeats else cls()
+
+    @property
+    def text(self) -> str:
+        """What was entered so far."""
+        return self.area.text
 
     def key(self, key: str, question: Question) -> Entry:
-        """Return the entry after a key; one that means nothing here changes nothing."""
+        """Return the entry after a key; a key that means nothing here changes nothing."""
         if question.kind is Kind.CHOICE:
-            return Entry(key, given=True) if _is_place(key, question) else self
+            return Entry(TextArea(key), given=True) if _is_place(key, question) else self
         match key:
             case "enter":
                 return replace(self, given=True)
-            case "backspace":
-                return replace(self, text=self.text[:-1])
-            case "ctrl+u":
-                return replace(self, text="")
+            case "up" | "down" | "tab":
+                return self
             case _ if question.kind is not Kind.CHOICES:
-                return replace(self, text=self.text + typed(key))
+                area = self.area.insert(text) if (text := typed(key)) else self.area.key(key, _WIDE)
+                return replace(self, area=area)
+            case "backspace" | "ctrl+u":
+                return replace(self, area=TextArea().insert(self.text[:-1] if key == "backspace" else ""))
             case _ if _is_place(key, question):
-                return replace(self, text="".join(sorted(set(self.text) ^ {key})))
+                return replace(self, area=TextArea().insert("".join(sorted(set(self.text) ^ {key}))))
         return self
 
     def keys(self, question: Question) -> list[Hotkey]:
@@ -59,9 +72,70 @@ class Entry:
             case Kind.CHOICE:
                 return [Hotkey(f"1-{count}", "answer")]
             case Kind.CHOICES:
-                return [Hotkey(f"1-{count}", "choose", "choose an option, or take it back"), SUBMIT]
+                return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), SUBMIT]
             case _:
                 return [SUBMIT]
+
+
+class AnswerScreen(KeyScreen):
+    """A screen on which questions are answered. While an answer is typed, letters are text and escape leads to keys."""
+
+    entry = Entry()
+
+    @property
+    @abstractmethod
+    def answering(self) -> Posed | None:
+        """The question that keys answer now."""
+
+    @abstractmethod
+    def submit(self, text: str) -> None:
+        """Accept an answer."""
+
+    @property
+    def typing(self) -> Posed | None:
+        """The question whose answer is typed now."""
+        return self.answering if self.answering and is_typed(self.answering.question) else None
+
+    def handle_key(self, key: str) -> None:
+        """Obey a key; while an answer is typed, all characters are text, also those that are keys elsewhere."""
+        if self.helping or self.typing is None:
+            self.obey(key)
+        elif self.entry.escaped:
+            self.entry = replace(self.entry, escaped=False)
+            if key in {each.key for each in self.commands()}:
+                self.obey(key)
+            elif len(key) == 1:
+                self.enter(key)
+        else:
+            self.note = ""
+            self.enter(key)
+
+    def obey(self, key: str) -> None:
+        """Obey a key that is no text."""
+        super().handle_key(key)
+
+    def enter(self, key: str) -> None:
+        """Add a key to the answer."""
+        posed = self.answering
+        if posed is None:
+            return
+        if key == ESCAPE and self.typing:
+            self.entry = replace(self.entry, escaped=True)
+            return
+        self.entry = self.entry.key(key, posed.question)
+        if not self.entry.given:
+            return
+        self.entry = replace(self.entry, given=False)
+        if is_command(text := self.entry.text, posed.question):
+            self.entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
+        else:
+            self.submit(text)
+
+    def _scrolling(self, key: str) -> str:
+        """Return the key as it scrolls: one that moves in the answer scrolls nothing."""
+        posed = None if self.helping else self.typing
+        moves = posed and self.entry.key(key, posed.question) != self.entry
+        return "" if moves else super()._scrolling(key)
 
 
 def is_typed(question: Question) -> bool:

@@ -11,16 +11,16 @@ from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.study import MORE, Hiding, Return, StudyAction
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, section
-from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings.sitting import header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date, timedelta
+    from datetime import date
 
     from rich.console import RenderableType
 
-    from ddpquiz.learning.study import Deal, Done, Sitting, StudySummary
+    from ddpquiz.learning.study import Deal, Done, Sitting
 
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 
@@ -104,45 +104,6 @@ def interval(days: int) -> str:
     return f"{months} month{'s' * (months != 1)}" if days < 365 else f"{days / 365:.1f} years"
 
 
-def summary(came_to: StudySummary, held: Sequence[str], due: str, wanting: tuple[str, str] | None) -> Group:
-    """Draw what a sitting came to; `held` says what limits held back, `wanting` is a concept's id and title."""
-    lines: list[RenderableType] = [Text(_count(came_to), style="head"), Text()]
-    if came_to.known:
-        share = came_to.recalled / came_to.known
-        known = f"{came_to.known} card{'s' * (came_to.known != 1)} learned before"
-        lines.append(Text(f"Of {known} you recalled {came_to.recalled} at first sight ({share:.0%})."))
-    if came_to.pace:
-        lines.append(Text(f"Pace: {seconds(came_to.pace)} a card."))
-    lines += map(prose, held)
-    lines.append(Text(due))
-    if wanting:
-        name, title = wanting
-        lines.append(Text.assemble(f'Worth reading: "{plain(title)}", ', (f"ddpquiz learn {plain(name)}", "code")))
-    return Group(*lines)
-
-
-def left(count: int, command: str, *, cram: bool = False) -> str:
-    """Say how many cards were dealt and not done with, and which command goes on with them; no cram goes on."""
-    what = "1 card is" if count == 1 else f"{count} cards are"
-    return f"{what} left: `{command}` {'begins anew' if cram else 'goes on'}."
-
-
-def held_back(deal: Deal, a_day: int, begun: int, command: str, *, cram: bool = False) -> list[str]:
-    """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
-    told: list[str] = []
-    if cram and deal.due_held:  # the next one begins with the same cards
-        told.append(f"Left out: {deal.due_held} of the cards seen; `--limit` deals more at once.")
-    elif deal.due_held or deal.later:
-        counts = ((deal.due_held, "due"), (deal.later, "new"))
-        left = ", ".join(f"{count} {what}" for count, what in counts if count)
-        told.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
-    if deal.of_other_days:
-        lift = f"`{command} --new {max(a_day, begun) + MORE}` raises it"
-        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
-        told.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
-    return [*told, *([proven(deal.proven_held)] if deal.proven_held else [])]
-
-
 def more(held: int) -> Hotkey:
     """Return the key that goes on with some of the new cards that a limit held back."""
     count = min(held, MORE)
@@ -173,16 +134,3 @@ def forecast(soon: Sequence[int], day: date) -> str:
     when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
     parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
-
-
-def seconds(took: timedelta) -> str:
-    """Write a duration in seconds or minutes."""
-    whole = round(took.total_seconds())
-    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
-
-
-def _count(came_to: StudySummary) -> str:
-    if not came_to.cards:
-        return "No card was graded."
-    cards = "1 card" if came_to.cards == 1 else f"{came_to.cards} cards"
-    return f"Done: {cards}, {came_to.new} of them new." if came_to.new else f"Done: {cards}."

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning.mastery import Label
 from ddpquiz.learning.standing import NEW_A_DAY, advise
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.pages.stats import counted, streak
 from ddpquiz.terminal.sittings import card_view
 from ddpquiz.terminal.sittings.card_view import forecast
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.sittings.standing_view import due, page, standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -25,23 +24,6 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Concept, DemoLink
     from ddpquiz.learning.standing import Standing
 
-WELCOME = (
-    "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "
-    "machine. What you learn comes back just before you would forget it, and every answer is saved at once. You can "
-    "run what an answer claims: press `d` for the demo and `p` for the proof."
-)
-COMMANDS = (
-    ("study", "recall cards, each just before you would forget it"),
-    ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
-    ("explain", "explain a concept in your own words, and check your points"),
-    ("demo", "run a demo on real ranks, live"),
-    ("learn", "read the lesson of a concept"),
-    ("list, search, show", "see what there is to learn"),
-    ("prove", "run the proof behind an answer"),
-    ("run", "run your own torchrun script and watch it"),
-    ("stats", "see what you recall, and how strong you are"),
-    ("doctor", "check that everything works on this machine"),
-)
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 FIRST = Hotkey("enter", "first card", "begin with the first card")
 STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
@@ -49,7 +31,6 @@ AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedu
 STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
 READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
-_TRACKS = 5  # that are shown
 _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 
 
@@ -158,7 +139,7 @@ class Home(SittingScreen):
             return prose("You have not begun yet: `ddpquiz study` shows the first card.")
         if self._due_was_shown:
             return Group()
-        return prose(f"{_due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
+        return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
     def spoken(self) -> RenderableType:
         """Draw the page for a terminal that cannot be painted."""
@@ -212,54 +193,3 @@ class Home(SittingScreen):
     def _look_again(self) -> None:
         self._now = self._look()
         self._visits += 1
-
-
-def standing(now: Standing) -> RenderableType:
-    """Draw where the learner stands."""
-    return Group(Text("ddpquiz", style="head"), Text(), prose(WELCOME) if now.fresh else _figures(now))
-
-
-def page(now: Standing) -> Group:
-    """Draw the page for a pipe: where the learner stands, what to do next, and the commands."""
-    advised = columns((Text(plain(one.command), style="code"), Text(plain(one.why))) for one in advise(now))
-    rows = ((Text(f"ddpquiz {command}", style="code"), Text(what)) for command, what in COMMANDS)
-    return Group(standing(now), *section("Next", advised), *section("Commands", columns(rows)))
-
-
-def _figures(now: Standing) -> RenderableType:
-    rows = [
-        ("Due", _due(now)),
-        ("New", _new(now)),
-        ("Coming up", f"in the next seven days: {forecast(now.soon, now.day)}"),
-        ("Streak", streak(now.streak)),
-    ]
-    if now.weakest and now.weakness:
-        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
-    elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "unknown until you have answered more questions about one concept"))
-    lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
-    return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
-
-
-def _tracks(now: Standing) -> RenderableType:
-    def counts(labels: dict[Label, int]) -> str:
-        return ", ".join(f"{labels[label]} {label}" for label in Label if labels[label])
-
-    rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
-    more = len(now.tracks) - _TRACKS
-    return Group(
-        columns(rows), *([Text(f"{counted(more, 'more track')}, stronger", style="quiet")] if more > 0 else [])
-    )
-
-
-def _new(now: Standing) -> str:
-    if not now.new:
-        return "none left"
-    today = f"{now.new_today} for today" if now.new_today else f"today's {now.begun} are done"
-    return f"{today}, {counted(now.new, 'card')} not seen yet"
-
-
-def _due(now: Standing) -> str:
-    again = f"{now.again if now.due else counted(now.again, 'card')} coming again" if now.again else ""
-    due = f"{counted(now.due, 'card')} due now" if now.due else "" if again else "Nothing is due now"
-    return f"{', '.join(filter(None, (due, again)))}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -10,10 +10,9 @@ from rich.text import Text
 
 from ddpquiz.learning.judge import expected, judge
 from ddpquiz.terminal.kit.hotkeys import HELP, LEAVE, Hotkey
-from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.answer_entry import ESCAPE, Entry, is_command, is_typed
+from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -47,7 +46,7 @@ def ask(posed: Posed, demo: str, console: Console) -> Prediction | None:
     return screen.prediction
 
 
-class PredictionScreen(KeyScreen):
+class PredictionScreen(AnswerScreen):
     """A question about a run, answered by the keys of a quiz before the run, or declined."""
 
     def __init__(self, posed: Posed, demo: str) -> None:
@@ -55,25 +54,29 @@ class PredictionScreen(KeyScreen):
         self.prediction: Prediction | None = None
         self._posed = posed
         self._demo = demo
-        self._entry = Entry()
 
     @property
     def early(self) -> tuple[str, ...]:
         """The keys that count even when they were typed for the shell; a `q` was not meant for this screen."""
         return ("ctrl+c", "ctrl+z", "eof")
 
+    @property
+    def answering(self) -> Posed:
+        """The question that keys answer."""
+        return self._posed
+
     def handle_key(self, key: str) -> None:
-        """Obey a key; NoRun when it means that no run is wanted."""
-        typed, escaped = is_typed(self._posed.question), self._entry.escaped
-        self._entry = replace(self._entry, escaped=typed and not escaped and not self.helping and key == ESCAPE)
-        if self._entry.escaped:
-            return
-        if self.helping or escaped or (not typed and (len(key) == 1 or key == ESCAPE)):
-            super().handle_key(key)
-        elif key == "enter" and not self._entry.text:
+        """Obey a key; NoRun when it means that no run is wanted, as esc does twice where an answer is typed."""
+        if self.entry.escaped and key == ESCAPE:
+            raise NoRun
+        super().handle_key(key)
+
+    def enter(self, key: str) -> None:
+        """Add a key to the answer; enter without an answer declines."""
+        if key == "enter" and not self.entry.text:
             self.left = True
         else:
-            self._type(key)
+            super().enter(key)
 
     def press(self, key: str) -> None:
         """Obey a key that is a command, or the digit of an option."""
@@ -82,46 +85,39 @@ class PredictionScreen(KeyScreen):
                 raise NoRun
             case "s":
                 self.left = True
-            case _ if not is_typed(self._posed.question):
-                self._type(key)
+            case _ if not self.typing:
+                self.enter(key)
 
     def body(self) -> RenderableType:
         """Draw what is asked."""
         head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
         counts = Text("It counts like an answer in a test: a wrong one makes a card due.", style="quiet")
-        return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self._entry.text))
+        return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
         """Draw a remark about the last key, and what was typed so far."""
         note = [Text(plain(self.note), style="warn")] if self.note else []
-        typed = is_typed(self._posed.question)
-        return [*note, *([question_view.field(self._posed.question, self._entry)] if typed else [])]
+        typed = self.typing is not None
+        return [*note, *([question_view.field(self._posed.question, self.entry)] if typed else [])]
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
-        question = self._posed.question
-        if not is_typed(question):
-            return [*self._entry.keys(question), *_COMMANDS]
-        return list(_COMMANDS) if self._entry.escaped else self._entry.keys(question)
+        keys = self.entry.keys(self._posed.question)
+        if not self.typing:
+            return [*keys, *_COMMANDS]
+        return list(_COMMANDS) if self.entry.escaped else keys
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
-        return list(_COMMANDS) if is_typed(self._posed.question) and not self._entry.escaped else []
+        return list(_COMMANDS) if self.typing and not self.entry.escaped else []
 
-    def _type(self, key: str) -> None:
-        self._entry = self._entry.key(key, self._posed.question)
-        self.note = ""
-        if not self._entry.given:
-            return
-        text = self._entry.text
-        if is_command(text, self._posed.question):
-            self._entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
-            return
+    def submit(self, text: str) -> None:
+        """Accept a prediction that can be judged."""
         verdict = judge(self._posed, text)
-        self._entry, self.note = replace(self._entry, given=False), verdict.unclear
-        self.left = not verdict.unclear
-        if self.left:
+        self.note = verdict.unclear
+        if not verdict.unclear:
             self.prediction = Prediction(question_view.answer_text(self._posed, text, verdict), verdict)
+            self.left = True
 
 
 def verdict_line(prediction: Prediction, posed: Posed) -> str:

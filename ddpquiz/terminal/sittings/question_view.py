@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.segment import Segment, Segments
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind
 from ddpquiz.learning.judge import answered, expected
 from ddpquiz.terminal.kit.layout import columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.sitting import header
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import Option, Question
     from ddpquiz.curriculum.posed import Posed
@@ -30,8 +32,6 @@ _HOW = {
     Kind.ORDER: "the numbers of the lines, in the right order",
     Kind.OUTPUT: "what is printed",
 }
-_AROUND = 5  # lines on a screen around a question with its verdict: header, verdict, note, keys, and an empty one
-_FOLDED = 2  # lines of a question that stay when there is no room
 
 
 def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
@@ -103,27 +103,10 @@ def _choice(place: int, text: Text, mark: str) -> RenderableType:
     return columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)])
 
 
-class VerdictView:
-    """A question with what is right: the question in a few lines, and whole at the end, where all does not fit."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        question = self._answer.posed.question
-        asked, told = stem(question), judged(self._answer)
-        endless = options.update(height=None)
-        lines = console.render_lines(
-            prose(question.ask, "bold"), endless.update(width=options.max_width - 2), pad=False
-        )
-        height = len(console.render_lines(Group(*asked, *told), endless, pad=False))
-        if height <= console.height - _AROUND or (len(lines) <= _FOLDED and not question.code):
-            yield Group(*asked, *told)
-            return
-        for number, line in enumerate(lines[:_FOLDED], 1):
-            more = [Segment("…")] if number == _FOLDED < len(lines) else []
-            yield Segments([*line, *more, Segment.line()])
-        yield Group(Text(), *told, *section("The question", *asked))
+def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> RenderableType:
+    """Draw a question with what is right, in sight on any terminal; `around` draws what else is on the screen."""
+    ask, more = prose(answer.posed.question.ask, "bold"), stem(answer.posed.question)[1:-1]
+    return Folded(ask, more, [Text(), *judged(answer)], title="The question", around=around)
 
 
 def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
@@ -137,7 +120,7 @@ def field(question: Question, entry: Entry) -> Text:
     """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
     if entry.escaped:
         return command_line()
-    return Text.assemble(("> ", "accent"), plain(entry.text), ("_", "accent"), f" {plain(question.unit)}")
+    return Text.assemble(("> ", "accent"), entry.area.line(), f" {plain(question.unit)}")
 
 
 def command_line() -> Text:

@@ -1,8 +1,7 @@
-"""A sitting with questions at the keyboard: keys or lines go in, verdicts come out, and each answer is kept at once."""
+"""A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,14 @@ from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import countdown, exam_view, question_view, quiz_keys, quiz_result
-from ddpquiz.terminal.sittings.answer_entry import COMMANDS, ESCAPE, Entry, is_command, is_typed
+from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Hashable
+    from datetime import datetime
 
     from rich.console import RenderableType
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _COUNTS = "Time is up: what you had entered is your answer."
 
 
-class QuizScreen(SittingScreen):
+class QuizScreen(AnswerScreen, SittingScreen):
     """One sitting with questions."""
 
     def __init__(
@@ -43,7 +42,6 @@ class QuizScreen(SittingScreen):
         state: quiz.Quiz,
         dice: random.Random,
         *,
-        final: bool = False,
         opening: str = "",
         about: str = "",
         go_on: str = "",
@@ -53,13 +51,11 @@ class QuizScreen(SittingScreen):
         self.note = opening
         self._about = about  # the words of the command that say what is asked about
         self._go_on = go_on  # the whole command
-        self.entry = Entry()  # for the question on screen
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
-        self._final = final  # nobody is there to ask again
-        self.unread: dict[str, str] = {}  # questions whose answer could not be read then, and what would be one
-        self._unread_sureness = False  # the next line says how sure somebody was of such an answer
+        before = self._strengths(state.began).values()
+        self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 
     @property
     def scene(self) -> Hashable:
@@ -84,20 +80,20 @@ class QuizScreen(SittingScreen):
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *self._review())
         if answer := self.quiz.shown:
-            return Group(
-                self._where(), question_view.verdict(answer), Text(), question_view.VerdictView(answer), Text()
-            )
+            head = Group(self._where(), question_view.verdict(answer), Text())
+            view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
+            return Group(head, view, Text())
         asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
         return Group(self._where(), Text(), *asked, Text())
 
     @property
     def early(self) -> tuple[str, ...]:
         """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self._typing())
+        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
 
     def above_keys(self) -> list[RenderableType]:
         """Draw what is said about the last key, and what was typed so far: in sight, however tall the question is."""
-        posed = self._typing()
+        posed = self.typing
         left = self._left()
         field = [question_view.field(posed.question, self.entry)] if posed else []
         return [*self._note_lines(), *field, *([countdown.remaining(left)] if left is not None else [])]
@@ -122,24 +118,9 @@ class QuizScreen(SittingScreen):
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
-        if not self._typing() or self.entry.escaped:
+        if not self.typing or self.entry.escaped:
             return []
         return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._has_demo())
-
-    def handle_key(self, key: str) -> None:
-        """Take a key; a text takes all characters, also those that are keys elsewhere."""
-        posed = None if self.helping else self._typing()
-        if posed is None:
-            super().handle_key(key)
-        elif self.entry.escaped:
-            self.entry = replace(self.entry, escaped=False)
-            if key in {each.key for each in self.commands()}:
-                super().handle_key(key)
-            elif len(key) == 1:
-                self._type(key, posed.question)
-        else:
-            self.note = ""
-            self._type(key, posed.question)
 
     def press(self, key: str) -> None:
         """Take a key that is no text."""
@@ -179,8 +160,8 @@ class QuizScreen(SittingScreen):
                 self._do(QuizAction.SKIP)
             case "p":
                 self.note = "The proof comes with the verdict."
-            case _ if not is_typed(posed.question):
-                self._type(key, posed.question)
+            case _ if not self.typing:
+                self.enter(key)
 
     def _at_overview(self, key: str) -> None:
         match key:
@@ -214,76 +195,33 @@ class QuizScreen(SittingScreen):
         return quiz_result.review(first) if first.rules.exam else []
 
     def _result(self) -> RenderableType:
-        today = study_day(self.desk.clock())
-        counting = [row for row in self.desk.progress.entries("answer") if not row.retry]
-        again = self.quiz if self._first else None
-        strengths = mastery.strengths(counting, today)
-        first, called = self._first or self.quiz, self._log.called
-        is_first = len(counting) <= len(first.answers)  # the first verdict ever; later `?` shows the legend
-        names = self.desk.concepts
         return quiz_result.result(
-            first, again, strengths, called, names, self._about, self._go_on, with_legend=is_first
+            self._first or self.quiz,
+            self.quiz if self._first else None,
+            self._strengths(self.desk.clock()),
+            self._log.called,
+            self.desk.concepts,
+            self._about,
+            self._go_on,
+            explained=self._is_first,
         )
 
-    def shown(self) -> RenderableType:
-        """Draw the body, or what the keys do; at the end also what the words of the verdict mean."""
-        if self.helping and self.quiz.posed is None:
-            return Group(super().shown(), Text(), *quiz_result.legend())
-        return super().shown()
+    def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
+        counting = (row for row in self.desk.progress.entries("answer") if not row.retry)
+        return mastery.strengths(counting, study_day(at))
 
-    def spoken(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
-        if answer := self.quiz.shown:
-            return Group(question_view.verdict(answer), *question_view.judged(answer))
-        if self.quiz.pending:
-            return Text(quiz_keys.remark(self.quiz))
-        if self.quiz.overview:
-            return exam_view.overview(self.quiz)
-        assert self.quiz.posed is not None  # noqa: S101
-        opening = self._note_lines() if not self.quiz.place else []
-        return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
+    def help(self) -> RenderableType:
+        """Draw what the keys do, and on the last screen what the percentages mean."""
+        return Group(super().help(), *(quiz_result.legend() if self.over else []))
 
-    def goes_on(self) -> bool:
-        """Go on after a verdict, which stays in sight, and end an exam when no more lines can change its answers."""
-        goes_on = self.quiz.judged or (self.quiz.overview and self._final)
-        self._do(QuizAction.STOP if self.quiz.overview and self._final else QuizAction.NEXT)
-        return goes_on
+    @property
+    def answering(self) -> Posed | None:
+        """The question that keys answer now."""
+        return None if self.quiz.judged or self.quiz.pending else self.quiz.posed
 
-    def handle_line(self, line: str) -> None:
-        """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
-        if self._unread_sureness:
-            self._unread_sureness = False
-            return
-        posed = self.quiz.posed
-        key = line.removeprefix(":")
-        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
-        if said and (key in map(str, said) or self._final or not key):
-            self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
-            return
-        as_key = key in {*COMMANDS, "p"} and (key != line or not self._typing())
-        self.note = ""
-        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
-            self.run_proof(self.quiz.answers[-1].posed)
-            self._do(QuizAction.BACK)
-        elif as_key:
-            super().handle_key(key)  # not as text
-            if key == "h" and posed and self.quiz.hints:
-                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
-        elif self.quiz.pending:
-            self.note = quiz_keys.remark(self.quiz)
-        elif posed and is_command(line, posed.question):
-            self.note = f"`{line}` is a key: type :{line} to use it."
-            self._pass_over(posed, line, self.note)
-        elif posed:
-            self._do(Given(line) if line else QuizAction.SKIP)
-            self._pass_over(posed, line, self.note)
-        elif not line:
-            super().handle_key("enter")
-
-    def _typing(self) -> Posed | None:
-        """Return the question on screen if its answer is typed."""
-        posed = None if self.quiz.judged or self.quiz.pending else self.quiz.posed
-        return posed if posed and is_typed(posed.question) else None
+    def submit(self, text: str) -> None:
+        """Accept an answer."""
+        self._do(Given(text))
 
     def _left(self) -> timedelta | None:
         return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
@@ -303,30 +241,6 @@ class QuizScreen(SittingScreen):
     def _flag_key(self) -> Hotkey:
         posed = self.quiz.posed
         return self.flag_key(posed.question.key if posed else "")
-
-    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
-        """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""
-        if not self._final or not unclear:
-            return
-        key = posed.question.key
-        self.unread[key] = unclear
-        self._unread_sureness = self.quiz.rules.confidence
-        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
-        self._do(QuizAction.SKIP)
-
-    def _type(self, key: str, question: Question) -> None:
-        """Take a key into the answer."""
-        if key == ESCAPE and is_typed(question):
-            self.entry = replace(self.entry, escaped=True)
-            return
-        self.entry = self.entry.key(key, question)
-        if not self.entry.given:
-            return
-        self.entry = replace(self.entry, given=False)
-        if is_command(text := self.entry.text, question):
-            self.entry, self.note = Entry(), f"`{text.strip()}` is a key: press esc, then {text.strip()}."
-        else:
-            self._do(Given(text))
 
     def _after_verdict(self, key: str, posed: Posed) -> None:
         match key:

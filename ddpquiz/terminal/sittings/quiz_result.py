@@ -12,7 +12,7 @@ from ddpquiz.learning import quiz as quizzes
 from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS
-from ddpquiz.terminal.kit.layout import Commands, columns, indented, section
+from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
 
@@ -42,13 +42,12 @@ def result(
     concepts: Mapping[str, Concept],
     about: str = "",
     go_on: str = "",
-    *,
-    with_legend: bool = True,
+    explained: bool = False,
 ) -> Group:
-    """Draw what a quiz came to; `again` is the last retry of what was wrong, `called` counts cards that became due.
+    """Draw the result of a quiz; `again` is the last retry of what was wrong, `called` counts cards that became due.
 
-    `about` are the words of the command that say what was asked about, `go_on` is the whole command. The legend says
-    what ranges and words mean.
+    `about` are the words of the command that say what was asked about, `go_on` is the whole command that was given.
+    With `explained`, the percentages come with their legend.
     """
     exam = quiz.rules.exam
     parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''], exam=exam)}.", style="head")]
@@ -65,19 +64,19 @@ def result(
         rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
         parts += section("By concept", rows)
         has_range = any("%" in strengths[name].short for name in by_concept if name in strengths)
-    if has_range and with_legend:
+    if has_range and explained:
         parts += legend()
     levels = quizzes.scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
-    if told := sureness(quiz):
-        parts += section("How sure you were", *_calibration(told))
+    if sure := sureness(quiz):
+        parts += section("How sure you were", *_calibration(sure))
     parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip(), go_on))
     return Group(*parts)
 
 
 def legend() -> list[RenderableType]:
-    """Draw what the ranges and words of a verdict mean."""
-    return [indented(Text(MEANING, style="quiet")), indented(Text(WORDS, style="quiet"))]
+    """Draw what the percentages and the words beside them mean."""
+    return section("What the percentages mean", Text(MEANING, style="quiet"), Text(WORDS, style="quiet"))
 
 
 def sureness(quiz: Quiz) -> Calibration | None:
@@ -109,10 +108,10 @@ def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) 
     return section(plain(f"Verdict on {concept}"), Text(str(strength)), Text(outlook))
 
 
-def _calibration(told: Calibration) -> list[RenderableType]:
-    rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in told.bands)
-    brier = f"Brier score {told.brier:.2f}: 0 is perfect, always saying 50 % gives 0.25."
-    lean = _LEANS[told.lean].format(said=told.said, right=told.right, enough=ENOUGH)
+def _calibration(sure: Calibration) -> list[RenderableType]:
+    rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in sure.bands)
+    brier = f"Brier score {sure.brier:.2f}: 0 is perfect, always saying 50 % gives 0.25."
+    lean = _LEANS[sure.lean].format(said=sure.said, right=sure.right, enough=ENOUGH)
     return [columns(rows), Text(lean), Text(brier, style="quiet")]
 
 

@@ -16,7 +16,8 @@ from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.kit.style import prose
-from ddpquiz.terminal.sittings import card_view
+from ddpquiz.terminal.sittings import card_view, study_result
+from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
@@ -52,7 +53,7 @@ class StudyScreen(SittingScreen):
         sitting: study.Sitting,
         *,
         weakest: Callable[[], str | None] = lambda: None,
-        a_day: int = standing.NEW_A_DAY,
+        a_day: int | None = standing.NEW_A_DAY,
         welcome: bool = False,
         opening: str = "",
         go_on: str = "ddpquiz study",
@@ -61,9 +62,9 @@ class StudyScreen(SittingScreen):
         self.sitting = sitting
         self.finding: Lookup | None = None
         self._receipts: list[Receipt | None] = []  # of what was done, in order; none where nothing was to be kept
-        self._a_day = a_day  # new cards
+        self._a_day = a_day  # new cards; None: without a limit
         self._go_on = go_on  # the command that was given, without the number of new cards
-        self._weakest = cache(weakest)  # known before this sitting; found out when it is told
+        self._weakest = cache(weakest)  # before this sitting; computed when it is needed
         self._opening = [card_view.WELCOME] * welcome + [opening] * bool(opening)
 
     @property
@@ -97,11 +98,16 @@ class StudyScreen(SittingScreen):
         parts: list[RenderableType] = []
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
-        parts += [self._where(), Text(self._about_last(), style="quiet"), Text()]
-        parts += [card_view.front(self.sitting), Text()]
-        if self.sitting.shown:
-            parts += [card_view.back(self.sitting), Text()]
-        return Group(*parts, *note_lines(self.note))
+        parts.append(self._where())
+        front, below = card_view.front(self.sitting), [Text(), *note_lines(self.note)]
+        if not self.sitting.shown:
+            return Group(*parts, Text(self._about_last(), style="quiet"), Text(), front, *below)
+        back = [card_view.back(self.sitting)]
+
+        def around(width: int) -> RenderableType:
+            return Group(*parts, *below, self.foot(width))
+
+        return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
 
     def above_keys(self) -> list[RenderableType]:
         """Draw the buttons once the back is seen."""
@@ -181,16 +187,8 @@ class StudyScreen(SittingScreen):
                 self.left = True
 
     def summary(self) -> RenderableType:
-        """Draw what the sitting came to."""
-        came_to = study.sum_up(self.sitting)
-        begun = standing.begun(self.sitting.memories, study_day(self.desk.clock()))
-        if self.sitting.queue:
-            held = [card_view.left(len(self.sitting.queue), self._command_to_go_on(begun), cram=self.sitting.cram)]
-        else:
-            held = card_view.held_back(self.sitting.deal, self._a_day, begun, self._go_on, cram=self.sitting.cram)
-        found = self.desk.concepts.get(came_to.wanting or self._weakest() or "")
-        wanting = (found.id, found.title) if found else None
-        return card_view.summary(came_to, held, self._due(), wanting)
+        """Draw the result of the sitting."""
+        return study_result.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
 
     def spoken(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
@@ -251,25 +249,6 @@ class StudyScreen(SittingScreen):
             return study.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
-
-    def _command_to_go_on(self, begun: int) -> str:
-        """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
-        fresh = sum(self.sitting.memory(card) is None for card in self.sitting.queue)
-        a_day = max(self._a_day, begun + fresh)
-        return self._go_on if a_day == standing.NEW_A_DAY else f"{self._go_on} --new {a_day}"
-
-    def _due(self) -> str:
-        """Say which cards are due now and soon, in the words and numbers of the home page."""
-        day, hidden = (
-            study_day(self.desk.clock()),
-            {one.card.key for one in self.sitting.done if isinstance(one, Hiding)},
-        )
-        memories = {key: memory for key, memory in self.sitting.memories.items() if key not in hidden}
-        soon = card_view.forecast(study.due_soon(memories, day), day)
-        graded = self.desk.progress.grades(day)  # not those of a cram, which the schedule does not know
-        again = study.coming_again(memories, graded)
-        due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
-        return f"Due now: {due}. In the next seven days: {soon}."
 
     def _proof(self) -> Question | None:
         """Return the question whose proof shows what the card on screen says."""

@@ -1,0 +1,90 @@
+"""A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.text import Text
+
+from ddpquiz.learning.calibration import sureness
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.quiz import Given, QuizAction, SetSureness
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings import exam_view, question_view, quiz_keys
+from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command
+from ddpquiz.terminal.sittings.quiz import QuizScreen
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.posed import Posed
+
+
+class QuizByLines(QuizScreen):
+    """A quiz that obeys lines as well as keys. With `final`, nobody is there to answer an unreadable line again."""
+
+    def __init__(self, *args: Any, final: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.unread: dict[str, str] = {}  # why the answer to a question could not be read
+        self._final = final
+        self._unread_sureness = False  # the next line says how sure somebody was of such an answer
+
+    def spoken(self) -> RenderableType:
+        """Draw what is new, for a terminal that only goes down."""
+        if answer := self.quiz.shown:
+            return Group(question_view.verdict(answer), *question_view.judged(answer))
+        if self.quiz.pending:
+            return Text(quiz_keys.remark(self.quiz))
+        if self.quiz.overview:
+            return exam_view.overview(self.quiz)
+        assert self.quiz.posed is not None  # noqa: S101
+        opening = self._note_lines() if not self.quiz.place else []
+        return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
+
+    def goes_on(self) -> bool:
+        """Go on after a verdict, which stays in sight, and end an exam when no more lines can change its answers."""
+        goes_on = self.quiz.judged or (self.quiz.overview and self._final)
+        self._do(QuizAction.STOP if self.quiz.overview and self._final else QuizAction.NEXT)
+        return goes_on
+
+    def handle_line(self, line: str) -> None:
+        """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
+        if self._unread_sureness:
+            self._unread_sureness = False
+            return
+        posed = self.quiz.posed
+        key = line.removeprefix(":")
+        said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
+        if said and (key in map(str, said) or self._final or not key):
+            self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
+            return
+        as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
+        self.note = ""
+        if as_key and key == "p" and self.quiz.answers and not self.quiz.rules.exam:
+            self.run_proof(self.quiz.answers[-1].posed)
+            self._do(QuizAction.BACK)
+        elif as_key:
+            self.obey(key)
+            if key == "h" and posed and self.quiz.hints:
+                self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
+        elif self.quiz.pending:
+            self.note = quiz_keys.remark(self.quiz)
+        elif posed and is_command(line, posed.question):
+            self.note = f"`{line}` is a key: type :{line} to use it."
+            self._pass_over(posed, line, self.note)
+        elif posed:
+            self._do(Given(line) if line else QuizAction.SKIP)
+            self._pass_over(posed, line, self.note)
+        elif not line:
+            self.obey("enter")
+
+    def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
+        """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""
+        if not self._final or not unclear:
+            return
+        key = posed.question.key
+        self.unread[key] = unclear
+        self._unread_sureness = self.quiz.rules.confidence
+        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
+        self._do(QuizAction.SKIP)
