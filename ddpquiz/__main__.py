@@ -1,5 +1,6 @@
-"""Where `ddpquiz` and `python -m ddpquiz` start; what needs no command line parser is answered before it is loaded."""
+"""Where `ddpquiz` and `python -m ddpquiz` start. `--version` is answered before the command line parser is loaded."""
 
+import gc
 import sys
 
 from ddpquiz import __version__
@@ -12,6 +13,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(__version__)
         return
+    gc.set_threshold(50_000)  # modules and content make many objects and hardly any garbage; the default costs 10 %
     try:
         from ddpquiz.cli import early_start
 

@@ -415,10 +415,7 @@ def test_a_demo_stands_where_a_concept_is_about_it_with_the_time_that_it_took():
     early = replace(RING, id="why", track="early", demos=(DemoLink("ring", "x"), DemoLink("ddp", "x")))
     late = replace(RING, id="ddp", track="late", demos=(DemoLink("ddp", "x"),))
     tracks = (Track("early", "Early", ("why",)), Track("late", "Late", ("ddp",)))
-    known = [
-        Demo(name, "", f"What {name} shows, " + " ".join(["at length"] * 6), (), "")
-        for name in ("ddp", "other", "ring")
-    ]
+    known = [Demo(name, f"What {name} shows, " + " ".join(["at length"] * 6), "") for name in ("ddp", "other", "ring")]
     took = {"ddp": Timing(1.96, 4), "other": Timing(0.32, 1, ("--size", "6")), "gone": Timing(1.0, 2)}
     assert (
         drawn(demos(Catalog(tracks, (early, late), {}), known, took))

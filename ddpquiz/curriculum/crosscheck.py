@@ -36,7 +36,8 @@ class Surroundings:
         """Read a demo once; a text says why it cannot be read."""
         if name not in self._read:
             try:
-                self._read[name] = read_demo(self.demos / f"{name}.py")
+                demo = self._read[name] = read_demo(self.demos / f"{name}.py")
+                _ = demo.flags  # UserError when the script is not valid Python
             except UserError as problem:
                 self._read[name] = str(problem)
         return self._read[name]
