@@ -1,5 +1,6 @@
 """The reader: what fits becomes data, and whatever does not is named with its line and column."""
 
+import difflib
 import os
 import re
 import shutil
@@ -678,6 +679,19 @@ def test_questions_of_every_kind_are_read_with_their_proofs():
 def test_a_list_without_end_is_refused_and_not_looked_at(place):
     place.write_text(VALID.replace("words: [root, bottleneck]", f"words: [{'a, ' * 201}]"), "utf-8")
     assert complaints() == ["233:52: `words`: 201 entries; 200 at most"]
+
+
+def test_of_very_many_unknown_keys_only_the_first_are_compared_with_known_ones(monkeypatch):
+    compared = []
+    real = difflib.get_close_matches
+    monkeypatch.setattr(difflib, "get_close_matches", lambda *words: compared.append(1) or real(*words))
+    text = "".join(f"key{number}: x\n" for number in range(60_000)) + "title: A title\n"
+    page = YamlFile("many.yaml", text.encode())
+    assert concept_of(page, "many", "track").concept is None
+    assert len(compared) < 100
+    found = [complaint.text for complaint in page.complaints if "unknown" in complaint.text]
+    assert found[:2] == ["unknown key `key0`", "unknown key `key1`"]
+    assert (len(found), found[-1]) == (21, "59,980 more unknown keys")
 
 
 def test_a_code_block_that_is_never_closed_is_found(place):

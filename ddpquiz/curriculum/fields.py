@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from yaml import MappingNode, ScalarNode, SequenceNode
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound="StrEnum")
 _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
 _TAGS = set(PLAIN_TAGS.values())
-_MOST_ENTRIES = 200  # what is looked at pair by pair stays quick
+_MOST_ENTRIES = 200  # entries are compared pair by pair
+_MOST_UNKNOWN = 20  # each unknown key is compared with every known one
+_MOST_KNOWN = 1_000  # names among which the nearest is looked for
 _WHOLE = re.compile(r"\d{1,9}")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 
@@ -158,16 +161,18 @@ class Fields:
         A key that is found in `elsewhere` is known but out of place here, for this `reason`; without one it may stay.
         """
         missing = [name for name, needed in self._asked.items() if needed and name not in self._fields]
+        unknown = []
         for name, (key, _) in self._fields.items():
-            if name in self._asked:
-                continue
-            if name in elsewhere:
-                if reason:
-                    self.page.complain(key, f"`{name}` does not belong here: {reason}")
-                continue
+            if name not in self._asked and name not in elsewhere:
+                unknown.append((name, key))
+            elif name not in self._asked and reason:
+                self.page.complain(key, f"`{name}` does not belong here: {reason}")
+        for name, key in unknown[:_MOST_UNKNOWN]:
             self.page.complain(key, f"unknown key `{name}`{did_you_mean(name, self._asked)}")
             meant = difflib.get_close_matches(name, missing, 1)
             missing = [name for name in missing if name not in meant]
+        if len(unknown) > _MOST_UNKNOWN:
+            self.page.complain(unknown[_MOST_UNKNOWN][1], f"{len(unknown) - _MOST_UNKNOWN:,} more unknown keys")
         if isinstance(self.node, MappingNode):
             for name in missing:
                 self.page.complain(self.node, f"missing key `{name}`")
@@ -201,7 +206,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that looks most like this one, or one that it is a part of, or "" when none does."""
-    known = list(known)
+    known = list(islice(known, _MOST_KNOWN))
     alike = difflib.get_close_matches(word, known, 1) or [name for name in known if word in name.split("-")]
     return next(iter(alike), "")
 
