@@ -63,7 +63,7 @@ def test_windows_is_pointed_to_wsl(monkeypatch):
         (("show", f"{CONCEPT}/no-such-item"), f"There is no item `{CONCEPT}/no-such-item`"),
         (("show", "ring"), "`ring` is no item; an item is called `concept/id`"),
         (("list", "--path", "nothing"), "There is no concept `nothing`"),
-        (("search", "xyzzy", "plugh"), "Nothing holds `xyzzy plugh`; try fewer words, or see `ddpquiz list`."),
+        (("search", "xyzzy", "plugh"), "Nothing matches `xyzzy plugh`. Try other words, or see `ddpquiz list`."),
         (("demo", "no-such-demo"), "There is no demo no-such-demo"),
         (("prove", f"{CONCEPT}/nothing"), f"There is no item `{CONCEPT}/nothing`"),
     ],

@@ -376,9 +376,9 @@ ring/bug  question
 
 
 def test_what_can_be_read_stands_before_questions():
-    hits = CATALOG.search("all-reduce")
+    hits = sorted(CATALOG.search("all-reduce"), key=lambda hit: hit.kind != "question")
     assert hits[0].key == "ring/sent"
-    assert [hit.key for hit in listing.to_read(hits)] == [*(hit.key for hit in hits[1:]), "ring/sent"]
+    assert listing.to_read(hits) == [*hits[1:], hits[0]]
 
 
 def test_a_search_shows_text_and_no_notation():

@@ -10,21 +10,11 @@ from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ddpquiz.curriculum.concept import Card, Concept, Item, Question, Source, Track
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A concept or an item that a search found: its key, the concept that it belongs to, and its text."""
-
-    key: str
-    concept: Concept
-    heading: str
-    more: str
-    is_prose: bool = True  # what `more` holds; else it is lines
+    from ddpquiz.curriculum.search import Hit
 
 
 @dataclass(frozen=True)
@@ -98,27 +88,7 @@ class Catalog:
         return tuple(concept for concept in self.concepts if concept.id in wanted)
 
     def search(self, words: str) -> tuple[Hit, ...]:
-        """Return what holds all the words, the best first."""
-        wanted = words.lower().split()
-        if not wanted:
-            return ()
-        texts = (text for concept in self.concepts for text in _searchable(concept))
-        hits = ((_score(wanted, text), text) for text in texts)
-        return tuple(text for score, text in sorted(hits, key=lambda hit: -hit[0]) if score)
+        """Return what holds some of the words, the best first."""
+        from ddpquiz.curriculum.search import search
 
-
-def _searchable(concept: Concept) -> Iterator[Hit]:
-    more = "\n".join((concept.idea, concept.why, concept.lesson, *concept.remember))
-    yield Hit(concept.id, concept, concept.title, more)
-    for card in concept.cards:
-        yield Hit(card.key, concept, card.front, card.back)
-    for question in concept.questions:
-        answers = [option.text for option in question.options] + [line.text for line in question.lines]
-        yield Hit(question.key, concept, question.ask, "\n".join((question.code, *answers)), is_prose=False)
-
-
-def _score(words: Sequence[str], hit: Hit) -> float:
-    """Count how well words fit: more in a heading than below it, more in a concept than in an item; 0 is a miss."""
-    heading, more = f"{hit.key} {hit.heading}".lower(), hit.more.lower()
-    scores = [3.0 if word in heading else 1.0 if word in more else 0.0 for word in words]
-    return sum(scores) * (2.0 if hit.key == hit.concept.id else 1.0) if all(scores) else 0.0
+        return search(self.concepts, self.demos, words)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ddpquiz.learning.stems import meaning
+from ddpquiz.curriculum.stems import meaning
 
 _SCOPE = 3  # words with a meaning of their own that a negation reaches
 _SUBJECT = 4  # words before "is not needed" that may name what is not needed
