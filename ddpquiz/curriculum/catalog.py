@@ -35,38 +35,36 @@ class Catalog:
         return {item.key: item for concept in self.concepts for item in concept.items()}
 
     def concept(self, concept_id: str) -> Concept:
-        """Return a concept; raises UserError, with the nearest name, when there is none."""
+        """Return a concept by its id. UserError with the nearest name when there is none."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
         from ddpquiz.curriculum.fields import nearest
 
-        told = (hit.concept.id for hit in self.search(concept_id))
-        meant = nearest(concept_id, self._concepts) or next(told, "")
-        advice = f"did you mean `{meant}`?" if meant else "see `ddpquiz list`"
-        raise UserError(f"There is no concept `{concept_id}`; {advice}")
+        found = (hit.concept.id for hit in self.search(concept_id))
+        meant = nearest(concept_id, self._concepts) or next(found, "")
+        raise UserError(f"No concept named '{concept_id}'. {_advice(meant, 'ddpquiz list')}")
 
     def item(self, key: str) -> Item:
-        """Return a card, question or prompt by `concept/id`; raises UserError when there is none."""
+        """Return a card, question or prompt by `concept/id`. UserError when there is none."""
         if key in self._items:
             return self._items[key]
-        concept_id, slash, item_id = key.partition("/")
-        if not slash:
-            raise UserError(f"`{key}` is no item; an item is called `concept/id`{self._item_meant(key)}")
-        concept = self.concept(concept_id)
         from ddpquiz.curriculum.fields import nearest
 
+        concept_id, slash, item_id = key.partition("/")
+        if not slash:
+            raise UserError(f"'{key}' is not an item: items are named concept/id. {self._item_meant(key)}")
+        concept = self.concept(concept_id)
         meant = nearest(item_id, [item.id for item in concept.items()])
-        advice = f"did you mean `{concept_id}/{meant}`?" if meant else f"see `ddpquiz list {concept_id}`"
-        raise UserError(f"There is no item `{key}`; {advice}")
+        advice = _advice(meant and f"{concept_id}/{meant}", f"ddpquiz list {concept_id}")
+        raise UserError(f"No item named '{key}'. {advice}")
 
     def _item_meant(self, word: str) -> str:
         from ddpquiz.curriculum.fields import nearest
 
         meant = nearest(word, [*self._concepts, *(item.id for item in self._items.values())])
         if meant in self._concepts:
-            return f", see `ddpquiz list {meant}`"
-        keys = [f"`{item.key}`" for item in self._items.values() if item.id == meant]
-        return f"; did you mean {' or '.join(keys)}?" if keys else ", see `ddpquiz list`"
+            return _advice("", f"ddpquiz list {meant}")
+        return _advice("' or '".join(item.key for item in self._items.values() if item.id == meant), "ddpquiz list")
 
     def cards(self) -> tuple[Card, ...]:
         """Return every card, in learning order."""
@@ -92,3 +90,7 @@ class Catalog:
         from ddpquiz.curriculum.search import search
 
         return search(self.concepts, self.demos, words)
+
+
+def _advice(meant: str, command: str) -> str:
+    return f"Did you mean '{meant}'?" if meant else f"See `{command}`."
