@@ -94,7 +94,7 @@ def ways(folder: Path) -> dict[str, Callable[[int], float]]:
     os.environ["OMP_NUM_THREADS"] = "1"
     return {
         "ddpquiz, warm": lambda n: again(script, n),
-        "ddpquiz, cold": lambda n: whole(BIN / "ddpquiz", "run", script, "--nproc", str(n), "--plain"),
+        "ddpquiz, cold": lambda n: whole(BIN / "ddpquiz", "run", "--nproc", str(n), "--plain", script),
         "torchrun": lambda n: whole(BIN / "torchrun", "--nproc-per-node", str(n), script),
         "mp.spawn, cold": lambda n: whole(sys.executable, spawning, str(n), free_port()),
         "mp.spawn, again": lambda n: spawned_again(spawning, n),

@@ -42,7 +42,7 @@ EVENTS = 9  # of a rank in a step: six of two collectives (issued, ended, result
 
 def watch(script: Path, ranks: int, *given: str, options: tuple[str, ...] = ()) -> tuple[float, float, int]:
     """Return the processor seconds that ddpquiz used while the ranks worked, the seconds that passed, and frames."""
-    words = ["-m", "ddpquiz", "run", str(script), "--nproc", str(ranks), *options, "--", *given]
+    words = ["-m", "ddpquiz", "run", "--nproc", str(ranks), *options, str(script), *given]
     env = os.environ | {"TERM": "xterm-256color"}
     child = pexpect.spawn(sys.executable, words, dimensions=(40, 120), env=env, timeout=60, encoding="utf-8")
     child.expect("step")  # torch is loaded, and the ranks work

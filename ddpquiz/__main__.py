@@ -1,5 +1,6 @@
-"""Where `ddpquiz` and `python -m ddpquiz` start; what needs no command line parser is answered before it is loaded."""
+"""Where `ddpquiz` and `python -m ddpquiz` start. `--version` is answered before the command line parser is loaded."""
 
+import gc
 import os
 import sys
 
@@ -17,6 +18,7 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains once more at its end
             sys.exit(f"Standard output cannot be written: {error.strerror}.")
         return
+    gc.set_threshold(50_000)  # modules and content make many objects and hardly any garbage; the default costs 10 %
     try:
         from ddpquiz.cli import early_start
 

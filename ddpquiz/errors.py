@@ -1,4 +1,4 @@
-"""What a user can mend: one family of errors, printed in one place, without a traceback."""
+"""The errors that a user can fix. They are printed in one place, without a traceback."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 
 class UserError(Exception):
-    """Something that the user can mend; its text is one sentence that says what is wrong and what to do."""
+    """Something that the user can fix. Its text says in a sentence or two what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Complaint:
-    """What is wrong at one place of a content file, and what would be right; line and column count from 1."""
+    """What is wrong at one place of a content file, and what would be right. Line and column start at 1."""
 
     path: str
     line: int
@@ -23,7 +23,7 @@ class Complaint:
 
 
 class ContentError(UserError):
-    """Content that does not fit; it holds every complaint there is, one a line in its text."""
+    """Invalid content. Its text has every complaint, one per line."""
 
     def __init__(self, complaints: tuple[Complaint, ...]) -> None:
         self.complaints = complaints

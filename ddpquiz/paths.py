@@ -9,7 +9,7 @@ from ddpquiz.errors import UserError
 
 
 def data_dir() -> Path:
-    """Return the folder of the learner's data: DDPQUIZ_HOME, or where this system keeps such things."""
+    """Return the folder of the learner's data: DDPQUIZ_HOME, or the data folder of this system."""
     if home := _named():
         return home
     from platformdirs import user_data_path
@@ -18,7 +18,7 @@ def data_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder of copies: under DDPQUIZ_HOME, or where this system keeps what can be made again."""
+    """Return the folder for cached files: under DDPQUIZ_HOME, or the cache folder of this system."""
     if home := _named():
         return home / "cache"
     from platformdirs import user_cache_path
@@ -27,13 +27,13 @@ def cache_dir() -> Path:
 
 
 def _named() -> Path | None:
-    """Return the folder that DDPQUIZ_HOME names, if it names one."""
+    """Return the folder that DDPQUIZ_HOME names, if it is set. UserError for `~name` of an unknown user."""
     if not (home := os.environ.get("DDPQUIZ_HOME")):
         return None
     try:
         return Path(home).expanduser()
     except RuntimeError:
-        raise UserError(f"DDPQUIZ_HOME is {home}, and nobody of that name has a home folder here.") from None
+        raise UserError(f"DDPQUIZ_HOME is {home}, but there is no user of that name here.") from None
 
 
 _HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ def content_dir() -> Path:
 
 
 def packed_content() -> Path:
-    """Return where a wheel has the shipped content in the form that loads fast; a checkout has no such file."""
+    """Return the file with the shipped content in the form that loads fast. Only a wheel has it."""
     return _HERE / "content.marshal"
 
 
@@ -60,7 +60,7 @@ def recordings_dir() -> Path:
 
 
 def _find(name: str) -> Path:
-    for folder in (_HERE / name, _HERE.parent / name):  # a wheel keeps them beside this file, a checkout one folder up
+    for folder in (_HERE / name, _HERE.parent / name):  # beside this file in a wheel, one folder up in a checkout
         if folder.is_dir():
             return folder
-    raise UserError(f"The folder {name}/ that belongs to ddpquiz is missing; install ddpquiz again.")
+    raise UserError(f"The folder {name}/ of ddpquiz is missing; install ddpquiz again.")

@@ -21,7 +21,7 @@ from ddpquiz.paths import cache_dir, demos_dir
 DATA = Path(__file__).parent / "data"
 RING = (DATA / "content" / "collectives" / "ring.yaml").read_text("utf-8")
 
-THREE = " or ".join(f"`{concept}/why-not-a-root`" for concept in ("sum", "ring", "ddp"))
+THREE = " or ".join(f"'{concept}/why-not-a-root'" for concept in ("sum", "ring", "ddp"))
 
 
 @pytest.fixture
@@ -73,15 +73,15 @@ def test_concepts_and_items_are_found_by_name(folder):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("rings/limit", "There is no concept `rings`; did you mean `ring`?"),
-        ("zebra/limit", "There is no concept `zebra`; see `ddpquiz list`"),
-        ("ring/limits", "There is no item `ring/limits`; did you mean `ring/limit`?"),
-        ("ring/q", "There is no item `ring/q`; see `ddpquiz list ring`"),
-        ("ring", "`ring` is no item; an item is called `concept/id`, see `ddpquiz list ring`"),
-        ("rings", "`rings` is no item; an item is called `concept/id`, see `ddpquiz list ring`"),
-        ("zebra", "`zebra` is no item; an item is called `concept/id`, see `ddpquiz list`"),
-        ("why-not-a-roo", "`why-not-a-roo` is no item; an item is called `concept/id`; did you mean " + THREE + "?"),
-        ("chunks/limit", "There is no concept `chunks`; did you mean `sum`?"),
+        ("rings/limit", "No concept named 'rings'. Did you mean 'ring'?"),
+        ("zebra/limit", "No concept named 'zebra'. See `ddpquiz list`."),
+        ("ring/limits", "No item named 'ring/limits'. Did you mean 'ring/limit'?"),
+        ("ring/q", "No item named 'ring/q'. See `ddpquiz list ring`."),
+        ("ring", "'ring' is not an item: items are named concept/id. See `ddpquiz list ring`."),
+        ("rings", "'rings' is not an item: items are named concept/id. See `ddpquiz list ring`."),
+        ("zebra", "'zebra' is not an item: items are named concept/id. See `ddpquiz list`."),
+        ("why-not-a-roo", "'why-not-a-roo' is not an item: items are named concept/id. Did you mean " + THREE + "?"),
+        ("chunks/limit", "No concept named 'chunks'. Did you mean 'sum'?"),
     ],
 )
 def test_a_name_that_is_not_there_is_answered_with_the_nearest(folder, name, sentence):
@@ -93,9 +93,9 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest(folder, name, sen
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("ddp", "There is no concept `ddp`; did you mean `ddp-mechanics`?"),
-        ("nccl", "There is no concept `nccl`; did you mean `backends`?"),
-        ("xyzzy", "There is no concept `xyzzy`; see `ddpquiz list`"),
+        ("ddp", "No concept named 'ddp'. Did you mean 'ddp-mechanics'?"),
+        ("nccl", "No concept named 'nccl'. Did you mean 'backends'?"),
+        ("xyzzy", "No concept named 'xyzzy'. See `ddpquiz list`."),
     ],
 )
 def test_a_part_of_a_name_or_a_word_of_its_text_leads_to_a_concept(word, sentence):
@@ -105,7 +105,7 @@ def test_a_part_of_a_name_or_a_word_of_its_text_leads_to_a_concept(word, sentenc
 
 
 def test_an_item_is_found_by_its_id_alone():
-    with pytest.raises(UserError, match="did you mean `all-reduce-ring/two-phases`"):
+    with pytest.raises(UserError, match="Did you mean 'all-reduce-ring/two-phases'"):
         load().item("two-phases")
 
 
@@ -115,14 +115,33 @@ def test_the_path_to_a_concept_leads_through_its_needs(folder):
     assert [concept.id for concept in catalog.path("sum")] == ["sum"]
 
 
-def test_a_search_finds_all_words_and_ranks_headings_first(folder):
+def test_a_search_ranks_what_holds_all_words_in_its_heading_first(folder):
     catalog = load(folder)
     assert catalog.search("DDP")[0].key == "ddp"
-    found = catalog.search("ring chunk large")
-    assert [hit.key for hit in found if hit.concept.id == "ring"] == ["ring/chunk"]
+    found = catalog.search("large chunk")
     assert found[0].heading == "How large is a chunk in the ring?"
-    assert catalog.search("no-such-word ring") == ()
-    assert catalog.search("  ") == ()
+    assert catalog.search("no-such-word ring") == catalog.search("ring")
+    assert catalog.search("  ") == catalog.search("no-such-word") == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("deadlock", {"deadlock", "hangs-desync"}),
+        ("deadlock hang", {"deadlock", "hangs-desync"}),
+        ("deadlocks hanging", {"deadlock", "hangs-desync"}),
+        ("hangs-desync", {"hangs-desync"}),
+        ("lr scaling", {"lr-scaling", "lr_scaling"}),
+        ("averaging gradients", {"gradient-averaging"}),
+    ],
+)
+def test_concepts_and_demos_come_first_whatever_the_form_of_the_words(words, first):
+    assert {hit.key for hit in load().search(words)[: len(first)]} == first
+
+
+def test_a_search_finds_every_kind_and_knows_a_part_of_a_word():
+    assert {hit.kind for hit in load().search("ring")} == {"concept", "demo", "card", "question"}
+    assert "deadlock" in {hit.key for hit in load().search("deadl")}
 
 
 def change_nothing(content):
@@ -158,7 +177,7 @@ CHANGES = {
     "nothing": (change_nothing, []),
     "a concept that tracks.yaml does not name": (
         list_as(collectives=["sum", "ring"]),
-        ["content/data-parallel/ddp.yaml:1:1: `ddp` is not in tracks.yaml; name it there under its track"],
+        ["content/data-parallel/ddp.yaml:1:1: `ddp` is not in tracks.yaml; add it there under its track"],
     ),
     "a name without a file": (
         drop("data-parallel/ddp.yaml"),
@@ -172,11 +191,11 @@ CHANGES = {
     ),
     "a concept that is named twice": (
         list_as(collectives=["sum", "ring", "sum"], data_parallel=["ddp"]),
-        ["content/tracks.yaml:1:57: the concept `sum` is named twice"],
+        ["content/tracks.yaml:1:57: the concept `sum` is listed twice"],
     ),
     "two files with one name": (
         rewrite("data-parallel/ring", "[]"),
-        ["content/data-parallel/ring.yaml:1:1: the concept `ring` is taken by content/collectives/ring.yaml"],
+        ["content/data-parallel/ring.yaml:1:1: the concept `ring` already has the file content/collectives/ring.yaml"],
     ),
     "a need that is learned later": (
         list_as(collectives=["ring", "sum"], data_parallel=["ddp"]),
@@ -187,9 +206,9 @@ CHANGES = {
     "needs in a circle": (
         rewrite("collectives/sum", "[ddp]"),
         [
-            "content/collectives/ring.yaml:2:9: `needs` goes in a circle: ring -> sum -> ddp -> ring",
-            "content/collectives/sum.yaml:2:9: `needs` goes in a circle: sum -> ddp -> ring -> sum",
-            "content/data-parallel/ddp.yaml:2:9: `needs` goes in a circle: ddp -> ring -> sum -> ddp",
+            "content/collectives/ring.yaml:2:9: `needs` is circular: ring -> sum -> ddp -> ring",
+            "content/collectives/sum.yaml:2:9: `needs` is circular: sum -> ddp -> ring -> sum",
+            "content/data-parallel/ddp.yaml:2:9: `needs` is circular: ddp -> ring -> sum -> ddp",
         ],
     ),
     "no tracks.yaml": (drop("tracks.yaml"), ["content/tracks.yaml:1:1: there is no such file or folder"]),
@@ -197,21 +216,21 @@ CHANGES = {
     "another ending": (
         rename("data-parallel/ddp.yaml", "data-parallel/ddp.yml"),
         [
-            "content/data-parallel/ddp.yml:1:1: a concept lies in <track>/<concept>.yaml; move it or rename it",
+            "content/data-parallel/ddp.yml:1:1: a concept belongs in <track>/<concept>.yaml; move or rename the file",
             "content/tracks.yaml:2:50: there is no file data-parallel/ddp.yaml",
         ],
     ),
     "a file outside of a track": (
         rename("sources.yaml", "source.yaml"),
         [
-            "content/source.yaml:1:1: a concept lies in <track>/<concept>.yaml; move it or rename it",
+            "content/source.yaml:1:1: a concept belongs in <track>/<concept>.yaml; move or rename the file",
             "content/sources.yaml:1:1: there is no such file or folder",
         ],
     ),
     "a file below a track": (
         rename("data-parallel/ddp.yaml", "data-parallel/collectives/ddp.yaml"),
         [
-            "content/data-parallel/collectives/ddp.yaml:1:1: a concept lies in <track>/<concept>.yaml; move it or rename it",
+            "content/data-parallel/collectives/ddp.yaml:1:1: a concept belongs in <track>/<concept>.yaml; move or rename the file",
             "content/tracks.yaml:2:50: there is no file data-parallel/ddp.yaml",
         ],
     ),

@@ -59,13 +59,13 @@ def test_windows_is_pointed_to_wsl(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("learn", "all-reduce-rin"), "There is no concept `all-reduce-rin`"),
-        (("show", f"{CONCEPT}/no-such-item"), f"There is no item `{CONCEPT}/no-such-item`"),
-        (("show", "ring"), "`ring` is no item; an item is called `concept/id`"),
-        (("list", "--path", "nothing"), "There is no concept `nothing`"),
-        (("search", "xyzzy", "plugh"), "Nothing holds `xyzzy plugh`; try fewer words, or see `ddpquiz list`."),
-        (("demo", "no-such-demo"), "There is no demo no-such-demo"),
-        (("prove", f"{CONCEPT}/nothing"), f"There is no item `{CONCEPT}/nothing`"),
+        (("learn", "all-reduce-rin"), "No concept named 'all-reduce-rin'"),
+        (("show", f"{CONCEPT}/no-such-item"), f"No item named '{CONCEPT}/no-such-item'"),
+        (("show", "ring"), "'ring' is not an item: items are named concept/id"),
+        (("list", "--path", "nothing"), "No concept named 'nothing'"),
+        (("search", "xyzzy", "plugh"), "Nothing matches `xyzzy plugh`. Try other words, or see `ddpquiz list`."),
+        (("demo", "no-such-demo"), "No demo named 'no-such-demo'"),
+        (("prove", f"{CONCEPT}/nothing"), f"No item named '{CONCEPT}/nothing'"),
     ],
 )
 def test_what_the_learner_can_mend_is_one_sentence_and_status_1(words, said):
@@ -95,7 +95,7 @@ def test_wrong_usage_is_status_2(words):
 
 
 def test_a_name_that_is_nearly_right_is_suggested():
-    assert "did you mean `all-reduce-ring`" in ddp("learn", "all-reduce-rng").stderr
+    assert "Did you mean 'all-reduce-ring'" in ddp("learn", "all-reduce-rng").stderr
 
 
 @pytest.mark.parametrize(("word", "meant"), [("quiz", "test"), ("stuyd", "study"), ("review", "study")])
@@ -278,7 +278,7 @@ def test_a_data_folder_that_cannot_be_looked_at_hides_nothing_that_is_taught(tmp
 @pytest.mark.parametrize("command", ["list", "study"])
 def test_a_data_folder_in_the_home_of_nobody_is_told_in_a_sentence(command):
     done = ddp(command, env={**os.environ, "DDPQUIZ_HOME": "~nobody-at-all/data"})
-    said = "DDPQUIZ_HOME is ~nobody-at-all/data, and nobody of that name has a home folder here.\n"
+    said = "DDPQUIZ_HOME is ~nobody-at-all/data, but there is no user of that name here.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 

@@ -117,8 +117,9 @@ class Node:
 
     def __init__(self, words, inside=()):
         self.events = []
+        command, *rest = map(str, words)
         self.process = subprocess.Popen(
-            [*inside, sys.executable, "-m", "ddpquiz", *map(str, words), "--json"],
+            [*inside, sys.executable, "-m", "ddpquiz", command, "--json", *rest],
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
@@ -281,7 +282,7 @@ def test_nothing_is_left_of_agent_ranks_and_their_children_when_the_parent_goes(
     print("pid:", child.pid)
     time.sleep(60)
     """
-    node = Node(["run", script(body), "--nproc", 2, "--max-restarts", 1, "--device", "cpu"])
+    node = Node(["run", "--nproc", 2, "--max-restarts", 1, "--device", "cpu", script(body)])
     node.until(lambda events: len(of(events, Output)) == 2)
     family = descendants(node.process.pid) - {node.process.pid}
     assert {int(event.value) for event in of(node.events, Output)} < family
@@ -382,11 +383,11 @@ UNLIKE = {
 def test_nodes_that_do_not_fit_together_say_so_on_both_sides(script, option):
     name, theirs = option
     path, port = script("pass"), free_port()
-    words = ["run", path, "--device", "cpu", "--nnodes", 2, "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    words = ["run", "--device", "cpu", "--nnodes", 2, "--rdzv-endpoint", f"127.0.0.1:{port}"]
     ours = {"--nproc": "1", "--max-restarts": "1"}
     nodes = []
     for rank, given in enumerate([ours, ours | {name: theirs}]):
-        nodes.append(Node([*words, "--node-rank", rank, *(word for pair in given.items() for word in pair)]))
+        nodes.append(Node([*words, "--node-rank", rank, *(word for pair in given.items() for word in pair), path]))
     whys = [end(node.finish()).why for node in nodes]
     assert whys == [UNLIKE[option].format(1, theirs, ours[name]), UNLIKE[option].format(0, ours[name], theirs)]
 
@@ -442,9 +443,9 @@ def hosts():
         ip("netns", "del", name)
 
 
-def start(hosts, *words):
+def start(hosts, command, *words):
     shared = ["--nproc", 2, "--device", "cpu", "--nnodes", 2, "--rdzv-endpoint", "10.77.0.1"]
-    return [Node([*words, *shared, "--node-rank", rank], inside) for rank, inside in enumerate(hosts)]
+    return [Node([command, *shared, "--node-rank", rank, *words], inside) for rank, inside in enumerate(hosts)]
 
 
 @pytest.mark.parametrize("demo", ["allreduce", "ddp"])
@@ -495,7 +496,7 @@ def test_a_rank_that_fails_is_started_again_on_both_hosts(hosts, script):
     dist.barrier()
     assert x[0] == 4, "the sum is that of four ranks"
     """
-    nodes = start(hosts, "run", script(body), "--max-restarts", 2)
+    nodes = start(hosts, "run", "--max-restarts", 2, script(body))
     for node in nodes:
         events = node.finish()
         assert (end(events).ok, end(events).why, end(events).proven) == (True, "", 1)
@@ -637,14 +638,14 @@ COMMANDS = {
         "demos/allreduce.py --size 4",
     ),
     ("demo", "allreduce", "--emit", "kubernetes"): (0, "kind: PyTorchJob"),
-    ("run", "demos/ddp.py", "--emit", "slurm", "--nnodes", "3"): (0, "#SBATCH --nodes=3"),
-    ("run", "missing.py", "--emit", "slurm"): (1, "There is no script"),
-    ("run", "demos/ddp.py", "--emit", "slurm", "--nproc", "0"): (2, "0 ranks run nothing"),
-    ("run", "demos/ddp.py", "--timeout", "0"): (2, "0 s are over at once"),
-    ("demo", "ddp", "--emit", "slurm", "--device", "gpu"): (2, "'gpu' is none of auto, cpu, cuda."),
-    ("run", "demos/ddp.py", "--emit", "lsf"): (2, "'lsf' is none of torchrun, slurm, kubernetes."),
-    ("run", "demos/ddp.py", "--nnodes", "2"): (2, "it says which of the 2 nodes this is: 0 to 1."),
-    ("run", "demos/ddp.py", "--nnodes", "2", "--node-rank", "0"): (2, "several nodes need HOST:PORT of node 0"),
+    ("run", "--emit", "slurm", "--nnodes", "3", "demos/ddp.py"): (0, "#SBATCH --nodes=3"),
+    ("run", "--emit", "slurm", "missing.py"): (1, "There is no script"),
+    ("run", "--emit", "slurm", "--nproc", "0", "demos/ddp.py"): (2, "0 is not a number of ranks"),
+    ("run", "--timeout", "0", "demos/ddp.py"): (2, "0 is not more than 0 seconds."),
+    ("demo", "ddp", "--emit", "slurm", "--device", "gpu"): (2, "'gpu' is not one of auto, cpu, cuda."),
+    ("run", "--emit", "lsf", "demos/ddp.py"): (2, "'lsf' is not one of torchrun, slurm, kubernetes."),
+    ("run", "--nnodes", "2", "demos/ddp.py"): (2, "it says which of the 2 nodes this is: 0 to 1."),
+    ("run", "--nnodes", "2", "--node-rank", "0", "demos/ddp.py"): (2, "several nodes need HOST:PORT of node 0"),
 }
 
 
@@ -658,7 +659,7 @@ def test_the_command_line_prints_jobs_and_refuses_what_cannot_be_meant(words):
 
 def test_the_events_of_a_node_are_lines_of_json(script):
     done = subprocess.run(
-        [sys.executable, "-m", "ddpquiz", "run", script("pass"), "--nproc", "1", "--max-restarts", "1", "--json"],
+        [sys.executable, "-m", "ddpquiz", "run", "--nproc", "1", "--max-restarts", "1", "--json", script("pass")],
         cwd=ROOT,
         capture_output=True,
         text=True,

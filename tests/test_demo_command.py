@@ -124,8 +124,8 @@ def test_a_reader_that_goes_away_ends_the_run(tmp_path):
 
 
 REFUSED = {
-    ("demo", "allredcue"): (1, "There is no demo allredcue; did you mean allreduce?"),
-    ("demo", "zzz"): (1, "There is no demo zzz; `ddpquiz demo` lists them."),
+    ("demo", "allredcue"): (1, "No demo named 'allredcue'. Did you mean 'allreduce'?"),
+    ("demo", "zzz"): (1, "No demo named 'zzz'. `ddpquiz demo` lists them."),
     ("run", "missing.py"): (1, "There is no script missing.py."),
     ("demo", "allreduce", "--nproc", "0"): (1, "--nproc is 0, but one machine runs 1 to 64 ranks."),
 }
@@ -149,7 +149,7 @@ def test_a_copy_of_a_demo_can_be_run_and_is_never_written_over(tmp_path):
     assert ddpquiz("run", "--nproc", "2", str(tmp_path / "launch.py")).returncode == 0
     again = ddpquiz("demo", "launch", "--copy", str(tmp_path))
     assert again.returncode == 1
-    assert again.stderr.startswith(f"{tmp_path / 'launch.py'} is there already")
+    assert again.stderr.startswith(f"{tmp_path / 'launch.py'} already exists")
 
 
 def test_every_demo_is_listed_with_what_it_shows():
@@ -189,7 +189,7 @@ def test_the_doctor_names_a_data_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     ran = doctor(tmp_path / "file" / "home")
     assert ran.returncode == 1
-    assert f"BAD  data      {tmp_path / 'file' / 'home'} cannot be written" in ran.stdout
+    assert f"BAD  data      {tmp_path / 'file' / 'home'} is not writable" in ran.stdout
 
 
 def test_the_doctor_names_a_package_that_is_not_installed(tmp_path):

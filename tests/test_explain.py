@@ -7,8 +7,8 @@ from sample import START, WHY_RING, Clock
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Point, Prompt
+from ddpquiz.curriculum.stems import meaning, stem
 from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine, begin, check, news, order, step
-from ddpquiz.learning.stems import meaning, stem
 
 
 @pytest.mark.parametrize(

@@ -485,7 +485,7 @@ def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
             ("explain", "ring/bytes"),
             "`ring/bytes` is a card or a question; you can explain ring/why-ring.\n",
         ),
-        (("explain", "rang"), "There is no concept `rang`; did you mean `ring`?\n"),
+        (("explain", "rang"), "No concept named 'rang'. Did you mean 'ring'?\n"),
         (
             ("explain", "ring", "--editor"),
             "--editor needs a terminal; without it, the text is read from standard input.\n",

@@ -112,12 +112,12 @@ def test_braces_are_filled(text, filled):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{m}", "`m` is not known; known are n"),
+        ("{m}", "`m` is unknown; the names are n"),
         ("a { b", "a single `{`; write `{{` for a plain brace"),
         ("a } b", "a single `}`; write `}}` for a plain brace"),
-        ("{=m}", "`m` is not known; known are n"),
+        ("{=m}", "`m` is unknown; the names are n"),
         ("{=n / 0}", "`n / 0` divides by zero"),
-        ("{}", "`` is not known; known are n"),
+        ("{}", "`` is unknown; the names are n"),
     ],
 )
 def test_what_cannot_be_filled_is_refused_with_a_sentence(text, sentence):

@@ -496,10 +496,10 @@ def test_home_tells_where_you_stand(home):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("study", "rang"), "There is no concept `rang`; did you mean `ring`?\n"),
+        (("study", "rang"), "No concept named 'rang'. Did you mean 'ring'?\n"),
         (("study", "--track", "x"), "There is no track `x`; tracks are collectives.\n"),
-        (("demo", "ring"), "There is no demo ring; did you mean allreduce?\n"),
-        (("demo", "no-such"), "There is no demo no-such; `ddpquiz demo` lists them.\n"),
+        (("demo", "ring"), "No demo named 'ring'. Did you mean 'allreduce'?\n"),
+        (("demo", "no-such"), "No demo named 'no-such'. `ddpquiz demo` lists them.\n"),
         (
             ("test", "ddp", "--level", "hard"),
             "No question fits; leave out --level, or name another concept.\n",

@@ -145,14 +145,14 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
 
 
 def script_of(name: str) -> Path:
-    """Return the script of a demo; UserError when there is none of that name."""
+    """Return the script of a demo. UserError when no demo has that name."""
     from ddpquiz.paths import demos_dir
 
     path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
     if not path.is_file():
         near = demo_meant(name)
-        hint = f"did you mean {near}?" if near else "`ddpquiz demo` lists them."
-        raise UserError(f"There is no demo {name}; {hint}")
+        hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
+        raise UserError(f"No demo named '{name}'. {hint}")
     return path
 
 
@@ -180,7 +180,7 @@ def copy_script(script: Path, folder: Path) -> None:
 
     target = folder / script.name
     if target.exists():
-        raise UserError(f"{target} is there already; move it away or name another folder.")
+        raise UserError(f"{target} already exists; move it away or name another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(script, target)

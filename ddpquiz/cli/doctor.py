@@ -37,7 +37,7 @@ def doctor() -> None:
             good = False
             typer.echo(f"BAD  {name:<9} {wrong}")
     if not good:
-        raise UserError("Something above is BAD; mend it, and run `ddpquiz doctor` again.")
+        raise UserError("Fix what is marked BAD above, then run `ddpquiz doctor` again.")
     typer.echo("All is well.")
 
 
@@ -76,8 +76,8 @@ def _data() -> Iterator[str]:
     folder = data_dir()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise UserError(f"{folder} cannot be written; set DDPQUIZ_HOME to a folder that can.")
-    yield f"{folder} can be written"
+        raise UserError(f"{folder} is not writable; set DDPQUIZ_HOME to a folder that is.")
+    yield f"{folder} is writable"
 
 
 def _loopback() -> Iterator[str]:
@@ -87,7 +87,7 @@ def _loopback() -> Iterator[str]:
         here.bind(("127.0.0.1", 0))
         here.listen(1)
         there.connect(here.getsockname())
-    yield "127.0.0.1 takes connections"
+    yield "127.0.0.1 accepts connections"
 
 
 def _torch() -> Iterator[str]:

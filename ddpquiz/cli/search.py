@@ -1,4 +1,4 @@
-"""`ddpquiz search`: find concepts and items by their words."""
+"""`ddpquiz search`: find concepts, demos, cards and questions by words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words that must all occur.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = 20,
+    words: Annotated[list[str], typer.Argument(help="Words to look for; some of them are enough.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many results to show.")] = 20,
 ) -> None:
-    """Find concepts, cards and questions by their words."""
+    """Find concepts, demos, cards and questions by words, the best matches first."""
     import shlex
 
     from rich.console import Group
@@ -30,10 +30,11 @@ def search(
     wanted = " ".join(words)
     hits = loading.load().search(wanted)
     if not hits:
-        raise UserError(f"Nothing holds `{wanted}`; try fewer words, or see `ddpquiz list`.")
+        raise UserError(f"Nothing matches `{wanted}`. Try other words, or see `ddpquiz list`.")
     shown = listing.to_read(hits)[:limit]
     page = listing.found(shown, wanted, item_marks.marks())
-    parts: list[RenderableType] = [page, Text(), Text("ddpquiz show ITEM", style="code")]
+    commands = Text("ddpquiz learn CONCEPT · ddpquiz demo NAME · ddpquiz show ITEM", style="code")
+    parts: list[RenderableType] = [page, Text(), commands]
     if len(hits) > limit:
         given = shlex.join((*["--"] * any(word.startswith("-") for word in words), *words))
         parts.append(Text(f"{len(hits) - limit} more: ddpquiz search --limit {len(hits)} {given}"))

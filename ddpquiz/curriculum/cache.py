@@ -7,7 +7,6 @@ user's cache folder, and later starts refuse a file there that somebody else own
 
 from __future__ import annotations
 
-import gc
 import marshal
 import os
 import stat
@@ -93,11 +92,7 @@ def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | N
         header, payload = file.readline(100), file.read()
     if header != _header(fingerprint, payload):
         return None
-    collecting = gc.isenabled()
-    gc.disable()  # thousands of objects are made, and none becomes garbage
     tracks, concepts, sources = _objects(marshal.loads(payload))  # noqa: S302  # our own file, see above
-    if collecting:
-        gc.enable()
     return Catalog(tracks, concepts, sources)
 
 

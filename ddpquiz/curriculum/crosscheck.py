@@ -36,7 +36,8 @@ class Surroundings:
         """Read a demo once; a text says why it cannot be read."""
         if name not in self._read:
             try:
-                self._read[name] = read_demo(self.demos / f"{name}.py")
+                demo = self._read[name] = read_demo(self.demos / f"{name}.py")
+                _ = demo.flags  # UserError when the script is not valid Python
             except UserError as problem:
                 self._read[name] = str(problem)
         return self._read[name]
@@ -69,18 +70,18 @@ def check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: Surround
     files: dict[str, Reading] = {}
     for reading in readings:
         if (first := files.setdefault(reading.id, reading)) is not reading:
-            reading.page.complain_at(1, 1, f"the concept `{reading.id}` is taken by {first.page.name}")
+            reading.page.complain_at(1, 1, f"the concept `{reading.id}` already has the file {first.page.name}")
         elif reading.page.root is None:
             continue  # it cannot be read, and that says enough
         elif reading.id not in track_of:
-            reading.page.complain_at(1, 1, f"`{reading.id}` is not in tracks.yaml; name it there under its track")
+            reading.page.complain_at(1, 1, f"`{reading.id}` is not in tracks.yaml; add it there under its track")
         elif track_of[reading.id] != reading.track:
             wrong = f"tracks.yaml has `{reading.id}` in the track `{track_of[reading.id]}`, not `{reading.track}`"
             reading.page.complain_at(1, 1, wrong)
     seen: set[str] = set()
     for mention in tracks.mentions if whole else ():
         if mention.value in seen:
-            tracks.complain(mention.node, f"the concept `{mention.value}` is named twice")
+            tracks.complain(mention.node, f"the concept `{mention.value}` is listed twice")
         elif mention.value not in files:
             tracks.complain(mention.node, f"there is no file {mention.of}/{mention.value}.yaml")
         seen.add(mention.value)
@@ -95,7 +96,7 @@ def _check_need(
     elif need not in places:
         page.complain(mention.node, f"`needs`: there is no concept `{need}`{did_you_mean(need, places)}")
     elif circle := _way(need, reading.id, needs):
-        page.complain(mention.node, f"`needs` goes in a circle: {' -> '.join([reading.id, *circle])}")
+        page.complain(mention.node, f"`needs` is circular: {' -> '.join([reading.id, *circle])}")
     elif places[need] > places.get(reading.id, len(places)):
         page.complain(mention.node, f"`needs`: `{need}` is learned later; move it before `{reading.id}` in tracks.yaml")
 
@@ -120,7 +121,7 @@ def _check_against_demo(page: YamlFile, mention: Mention, demo: Demo | str) -> N
     if mention.kind == "label":
         filled_in = mention.value.partition("(")[0] + "({"  # a label such as f"loss ({way})"
         if mention.value not in demo.source and filled_in not in demo.source:
-            page.complain(mention.node, f"`label`: the demo `{demo.name}` prints no `{mention.value}`")
+            page.complain(mention.node, f"`label`: the demo `{demo.name}` does not print `{mention.value}`")
     elif mention.value.startswith("--"):
         flag = mention.value.partition("=")[0]
         if flag not in demo.flags:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cached_property
+from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
@@ -12,20 +14,37 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from pathlib import Path
 
+_DOCSTRING = re.compile(r'\A(?:#.*\n|\s)*"""(.*?)"""', re.DOTALL)  # parsing every script would slow down their list
+_RESTARTS = re.compile(r"^ +torchrun .*--max-restarts[ =](\d+)", re.MULTILINE)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Demo:
-    """A demo script: its name, what it says about itself and the first line of that, its flags, and its text.
-
-    `restarts` is how often its ranks are started again when one fails, by the command in its docstring.
-    """
+    """A demo script: its name, its docstring and its text."""
 
     name: str
     about: str
-    summary: str
-    flags: tuple[str, ...]
     source: str
-    restarts: int = 0
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return self.about.partition("\n")[0]
+
+    @property
+    def restarts(self) -> int:
+        """How often failed ranks are started again, by the command in the docstring."""
+        found = _RESTARTS.search(self.about)
+        return int(found[1]) if found else 0
+
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """The options of the script. UserError when it is not valid Python."""
+        try:
+            tree = ast.parse(self.source, f"{self.name}.py")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+            raise _unreadable(self.name, problem) from None
+        return tuple(sorted({flag for node in ast.walk(tree) for flag in _flags(node)}))
 
 
 def demo_names(folder: Path) -> tuple[str, ...]:
@@ -34,28 +53,22 @@ def demo_names(folder: Path) -> tuple[str, ...]:
 
 
 def demos(folder: Path) -> tuple[Demo, ...]:
-    """Read every demo in a folder; raises UserError when one cannot be read."""
+    """Read every demo in a folder. UserError when one cannot be read."""
     return tuple(read_demo(folder / f"{name}.py") for name in demo_names(folder))
 
 
 def read_demo(path: Path) -> Demo:
-    """Read one demo; raises UserError when it cannot be read."""
+    """Read one demo. UserError when it cannot be read."""
     try:
         source = path.read_text("utf-8")
-        tree = ast.parse(source, path.name)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as problem:
-        raise UserError(f"The demo {path.stem} cannot be read: {problem or 'it is nested too deeply'}.") from None
-    flags = (flag for node in ast.walk(tree) for flag in _flags(node))
-    about = ast.get_docstring(tree) or ""
-    restarts = re.search(r"^ +torchrun .*--max-restarts[ =](\d+)", about, re.MULTILINE)
-    return Demo(
-        path.stem,
-        about,
-        about.partition("\n")[0],
-        tuple(sorted(set(flags))),
-        source,
-        int(restarts[1]) if restarts else 0,
-    )
+    except (OSError, ValueError) as problem:
+        raise _unreadable(path.stem, problem) from None
+    found = _DOCSTRING.match(source)
+    return Demo(path.stem, cleandoc(found[1]) if found else "", source)
+
+
+def _unreadable(name: str, problem: Exception) -> UserError:
+    return UserError(f"The demo {name} cannot be read: {problem or 'it is nested too deeply'}.")
 
 
 def _flags(node: ast.AST) -> list[str]:

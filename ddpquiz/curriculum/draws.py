@@ -30,7 +30,7 @@ _TAKEN = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # wh
 
 def read_variables(record: Fields) -> tuple[Variable, ...]:
     """Read `vars`: a mapping of names to the numbers that they are drawn from."""
-    node = record.take("vars")
+    node = record.find("vars")
     if node is None:
         return ()
     given = Fields(record.page, node, "`vars`")
@@ -40,12 +40,12 @@ def read_variables(record: Fields) -> tuple[Variable, ...]:
     for name in list(given.keys()):
         values = given.texts(name)
         if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN:
-            given.complain(name, "choose another name: it must be a Python name that is not taken")
+            given.complain(name, "choose another name: it must be a Python name that is not in use")
         for value, entry in zip(values, given.children(name), strict=False):
             if value and not _is_number(value):
                 given.page.complain(entry, f"`{name}`: expected a number, got `{value}`")
         if len(set(values)) < len(values):
-            given.complain(name, "a value stands there twice")
+            given.complain(name, "a value is listed twice")
         variables.append(Variable(name, values))
     return tuple(variables)
 
@@ -62,7 +62,7 @@ def check_numbers(record: Fields, question: Question) -> None:
     for name, node, text in _texts(record, question):
         seen |= _check_placeholders(record, name, node, text, known)
     for name in sorted(known - seen):
-        record.complain("vars", f"`{name}` is in neither `ask` nor `code`, so nobody can know it")
+        record.complain("vars", f"`{name}` is in neither `ask` nor `code`, so a learner cannot know it")
     numbers = all(variable.values and all(map(_is_number, variable.values)) for variable in question.variables)
     if record.page.thorough and len(record.page.complaints) == before and numbers and question.answer:
         _try_all(record, question)

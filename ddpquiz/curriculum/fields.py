@@ -1,9 +1,10 @@
-"""Typed access to one YAML mapping: every value is asked for by name, and what does not fit becomes a complaint."""
+"""Typed access to one YAML mapping: each value is read by name, and a wrong value becomes a complaint."""
 
 from __future__ import annotations
 
 import difflib
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from yaml import MappingNode, ScalarNode, SequenceNode
@@ -20,19 +21,21 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound="StrEnum")
 _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
 _TAGS = set(PLAIN_TAGS.values())
-_MOST_ENTRIES = 200  # what is looked at pair by pair stays quick
+_MOST_ENTRIES = 200  # entries are compared pair by pair
+_MOST_UNKNOWN = 20  # each unknown key is compared with every known one
+_MOST_KNOWN = 1_000  # names among which the nearest is looked for
 _WHOLE = re.compile(r"\d{1,9}")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
 class Fields:
-    """One mapping of a file. Ask for each key that it may have, then `close` it."""
+    """One mapping of a file. Read each key that it may have, then call `close`."""
 
     def __init__(self, page: YamlFile, node: Node, what: str) -> None:
         self.page = page
         self.node = node
         self._fields: dict[str, tuple[Node, Node]] = {}
-        self._asked: dict[str, bool] = {}  # whether it must be there
+        self._asked: dict[str, bool] = {}  # True if the key is required
         if not isinstance(node, MappingNode):
             page.complain(node, f"{what}: expected a mapping, got {_KINDS[type(node)]}")
             return
@@ -40,10 +43,10 @@ class Fields:
         for key, value in node.value:
             name = key.value if isinstance(key, ScalarNode) else ""
             if not name:
-                page.complain(key, f"{what}: a key must be a word")
+                page.complain(key, f"{what}: a key must be text")
             elif name in self._fields:
                 first = self._fields[name][0].start_mark.line + 1
-                page.complain(key, f"repeated key `{name}`; it stands in line {first} already")
+                page.complain(key, f"repeated key `{name}`; it was first used in line {first}")
             else:
                 self._fields[name] = (key, value)
 
@@ -51,36 +54,36 @@ class Fields:
         return name in self._fields
 
     def keys(self) -> Iterable[str]:
-        """Return the keys that are there."""
+        """Return the keys of the mapping."""
         return self._fields.keys()
 
     def at(self, name: str) -> Node:
-        """Return the node of a value, or of the whole mapping when it is missing: where to complain about it."""
+        """Return the node of a value, or that of the mapping if the key is missing: the place for a complaint."""
         return self._fields[name][1] if name in self._fields else self.node
 
     def children(self, name: str) -> list[Node]:
-        """Return the nodes of a list that has been read already, without complaining again."""
+        """Return the nodes of a list that was already read, without complaining again."""
         node = self.at(name)
         return list(node.value) if name in self and isinstance(node, SequenceNode) else []
 
     def complain(self, name: str, text: str) -> None:
-        """Note what is wrong with the value of a key."""
+        """Complain about the value of a key."""
         self.page.complain(self.at(name), f"`{name}`: {text}")
 
-    def take(self, name: str, *, optional: bool = False) -> Node | None:
-        """Return the node of a value, whatever it is."""
+    def find(self, name: str, *, optional: bool = False) -> Node | None:
+        """Return the node of a value of any type, or None if the key is missing."""
         self._asked[name] = not optional
         pair = self._fields.get(name)
         return pair[1] if pair else None
 
     def text(self, name: str, *, optional: bool = False) -> str:
-        """Return a text without the blanks around it; "" when it is not there."""
-        node = self.take(name, optional=optional)
+        """Return a text without surrounding spaces, or "" if the key is missing."""
+        node = self.find(name, optional=optional)
         return "" if node is None else scalar(self.page, node, name).strip()
 
     def code(self, name: str, *, optional: bool = False) -> str:
-        """Return a text whose line ends and indentation matter."""
-        node = self.take(name, optional=optional)
+        """Return a text in which line ends and indentation matter."""
+        node = self.find(name, optional=optional)
         if node is None:
             return ""
         if isinstance(node, ScalarNode) and node.style == ">":
@@ -88,10 +91,10 @@ class Fields:
         return scalar(self.page, node, name).rstrip()
 
     def id(self, name: str = "id") -> str:
-        """Return a name that the log can keep for ever."""
+        """Return a name that the log can refer to permanently."""
         value = self.text(name)
         if value and not _ID.fullmatch(value):
-            self.complain(name, f"`{value}` may hold only a-z, 0-9 and -, and begins with a letter or digit")
+            self.complain(name, f"`{value}` is not a name; use a-z, 0-9 and -, and start with a letter or digit")
         return value
 
     def one_of(self, name: str, choices: type[_Choice], default: _Choice | None = None) -> _Choice:
@@ -106,7 +109,7 @@ class Fields:
             return fallback
 
     def fits(self, name: str, choices: type[StrEnum]) -> bool:
-        """Return whether a value is missing or one of an enumeration, without complaining."""
+        """Return True if a value is missing or in an enumeration. Never complains."""
         node = self.at(name)
         return name not in self or (isinstance(node, ScalarNode) and node.value.strip() in list(choices))
 
@@ -121,15 +124,15 @@ class Fields:
         return int(value)
 
     def flag(self, name: str) -> bool:
-        """Return whether a value is `true`; a missing one is not."""
+        """Return True if a value is `true`, False if it is `false` or missing."""
         value = self.text(name, optional=True)
         if value not in ("", "true", "false"):
             self.complain(name, f"expected true or false, got `{value}`")
         return value not in ("", "false")
 
     def entries(self, name: str, *, optional: bool = False, empty: bool = False) -> list[Node]:
-        """Return the nodes of a list; whether its key may be left out, and whether it may be empty."""
-        node = self.take(name, optional=optional)
+        """Return the nodes of a list. `optional`: the key may be missing. `empty`: the list may be empty."""
+        node = self.find(name, optional=optional)
         if node is None:
             return []
         if not isinstance(node, SequenceNode):
@@ -153,55 +156,57 @@ class Fields:
         return [Fields(self.page, node, what) for node in self.entries(name, optional=optional)]
 
     def close(self, elsewhere: Iterable[str] = (), reason: str = "") -> None:
-        """Complain about keys that nobody asked for and about those that are missing.
+        """Complain about unknown and missing keys.
 
-        A key that is found in `elsewhere` is known but out of place here, for this `reason`; without one it may stay.
+        A key in `elsewhere` is known but does not belong here, for this `reason`; without a reason it is accepted.
         """
         missing = [name for name, needed in self._asked.items() if needed and name not in self._fields]
+        unknown = []
         for name, (key, _) in self._fields.items():
-            if name in self._asked:
-                continue
-            if name in elsewhere:
-                if reason:
-                    self.page.complain(key, f"`{name}` does not belong here: {reason}")
-                continue
+            if name not in self._asked and name not in elsewhere:
+                unknown.append((name, key))
+            elif name not in self._asked and reason:
+                self.page.complain(key, f"`{name}` does not belong here: {reason}")
+        for name, key in unknown[:_MOST_UNKNOWN]:
             self.page.complain(key, f"unknown key `{name}`{did_you_mean(name, self._asked)}")
             meant = difflib.get_close_matches(name, missing, 1)
             missing = [name for name in missing if name not in meant]
+        if len(unknown) > _MOST_UNKNOWN:
+            self.page.complain(unknown[_MOST_UNKNOWN][1], f"{len(unknown) - _MOST_UNKNOWN:,} more unknown keys")
         if isinstance(self.node, MappingNode):
             for name in missing:
                 self.page.complain(self.node, f"missing key `{name}`")
 
 
 def scalar(page: YamlFile, node: Node, name: str) -> str:
-    """Return the text of a node, which must not be empty."""
+    """Return the text of a node. Complains if it is empty."""
     if not isinstance(node, ScalarNode):
         page.complain(node, f"`{name}`: expected text, got {_KINDS[type(node)]}; quote it if it is text")
         return ""
     _refuse_tag(page, node)
     value: str = node.value
     if node.style == '"' and (hidden := HIDDEN.search(value)):
-        page.complain(node, f"`{name}`: a control character (U+{ord(hidden[0]):04X}); take it out")
+        page.complain(node, f"`{name}`: a control character (U+{ord(hidden[0]):04X}); remove it")
     if not value or value.isspace():
         page.complain(node, f"`{name}` is empty")
     return value
 
 
 def peek(node: Node, name: str) -> Node:
-    """Return the value of a key in a mapping that has been read already, or the mapping when it is not there."""
+    """Return the value of a key in a mapping that was already read, or the mapping if the key is missing."""
     pairs: list[tuple[Node, Node]] = node.value if isinstance(node, MappingNode) else []
     return next((value for key, value in pairs if key.value == name), node)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that offers the nearest known word, or nothing."""
+    """Return the end of a sentence that suggests the nearest known word, or ""."""
     meant = nearest(word, known)
     return f"; did you mean `{meant}`?" if meant else ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that looks most like this one, or one that it is a part of, or "" when none does."""
-    known = list(known)
+    """Return the known word most similar to this one, else one that contains it, else ""."""
+    known = list(islice(known, _MOST_KNOWN))
     alike = difflib.get_close_matches(word, known, 1) or [name for name in known if word in name.split("-")]
     return next(iter(alike), "")
 
@@ -209,4 +214,4 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def _refuse_tag(page: YamlFile, node: Node) -> None:
     if node.tag not in _TAGS:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-        page.complain(node, f"the tag `{tag}` is not allowed; quote a text that begins with !")
+        page.complain(node, f"the tag `{tag}` is not allowed; quote text that begins with !")

@@ -44,7 +44,7 @@ def evaluate(expression: str, values: Mapping[str, float]) -> float:
     except ZeroDivisionError:
         raise ValueError(f"`{expression}` divides by zero") from None
     except OverflowError:
-        raise ValueError(f"`{expression}` is too large a number") from None
+        raise ValueError(f"`{expression}` has a value that is too large") from None
     except RecursionError:
         raise ValueError(f"`{expression}` is nested too deeply") from None
 
@@ -81,13 +81,13 @@ def spell(number: float) -> str:
 @lru_cache(maxsize=4096)
 def _parsed(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
-        raise ValueError(f"an expression has {_LONGEST} characters at most, this one has {len(expression)}")
+        raise ValueError(f"an expression can have {_LONGEST} characters; this one has {len(expression)}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of `2if`, which is refused anyway
             return ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"`{expression}` is no arithmetic expression") from None
+        raise ValueError(f"`{expression}` is not an arithmetic expression") from None
 
 
 def _value(node: ast.expr, values: Mapping[str, float]) -> float:
@@ -97,7 +97,7 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
         case ast.Name(id=name) if name in values:
             return values[name]
         case ast.Name(id=name):
-            raise ValueError(f"`{name}` is not known; known are {', '.join(values) or 'no names'}")
+            raise ValueError(f"`{name}` is unknown; the names are {', '.join(values) or 'no names'}")
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             return _power(_value(left, values), _value(right, values))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
@@ -124,7 +124,7 @@ def _power(base: float, exponent: float) -> float:
         raise OverflowError
     result = base**exponent
     if isinstance(result, complex):
-        raise ValueError(f"`{spell(base)} ** {spell(exponent)}` is no real number")  # noqa: TRY004 - a value is at fault
+        raise ValueError(f"`{spell(base)} ** {spell(exponent)}` is not a real number")  # noqa: TRY004 - a value is at fault
     return float(result) if isinstance(result, float) else int(result)
 
 

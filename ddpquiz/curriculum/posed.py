@@ -75,7 +75,7 @@ def _placed(brace: re.Match[str], values: Mapping[str, str]) -> str:
     if brace[1]:
         return formula.spell(worth(name, values))
     if name not in values:
-        raise ValueError(f"`{name}` is not known; known are {', '.join(values) or 'no names'}")
+        raise ValueError(f"`{name}` is unknown; the names are {', '.join(values) or 'no names'}")
     return values[name]
 
 

@@ -50,14 +50,14 @@ def _close_shows(record: Fields, name: str) -> Shows | None:
     hangs = record.flag("hangs")
     record.close()
     if bool(raises) is hangs:
-        record.page.complain(record.node, f"`{name}`: either `raises: text` or `hangs: true`")
+        record.page.complain(record.node, f"`{name}`: write either `raises: text` or `hangs: true`")
         return None
     return Shows(raises=raises or None, hangs=hangs)
 
 
 def read_proof(question: Fields) -> Proof | None:
     """Read the key `proof` of a question."""
-    node = question.take("proof", optional=True)
+    node = question.find("proof", optional=True)
     if node is None:
         return None
     record = Fields(question.page, node, "`proof`")
@@ -69,8 +69,8 @@ def read_proof(question: Fields) -> Proof | None:
     code = record.code("code", optional=True) or None
     given = [name for name in _SHOWN if name in record]
     if len(given) > 1:
-        record.complain(given[1], f"a proof has only one of {', '.join(_SHOWN)}")
-    prints = read_shows(record.page, record.take("prints", optional=True), "prints")
+        record.complain(given[1], f"a proof can have only one of {', '.join(_SHOWN)}")
+    prints = read_shows(record.page, record.find("prints", optional=True), "prints")
     raises = record.text("raises", optional=True)
     hangs = record.flag("hangs")
     record.close(("args", "label"), "it goes with `demo`")
@@ -88,7 +88,7 @@ def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
     if _LABEL.fullmatch(label):
         page.mention("label", label, record.at("label"), demo)
     elif label:
-        record.complain("label", "a label has a-z, 0-9, blanks and _/()- and begins with a letter, 40 at most")
+        record.complain("label", "use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter")
     return DemoProof(ranks, demo, label, args)
 
 
@@ -120,7 +120,7 @@ def _judge_code(record: Fields, question: Question, proof: CodeProof) -> None:
     if not marked and (extra := [name for name in _SHOWN if peek(node, name) is not node]):
         _blame(record, extra[0], _misplaced(question.kind))
     if OPTION in code and not (marked and code.count(OPTION) == 1):
-        why = "stands once, alone in its line" if chosen else f"does not go with {a(question.kind)} question"
+        why = "must appear once, alone on its line" if chosen else f"does not go with {a(question.kind)} question"
         _blame(record, "code", f"`{OPTION}` {why}")
     elif marked:
         _judge_option_line(record, question, proof)

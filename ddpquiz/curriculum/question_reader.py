@@ -41,7 +41,7 @@ def read_question(record: Fields, concept: str) -> Question:
     if question.source:
         record.page.mention("source", question.source, record.at("source"))
     if question.proof is None and not question.source and not {"proof", "source"} & set(record.keys()):
-        record.page.complain(record.node, "a question needs a `proof` or, where no machine here can decide, a `source`")
+        record.page.complain(record.node, "a question needs a `proof`, or a `source` if no proof is possible here")
     if not known:
         return question
     judge(record, question)
@@ -59,14 +59,14 @@ def _options(record: Fields, kind: Kind) -> dict[str, Any]:
         return {}
     if kind is Kind.CHOICE:
         if len(options) != 4:
-            record.complain("options", f"a `choice` question has four, not {len(options)}")
+            record.complain("options", f"a `choice` question has four options, not {len(options)}")
         if right != 1:
-            record.complain("options", f"one must be `right: true`, not {right}")
+            record.complain("options", f"exactly one option must be `right: true`, not {right}")
     else:
         if len(options) not in _CHOICES:
-            record.complain("options", f"a `choices` question has four to six, not {len(options)}")
+            record.complain("options", f"a `choices` question has four to six options, not {len(options)}")
         if right < 2 or right == len(options):
-            record.complain("options", f"two or more must be `right: true`, but not all; here {right} are")
+            record.complain("options", f"two or more options, but not all, must be `right: true`, not {right}")
     _refuse_twins(record, "options", [option.text for option in options])
     return {"options": options}
 
@@ -76,7 +76,7 @@ def _option(record: Fields) -> Option:
     text = record.code("code") if is_code else record.text("text")
     right = record.flag("right")
     why = record.text("why", optional=right)
-    shows = read_shows(record.page, record.take("shows", optional=True), "shows")
+    shows = read_shows(record.page, record.find("shows", optional=True), "shows")
     record.close(("text",), "an option has either `text` or `code`")
     return Option(text, right, why, is_code, shows)
 
@@ -101,7 +101,7 @@ def _lines(record: Fields, _kind: Kind) -> dict[str, Any]:
         lines.append(Line(entry.code("text"), entry.code("shows", optional=True) or None))
         entry.close()
     if lines and len(lines) < 3:
-        record.complain("lines", f"an `order` question has three or more, not {len(lines)}")
+        record.complain("lines", f"an `order` question has three or more lines, not {len(lines)}")
     _refuse_twins(record, "lines", [line.text for line in lines])
     return {"lines": tuple(lines)}
 
@@ -125,7 +125,7 @@ def _traps(record: Fields) -> tuple[Trap, ...]:
 def _refuse_twins(record: Fields, name: str, texts: list[str]) -> None:
     for place, (text, node) in enumerate(zip(texts, record.children(name), strict=False)):
         if text and text in texts[:place]:
-            record.page.complain(node, f"`{name}`: the same text stands there twice")
+            record.page.complain(node, f"`{name}`: the same text appears twice")
 
 
 _OWN: dict[Kind, Callable[[Fields, Kind], dict[str, Any]]] = {

@@ -52,7 +52,7 @@ def read_concept(path: Path, *, thorough: bool = False) -> Reading:
     page = YamlFile.open(path, thorough=thorough)
     reading = concept_of(page, path.stem, path.absolute().parent.name)
     if page.root and not _ID.fullmatch(path.stem):
-        page.complain_at(1, 1, f"the file name `{path.stem}` may hold only a-z, 0-9 and -")
+        page.complain_at(1, 1, f"the file name `{path.stem}` must consist of a-z, 0-9 and -")
     return reading
 
 
@@ -93,11 +93,11 @@ def read_tracks(page: YamlFile) -> tuple[Track, ...]:
         return ()
     record = Fields(page, page.root, "the tracks")
     for name in list(record.keys()):
-        node = record.take(name)
+        node = record.find(name)
         if node is None:
             continue
         if not _ID.fullmatch(name):
-            page.complain(node, f"the track `{name}` may hold only a-z, 0-9 and -")
+            page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
         track = Fields(page, node, f"the track `{name}`")
         tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
         for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
@@ -113,11 +113,11 @@ def read_sources(page: YamlFile) -> Mapping[str, Source]:
         return sources
     record = Fields(page, page.root, "the sources")
     for key in list(record.keys()):
-        node = record.take(key)
+        node = record.find(key)
         if node is None:
             continue
         if not _SOURCE_KEY.fullmatch(key):
-            page.complain(node, f"the key `{key}` may hold only letters, digits and . _ -")
+            page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
         entry = Fields(page, node, f"the source `{key}`")
         texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
         sources[key] = Source(key, entry.text("title"), **texts)
@@ -127,7 +127,7 @@ def read_sources(page: YamlFile) -> Mapping[str, Source]:
 
 def _command(record: Fields) -> Command:
     flags: dict[str, str] = {}
-    if (node := record.take("flags", optional=True)) is not None:
+    if (node := record.find("flags", optional=True)) is not None:
         given = Fields(record.page, node, "`flags`")
         flags = {name: given.text(name) for name in list(given.keys())}
     command = Command(record.code("run"), record.text("does"), flags, record.code("prints", optional=True))
@@ -155,7 +155,7 @@ def _demo(record: Fields) -> DemoLink:
     for argument in link.args:
         record.page.mention("argument", argument, record.at("args"), link.run)
     if link.predict and "ranks" not in record:
-        record.complain("predict", "it needs `ranks`: the prediction is about that many")
+        record.complain("predict", "it needs `ranks`, the number of ranks that the prediction is about")
     return link
 
 
@@ -173,7 +173,7 @@ def _card(record: Fields, concept: str) -> Card:
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
     if (count := completeness.words(card.back)) > completeness.BACK_WORDS:
-        record.complain("back", f"{count} words; {completeness.BACK_WORDS} at most, one fact a card")
+        record.complain("back", f"{count} words; {completeness.BACK_WORDS} at most: one fact per card")
     return card
 
 
@@ -205,7 +205,7 @@ def _check_ids(record: Fields, concept: Concept) -> None:
         for item, node in zip(items, record.children(name), strict=False):
             place = peek(node, "id")
             if item.id in seen:
-                record.page.complain(place, f"the id `{item.id}` is taken by line {seen[item.id]}")
+                record.page.complain(place, f"the id `{item.id}` is already used in line {seen[item.id]}")
             elif item.id:
                 seen[item.id] = place.start_mark.line + 1
 
@@ -218,6 +218,6 @@ def _check_links(record: Fields, concept: Concept) -> None:
     for (key, wanted), node in zip(links, nodes, strict=False):
         if wanted and wanted not in questions:
             meant = did_you_mean(wanted, list(questions))
-            record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is no question of this file{meant}")
+            record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is not a question of this file{meant}")
         elif wanted and key == "proof" and questions[wanted].proof is None:
             record.page.complain(peek(node, key), f"`proof`: the question `{wanted}` has no proof; name one that has")

@@ -40,9 +40,9 @@ def check_snippet(page: YamlFile, node: Node, name: str, code: str) -> None:
             ast.parse(code)
     except SyntaxError as problem:
         line, column = _place(page, node, problem)
-        page.complain_at(line, column, f"`{name}` is no Python: {problem.msg}")
+        page.complain_at(line, column, f"`{name}` is not valid Python: {problem.msg}")
     except (ValueError, RecursionError, MemoryError) as problem:
-        page.complain(node, f"`{name}` is no Python: {problem or 'too deeply nested'}")
+        page.complain(node, f"`{name}` is not valid Python: {problem or 'too deeply nested'}")
 
 
 def _place(page: YamlFile, node: Node, problem: SyntaxError) -> tuple[int, int]:

@@ -60,7 +60,7 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
         check_tracks(readings, tracks_page, around, whole=only is None)
     complaints = [complaint for reading in readings for complaint in reading.page.complaints]
     complaints += tracks_page.complaints + sources_page.complaints if only is None else []
-    wrong = "a concept lies in <track>/<concept>.yaml; move it or rename it"
+    wrong = "a concept belongs in <track>/<concept>.yaml; move or rename the file"
     complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
     if not readings:
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))

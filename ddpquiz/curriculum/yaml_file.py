@@ -33,7 +33,7 @@ _ADVICE = {
     "did not find expected key": "the indentation is wrong here, or a text that begins with a quote goes on after it",
     "did not find expected '-' indicator": "the indentation is wrong here, or a `-` is missing",
     "did not find expected alphabetic or numeric character": "text that begins with * or & must be quoted",
-    "but found another document": "a file holds one document; take out the line `---`",
+    "but found another document": "a file holds one document; remove the line `---`",
 }
 
 PLAIN_TAGS: dict[type[yaml.Node], str] = {
@@ -124,12 +124,12 @@ class YamlFile:
             line, column = self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
             match found[0][0]:
                 case "\0":
-                    self.complain_at(line, column, "a NUL byte; this is no text file")
+                    self.complain_at(line, column, "a NUL byte; this is not a text file")
                     return
                 case "\t":
                     self.complain_at(line, column, 'a tab; write spaces, or "\\t" in a quoted text')
                 case character:
-                    self.complain_at(line, column, f"a control character (U+{ord(character):04X}); take it out")
+                    self.complain_at(line, column, f"a control character (U+{ord(character):04X}); remove it")
 
     def _compose(self) -> None:
         try:
@@ -140,7 +140,7 @@ class YamlFile:
         except yaml.MarkedYAMLError as problem:
             self._complain_of_yaml(problem)
         except (yaml.YAMLError, RecursionError) as problem:
-            self.complain_at(1, 1, f"no YAML: {problem}".splitlines()[0])
+            self.complain_at(1, 1, f"not valid YAML: {problem}".splitlines()[0])
         else:
             if self.root is None and not self.complaints:
                 self.complain_at(1, 1, "the file is empty")
@@ -163,7 +163,7 @@ class YamlFile:
         mark = (opened and problem.context_mark) or problem.problem_mark or problem.context_mark
         advice = "text that begins with * must be quoted" if "undefined alias" in what else _ADVICE.get(what, "")
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        self.complain_at(line, column, f"no YAML: {what}" + (f"; {advice}" if advice else ""))
+        self.complain_at(line, column, f"not valid YAML: {what}" + (f"; {advice}" if advice else ""))
 
 
 def shown(path: Path) -> str:
@@ -188,9 +188,9 @@ def _why_not(problem: OSError | ValueError) -> str:
         case FileNotFoundError():
             return "there is no such file or folder"
         case IsADirectoryError():
-            return "this is a folder; a file should be here"
+            return "this is a folder, not a file"
         case PermissionError():
-            return "you may not read this file"
+            return "you have no permission to read this file"
         case OSError(errno=int(number)):
             return f"cannot be read: {os.strerror(number).lower()}"
         case _:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from ddpquiz.learning.stems import meaning
+from ddpquiz.curriculum.stems import meaning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

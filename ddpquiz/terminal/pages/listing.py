@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
-    from ddpquiz.curriculum.catalog import Catalog, Hit
+    from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept, Item
+    from ddpquiz.curriculum.search import Hit
 
     Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 
@@ -93,9 +94,8 @@ def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) 
 
 
 def hit_name(hit: Hit, marks: Collection[str] = ()) -> Text:
-    """Draw the name of a hit, its kind, and how the learner marked it."""
-    sort = "concept" if hit.key == hit.concept.id else "card" if hit.is_prose else "question"
-    return named(hit.key, sort, marks)
+    """Draw the name of a hit, what it is, and how the learner marked it."""
+    return named(hit.key, hit.kind, marks)
 
 
 def heading(hit: Hit) -> str:

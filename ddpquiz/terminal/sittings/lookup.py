@@ -12,14 +12,15 @@ from ddpquiz.curriculum.concept import Question
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.layout import indented
-from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import heading, hit_name, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ddpquiz.curriculum.catalog import Catalog, Hit
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.search import Hit
 
 _SHOWN = 8  # hits; more words find fewer
 LOOK = Hotkey("/", "look up", "find a concept or an item by its words, read it, and come back here")
@@ -99,7 +100,9 @@ class Lookup:
         return [Hotkey("enter", "read"), Hotkey("↑↓", "choose"), back]
 
     def _page(self, hit: Hit) -> RenderableType:
-        if hit.key == hit.concept.id:
+        if hit.kind == "demo":
+            return Group(hit_name(hit), Text(), prose(hit.more), Text(), Text(f"ddpquiz demo {hit.key}", style="code"))
+        if hit.kind == "concept":
             from ddpquiz.terminal.pages.lesson import lesson
 
             return lesson(hit.concept)

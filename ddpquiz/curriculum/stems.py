@@ -1,4 +1,4 @@
-"""What stands for a word when words are compared: the same for all its forms and for its synonyms in this field."""
+"""One stem for all forms of a word and for its synonyms in this field, to compare words by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _IRREGULAR = {
     "taken": "take", "ran": "run", "fell": "fall", "fallen": "fall", "lost": "lose", "met": "meet", "done": "do",
     "died": "die", "dies": "die", "hung": "hang",
 }  # fmt: skip
-_SYNONYMS = (  # each a word for the first of its line, in this field
+_SYNONYMS = (  # in this field, the words of a line mean the same
     "replica copy replicate clone",
     "gradient grad",
     "parameter param",
@@ -25,7 +25,7 @@ _SYNONYMS = (  # each a word for the first of its line, in this field
     "diverge drift",
     "straggler slowest",
     "crash die",
-    "hang stuck",
+    "hang stuck deadlock",
     "memory vram",
 )
 
@@ -61,3 +61,10 @@ def meaning(word: str) -> str:
     """Return the stem of a word, or that of the synonym that stands for it; of a number its digits."""
     bare = stem(word.removesuffix("'s").replace(",", "").replace("_", ""))
     return _SAME.get(bare, bare)
+
+
+def beginnings(word: str) -> tuple[str, ...]:
+    """Return how the words begin that have the same meaning as this one."""
+    means = meaning(word)
+    same = {stem(word), *(each for each in (*_SAME, *_IRREGULAR) if meaning(each) == means)}
+    return tuple(sorted({each.removesuffix("y") if len(each) > 3 else each for each in same}))

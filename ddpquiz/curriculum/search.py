@@ -1,0 +1,95 @@
+"""Find concepts, demos, cards and questions by words."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.curriculum.stems import beginnings, meaning
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ddpquiz.curriculum.concept import Concept
+
+_WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
+_HEADING = 3.0  # how much more a word counts in a heading than below it
+_KINDS = {"concept": 2.0, "demo": 1.8, "card": 1.0, "question": 0.9}
+_RELEVANT = 0.3  # of the best hit's score; less is noise
+_meaning = lru_cache(meaning)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something that a search found: its key, what it is, the concept that it belongs to, and its text."""
+
+    key: str
+    kind: Literal["concept", "demo", "card", "question"]
+    concept: Concept
+    heading: str
+    more: str
+
+    @property
+    def is_prose(self) -> bool:
+        """True if `more` is prose; else it is lines, among them the answer."""
+        return self.kind != "question"
+
+
+def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
+    """Return what holds some of the words, the best first: rare words and headings count most."""
+    terms = [_Term(word) for word in dict.fromkeys(words.lower().split())]
+    hits = list(_searchable(concepts, demos)) if terms else []
+    scores = [0.0] * len(hits)
+    texts = [(f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower(), hit.more.lower()) for hit in hits]
+    for term in terms:
+        found = [max(_HEADING * term.closeness(heading), term.closeness(more)) for heading, more in texts]
+        rare = math.log(1 + len(hits) / (1 + sum(map(bool, found))))
+        scores = [score + rare * each for score, each in zip(scores, found, strict=True)]
+    scored = [(score * _KINDS[hit.kind], hit) for score, hit in zip(scores, hits, strict=True) if score]
+    least = _RELEVANT * max((score for score, _ in scored), default=0.0)
+    return tuple(hit for score, hit in sorted(scored, key=lambda pair: -pair[0]) if score >= least)
+
+
+class _Term:
+    """A word to look for."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._means = meaning(word)
+        self._whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+        self._beginnings = beginnings(word)
+        self._forms = re.compile(rf"\b(?:{'|'.join(map(re.escape, self._beginnings))})\w*")
+
+    def closeness(self, text: str) -> float:
+        """Return how close the closest word of a text is; 0.0 when none is."""
+        part = _PART if self._word in text else 0.0
+        if part and self._whole.search(text):
+            return _WHOLE
+        if any(each in text for each in self._beginnings):
+            return max([part, *(_FORM for found in self._forms.findall(text) if _meaning(found) == self._means)])
+        return part
+
+
+def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
+    seen = set()
+    for concept in concepts:
+        more = "\n".join((concept.idea, concept.why, concept.lesson, *concept.remember))
+        yield Hit(concept.id, "concept", concept, concept.title, more)
+        for name in dict.fromkeys(link.run for link in concept.demos):
+            if name not in seen:
+                seen.add(name)
+                with contextlib.suppress(UserError):  # a demo that cannot be read is not found
+                    demo = read_demo(demos / f"{name}.py")
+                    yield Hit(name, "demo", concept, demo.summary, demo.about)
+        for card in concept.cards:
+            yield Hit(card.key, "card", concept, card.front, card.back)
+        for question in concept.questions:
+            answers = [option.text for option in question.options] + [line.text for line in question.lines]
+            yield Hit(question.key, "question", concept, question.ask, "\n".join((question.code, *answers)))
