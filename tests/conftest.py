@@ -1,8 +1,8 @@
 """What all tests share: the same environment everywhere, a warm server of ranks, data folders, and their order.
 
-`--quick` leaves out what is slow: tests that are marked `slow`, and test functions that took a second or more per case when
-durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests on a
-machine that does nothing else.
+`--quick` leaves out tests that are marked `slow`, and test functions that took half a second or more per case when
+durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests
+on a machine that does nothing else.
 """
 
 import json
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config, items):
     seconds = json.loads(DURATIONS.read_text("utf-8"))
 
     def is_slow(item):
-        slow = seconds.get(item.originalname, 0) >= SLOW and not item.get_closest_marker("quick")
+        slow = item.originalname in seconds and not item.get_closest_marker("quick")
         return bool(slow or item.get_closest_marker("slow"))
 
     if config.option.quick:
@@ -91,7 +91,7 @@ class _Durations:
         for case, seconds in self.cases.items():
             functions[case.partition("::")[2].partition("[")[0].rpartition("::")[2]].append(seconds)
         means = {name: round(mean(seconds), 1) for name, seconds in functions.items()}
-        slow = {name: seconds for name, seconds in sorted(means.items()) if seconds >= WORTH_SAVING}
+        slow = {name: seconds for name, seconds in sorted(means.items()) if seconds >= SLOW}
         DURATIONS.write_text(json.dumps(slow, indent=0) + "\n", "utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The program from outside: on a pseudo-terminal with keys to press and a screen to look at, or in a pipe."""
+"""Runs ddpquiz as a user does: on a pseudo-terminal with keys and a screen, or in a pipe."""
 
 import os
 import re
@@ -16,20 +16,20 @@ import pytest
 SAMPLE = str(Path(__file__).with_name("sample_program.py"))
 ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 _BEGIN_FRAME, _END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
-_NOON = f"NOON{datetime.now(UTC).hour - 12:+}"  # a time zone in which it is noon, so that no study day ends in a test
+_NOON = f"NOON{datetime.now(UTC).hour - 12:+}"  # a time zone in which it is noon now, so that no study day ends during a test
 
 
 def environment(home, **more):
-    """The variables of a learner whose progress lies in `home`."""
+    """Return the environment of a learner whose data folder is `home`."""
     return {**os.environ, "DDPQUIZ_HOME": str(home), "TZ": _NOON, **more}
 
 
 class Terminal:
-    """A terminal with a program in it, which shows what was painted once a frame is whole."""
+    """A terminal in which a program runs. It shows only frames that have arrived whole."""
 
     def __init__(self, *command, env, width=80, height=24):
         self.raw = ""
-        self._shown = 0  # so many characters of `raw` are on the screen
+        self._shown = 0  # characters of `raw` that the screen has processed
         self.screen = pyte.HistoryScreen(width, height, history=1000)
         self._stream = pyte.Stream(self.screen)
         self.child = pexpect.spawn(command[0], list(command[1:]), dimensions=(height, width), env=env, encoding="utf-8")
@@ -37,56 +37,56 @@ class Terminal:
 
     @property
     def text(self):
-        """What the screen shows, without the blanks at the end of a line and the empty lines at the bottom."""
+        """The text on the screen, without blanks at the ends of lines and empty lines at the bottom."""
         return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
 
     @property
     def lines(self):
-        """The lines that have scrolled out at the top, and those of the screen."""
+        """The lines that have scrolled off the top, then those on the screen."""
         width = range(self.screen.columns)
         above = ["".join(line[column].data for column in width).rstrip() for line in self.screen.history.top]
         return [*above, *(line.rstrip() for line in self.screen.display)]
 
     def wait(self, *patterns, seconds=60):
-        """Wait until the screen shows all of them at once, and return the screen."""
+        """Wait until the screen matches all patterns at once, and return its text."""
         end = time.monotonic() + seconds
         while not all(re.search(pattern, self.text, re.MULTILINE) for pattern in patterns):
             assert time.monotonic() < end, f"no {patterns} in\n{self.text}"
-            self._take()
+            self._receive()
         return self.text
 
     def press(self, keys, *patterns):
-        """Type, and wait until the screen shows what is expected then."""
+        """Type `keys`, and wait until the screen matches `patterns`, if there are any."""
         self.child.send(keys)
         return self.wait(*patterns) if patterns else None
 
     def read(self, seconds):
-        """Take in what is painted, for some seconds."""
+        """Read what the program paints for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self._take()
+            self._receive()
 
     def resize(self, height, width):
-        """Be a terminal of another size, which is empty until the program paints it."""
+        """Change the size of the terminal; it is empty until the program paints it."""
         self.screen.resize(height, width)
         self.screen.reset()
         self.child.setwinsize(height, width)
 
     def end(self, seconds=60):
-        """Wait for the end of the program; return its exit status, or the number of its signal with a minus."""
+        """Wait for the end of the program; return its exit status, or the negative number of its signal."""
         end = time.monotonic() + seconds
         while self.child.isalive():
             if time.monotonic() > end:
                 self.child.close(force=True)
-                pytest.fail(f"it goes on, with\n{self.text}")
-            self._take()
-        while self._take():
+                pytest.fail(f"the program is still running, with\n{self.text}")
+            self._receive()
+        while self._receive():
             pass
         self.child.close(force=True)
         return self.child.exitstatus if self.child.signalstatus is None else -self.child.signalstatus
 
-    def _take(self):
-        """Take in what the program wrote; return whether that was anything."""
+    def _receive(self):
+        """Read what the program has written; return whether there was anything."""
         try:
             self.raw += self.child.read_nonblocking(65536, 0.05)
         except (pexpect.TIMEOUT, pexpect.EOF):
@@ -100,13 +100,13 @@ class Terminal:
 
 
 def ddpquiz(*words, home=None, width=80, height=24, **more):
-    """`ddpquiz` as it is installed, with its own content."""
+    """Start `ddpquiz` with the shipped content."""
     env = environment(home or os.environ["DDPQUIZ_HOME"], **more)
     return Terminal(sys.executable, "-m", "ddpquiz", *words, env=env, width=width, height=height)
 
 
 def sample(home, *words, width=80, height=24, **more):
-    """`ddpquiz` with the two concepts of the sample."""
+    """Start `ddpquiz` with the two concepts of the sample."""
     return Terminal(sys.executable, SAMPLE, *words, env=environment(home, **more), width=width, height=height)
 
 
@@ -119,7 +119,7 @@ def piped(home, *words, lines="", **more):
 
 
 def log(home):
-    """What is kept of a learner, oldest first: kind, item, grade and credit of each row."""
+    """Return kind, item, grade and credit of each row of a learner's log, oldest first."""
     with sqlite3.connect(home / "progress.db") as database:
         rows = database.execute("SELECT kind, item, grade, credit FROM log ORDER BY sequence").fetchall()
     database.close()

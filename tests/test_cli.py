@@ -207,13 +207,15 @@ def test_a_pipe_gets_plain_text(words):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_every_page_of_the_shipped_content_fits(width):
     known = loading.load()
+    pages = [listing.curriculum(known)]
     for concept in known.concepts:
-        pages = [lesson(concept, before=known.concepts, after=known.concepts), listing.contents(concept)]
+        pages += [lesson(concept, before=known.concepts, after=known.concepts), listing.contents(concept)]
         pages += [item_page(item, known.sources.get(getattr(item, "source", ""))) for item in concept.items()]
-        for page in [*pages, listing.curriculum(known), listing.way(known.path(concept.id))]:
-            file = io.StringIO()
-            layout.show(style.console(file, width=width), page)
-            assert max(cell_len(line) for line in file.getvalue().splitlines()) <= width
+        pages += [listing.way(known.path(concept.id))]
+    for page in pages:
+        file = io.StringIO()
+        layout.show(style.console(file, width=width), page)
+        assert max(cell_len(line) for line in file.getvalue().splitlines()) <= width
 
 
 def test_no_color_is_obeyed_on_a_terminal():

@@ -187,6 +187,16 @@ def test_dev_prints_its_usage_and_refuses_unknown_words():
     assert "python3 dev.py check" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_quick_check_runs_each_demo_once_and_neither_proofs_nor_the_wheel():
+    files = [f"tests/test_{name}.py" for name in ("content", "demos", "wheel")]
+    words = ["-m", "pytest", "--collect-only", "--quick", "-p", "no:cacheprovider", "-o", "addopts=-q", *files]
+    listed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    demos = [line.partition("[")[2] for line in listed if "test_a_demo_proves_its_claims" in line]
+    assert sorted(demos) == sorted(f"{path.stem}-2]" for path in ROOT.joinpath("demos").glob("*.py"))
+    assert not [line for line in listed if "test_every_proof" in line or "test_wheel" in line]
+
+
 def test_an_old_python_gets_a_sentence(monkeypatch, capsys):
     import importlib.util
 

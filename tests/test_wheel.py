@@ -1,4 +1,4 @@
-"""The built wheel does what the checkout does, with the source out of reach."""
+"""The built wheel works like the checkout, without access to the source."""
 
 import json
 import os
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]  # one worker 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build the sdist, and the wheel from it, with the build backend that is installed here."""
+    """Build the sdist, and the wheel from it, with the installed build backend."""
     out = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     done = subprocess.run(build, capture_output=True, text=True)
@@ -26,7 +26,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """Install the wheel into a folder of its own; what it depends on is found where it is."""
+    """Install the wheel into a folder of its own; its dependencies stay where they are."""
     target = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     done = subprocess.run([*pip, "--target", str(target), str(wheel)], capture_output=True, text=True)
@@ -36,7 +36,7 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.fixture
 def ddp(installed, tmp_path):
-    """Run a command of the installed wheel. `-S` keeps the editable install of the checkout out of sight."""
+    """Run Python with the installed wheel. `-S` hides the editable install of the checkout."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(installed), sysconfig.get_path("purelib")]),
