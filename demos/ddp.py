@@ -36,7 +36,7 @@ def of_all_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 def show(label: str, tensor: torch.Tensor) -> None:
     """Print the numbers of a small tensor."""
-    print(f"{label}: {' '.join(f'{number:.3f}' for number in tensor.flatten().tolist())}")
+    print(f"{label}: {' '.join(f'{number:.2f}' for number in tensor.flatten().tolist())}")
 
 
 def main() -> None:
