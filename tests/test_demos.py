@@ -104,6 +104,24 @@ def test_gradients_that_are_never_averaged_are_not_claimed_to_be_one_process_s()
     assert said["micro-batches with divided losses leave one process's gradient on the whole batch"] != "proven"
 
 
+@pytest.mark.parametrize("args", [[], ["--kill-at", "99"]], ids=["killed", "not killed"])
+def test_the_checkpoint_of_elastic_is_private_and_gone_at_the_end(tmp_path, monkeypatch, args):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    source = (demos_dir() / "elastic.py").read_text()
+    report = '    print(f"mode: {folder.stat().st_mode:o} {sorted(each.name for each in folder.iterdir())}")\n'
+    end = "    dist.barrier()\n    if rank == 0:\n        shutil.rmtree(folder)\n"
+    assert source.count(end) == 1
+    script = tmp_path / "elastic.py"
+    script.write_text(source.replace(end, report + end))
+    seen = RunState()
+    cluster = of_demo(demos_dir() / "elastic.py")
+    for event in begin(Request(script, tuple(args), 2, "cpu", timeout=10.0, cluster=cluster)).events():
+        seen.add(event)
+    assert seen.end.ok, seen.end.why
+    assert seen.rows["mode"][0] == ["40700 ['checkpoint.pt']"]
+    assert list(tmp_path.glob("elastic-*")) == []
+
+
 def test_the_drawing_of_a_slow_network_fits_beside_the_name_of_a_rank():
     seen = watched(demos_dir() / "overlap.py", 2, ["--latency", "60"])
     assert seen.end.ok, seen.end.why
