@@ -123,6 +123,8 @@ def main() -> None:
             for way, loss in reversed([*zip(WAYS, losses, strict=True)]):
                 print(f"loss ({way}): {loss:.3f}")
             print(f"error feedback kept (norm): {mean_of(ways[2].error).norm():.2f}")
+    behind = [way for way, loss in zip(WAYS, losses, strict=True) if loss > 1.5 * losses[0]]
+    print(f"far behind: {', '.join(behind) or 'none'}")
     sent = [way.bytes for way in ways]
     for name, count in zip(("whole", "fp16", "compressed"), sent, strict=False):
         print(f"bytes a step ({name}): {count}")

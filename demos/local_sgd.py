@@ -51,6 +51,11 @@ def step(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, x: torch.Tens
     optimizer.step()
 
 
+def moved(before: torch.Tensor, after: torch.Tensor) -> str:
+    """Say in which direction a loss moved."""
+    return "same" if torch.allclose(before, after) else "up" if after > before else "down"
+
+
 def of_all_ranks(weights: torch.Tensor) -> torch.Tensor:
     """Every rank's weights, to look at; training never does this."""
     copies = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
@@ -111,8 +116,10 @@ def main() -> None:
         if not due:
             continue
         print(f"distance before an average: {apart:.3f}")
-        print(f"loss before an average: {losses[rank]:.3f}")
-        print(f"loss after an average: {current:.3f}")
+        own_before, own_after = loss_of(replicas[rank], x, y), loss_of(model.weight, x, y)
+        print(f"own loss (average): {own_before:.2f} -> {own_after:.2f}")
+        print(f"all loss (average): {losses[rank]:.2f} -> {current:.2f}")
+        print(f"loss moves (own/all): {moved(own_before, own_after)}/{moved(losses[rank], current)}")
         first, last = of_all_ranks(model.weight.data)[[0, -1]]
         assert torch.equal(first, last), "after an average all replicas are equal, to the last bit"
         assert torch.allclose(model.weight, mean, atol=1e-6), "an average leaves the mean of all replicas"

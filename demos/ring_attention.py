@@ -40,13 +40,14 @@ def pass_on(block: torch.Tensor) -> tuple[torch.Tensor, list]:
 def main() -> None:
     """Attend over a ring; compare with attention over the whole sequence in one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tokens", type=int, default=48, help="length of the whole sequence")
+    parser.add_argument("--tokens", type=int, help="length of the whole sequence (default: 4 for each rank)")
     parser.add_argument("--order", choices=("plain", "zigzag"), default="plain", help="which tokens a rank gets")
     parser.add_argument("--mask", choices=("causal", "full"), default="causal", help="what a query may look at")
     args = parser.parse_args()
     rank, world, causal = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.mask == "causal"
-    if args.tokens < 1 or args.tokens % (2 * world):
-        raise SystemExit(f"--tokens {args.tokens}: {world} ranks need a multiple of {2 * world}, two pieces for each.")
+    tokens = 4 * world if args.tokens is None else args.tokens
+    if tokens < 1 or tokens % (2 * world):
+        raise SystemExit(f"--tokens {tokens}: {world} ranks need a multiple of {2 * world}, two pieces for each.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -57,8 +58,8 @@ def main() -> None:
     # 1. The whole sequence is there to compare with. Which of its tokens are this rank's: one run, or with zigzag piece
     #    r from the front and piece r from the back.
     torch.manual_seed(0)
-    whole_q, whole_k, whole_v = torch.randn(3, args.tokens, WIDTH).to(device)
-    pieces = torch.arange(args.tokens, device=device).chunk(2 * world)
+    whole_q, whole_k, whole_v = torch.randn(3, tokens, WIDTH).to(device)
+    pieces = torch.arange(tokens, device=device).chunk(2 * world)
     deal = (rank, 2 * world - 1 - rank) if args.order == "zigzag" else (2 * rank, 2 * rank + 1)
     mine = torch.cat([pieces[piece] for piece in deal])
     runs = [mine] if args.order == "plain" else mine.chunk(2)
@@ -105,7 +106,7 @@ def main() -> None:
     print(f"first output (ring): {output[0, 0].item():.4f}")
     print(f"first output (alone): {exact[0, 0].item():.4f}")
     assert torch.allclose(output, exact, atol=1e-5), "the ring's output is exactly that of attention in one process"
-    pairs = args.tokens * (args.tokens + 1) // 2 if causal else args.tokens**2
+    pairs = tokens * (tokens + 1) // 2 if causal else tokens**2
     assert sum(works) == pairs, "each pair of a query and a key that it may look at is computed once, on one rank"
     assert sent == (world - 1) * block.nbytes, "each rank sends N-1 blocks of keys and values, and no scores"
     b = len(mine)

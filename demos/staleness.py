@@ -84,6 +84,10 @@ def main() -> None:
                 print(f"w ({way}): {weight:.2g}")
 
     # 3. Compare with one process, and with theory.
+    period = 4 * age + 2  # of the swing at the limit
+    swing = torch.tensor(path)[-period:].abs().amax(dim=0).tolist()
+    for name, each in {"age 0": swing[0], f"age {age}": swing[1]}.items():
+        print(f"high rate ({name}): {'goes to 0' if each < 0.1 else 'diverges' if each > 10 else 'swings on'}")
     print(f"gradient age (updates): {ages[-1]}")
     for name, each in {"age 0": 0, f"age {age}": age}.items():
         print(f"rate limit ({name}): {limit(each):.3f}")
@@ -91,8 +95,6 @@ def main() -> None:
     expected = [alone(rate, 0 if way == 0 else age, updates) for way, rate in enumerate(rates)]
     same = torch.allclose(torch.tensor(path), torch.tensor(expected).T, rtol=1e-3)
     assert same, "workers that take turns make the numbers of one process with a delay"
-    period = 4 * age + 2  # of the swing at the limit
-    swing = torch.tensor(path)[-period:].abs().amax(dim=0).tolist()
     assert swing[0] < 0.1, "with fresh gradients the high rate goes to the minimum"
     if age == 0:
         assert swing[1] < 0.1, "at age 0 no gradient is old, and the high rate goes to the minimum both times"

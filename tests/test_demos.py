@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.concept import Kind
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import claims
 from ddpquiz.ranks.launch import Request
@@ -60,6 +62,19 @@ def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
     assert seen.rows, "it shows something in columns"
     assert seen.end.proven >= 1
     assert seen.notes == []
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_a_demo_with_default_arguments_asks_for_a_prediction(name):
+    asked = [
+        question.kind
+        for concept in loading.load().concepts
+        for link in concept.demos
+        for question in concept.questions
+        if (link.run, link.args, link.ranks, link.predict) == (name, (), 4, question.id)
+    ]
+    assert asked
+    assert any(kind is not Kind.NUMBER for kind in asked), "values of a number question are drawn, the run's are not"
 
 
 @pytest.mark.parametrize("fault", BREAKS, ids=[f"{each.demo}: {each.claim}" for each in BREAKS])
