@@ -35,6 +35,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 LAYERS, WIDTH, STEPS, LR = 4, 48, 5, 0.01  # the width can be shared evenly by 1, 2, 3, 4, 6 and 8 ranks
 NAMES = {"_allgather_base_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
 NAMES |= {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
+SHORT = {"all-gather": "AG", "reduce-scatter": "RS", "all-reduce": "AR", "broadcast": "BC"}
 SPLIT = ("nothing (DDP)", "Adam's averages", "gradients and averages", "weights, gradients and averages")  # by stage
 calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it moves
 
@@ -133,11 +134,11 @@ def main() -> None:
     print(f"most layers whole: {max(counts)}")
     shares = (weights_held, gradients_held, averages_held)
     print(f"bytes per parameter: {' + '.join(f'{each / size:.3g}' for each in shares)}")
-    for name, n in calls.items():
-        print(f"{name} calls: {n}")
+    print(f"collectives a step: {' + '.join(f'{n} {SHORT[name]}' for name, n in calls.items())}")
     print(f"traffic (models a step): {moved.total() / size:g}")
     if rank == 0:
         print(f"Stage {stage} of ZeRO splits {SPLIT[stage]}. DDP stores 4 + 4 + 8 bytes per parameter.")
+        print("AG: all-gather, RS: reduce-scatter, AR: all-reduce, BC: broadcast.")
         print("Traffic 1: all weights pass through one collective; an all-reduce counts as 2.")
 
     # 5. Memory: 4 + 4 + 8 bytes per parameter, each divided by N or not (Rajbhandari et al. 2020).
