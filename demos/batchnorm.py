@@ -2,14 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/batchnorm.py
 
-Look at the means, at how far outputs and gradients are off those of one
-process, and at the running mean that evaluation uses: whose samples is it
-made of? BatchNorm makes a sample's result depend on the rest of its batch,
-which under DDP is the rank's part of it. SyncBatchNorm adds up sums, squares
-and counts over all ranks first. It runs on GPUs only, so here it is written
-out; SyncBatchNorm.convert_sync_batchnorm(model) puts the real one in.
-A running mean begins at 0 and goes a tenth of the way to each batch's mean.
-DDP copies rank 0's to all ranks before each forward, also in evaluation.
+BatchNorm makes the result of a sample depend on the rest of its batch, which
+under DDP is only the rank's part. SyncBatchNorm first adds up sums, squares
+and counts over all ranks. It runs on GPUs only, so it is written out here;
+SyncBatchNorm.convert_sync_batchnorm(model) puts the real one in.
+Look at how far outputs and gradients are off those of one process, and at
+the running mean that evaluation uses. It begins at 0 and moves a tenth of the
+way to each batch's mean, and DDP copies rank 0's to all ranks.
 
 Try    --skew 0         ranks' samples alike: local statistics are only noisy
        --batch 512      less noise, but ranks' samples differ as before
@@ -31,7 +30,7 @@ WIDTH, BATCHES = 4, 5  # features; batches that pass before evaluation
 
 
 class SumOverRanks(torch.autograd.Function):
-    """An all-reduce that gradients can pass: what every rank's output depends on gets every rank's gradient."""
+    """An all-reduce with a backward: an input of every rank's output gets every rank's gradient."""
 
     @staticmethod
     def forward(_: object, tensor: torch.Tensor) -> torch.Tensor:
@@ -64,14 +63,14 @@ class SyncedBatchNorm(BatchNorm1d):
 
 
 def model_with(norm: type[torch.nn.Module], device: torch.device) -> torch.nn.Sequential:
-    """A small model, the same each time but for the kind of norm in it."""
+    """Build a small model, the same each time except for its norm."""
     torch.manual_seed(0)
     first, last = torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, 1)
     return torch.nn.Sequential(first, norm(WIDTH), torch.nn.Tanh(), last).to(device)
 
 
 def gradient_of(loss: torch.Tensor, model: torch.nn.Module) -> torch.Tensor:
-    """All gradients of the model as one vector, made by a backward."""
+    """Run backward; return all gradients of the model as one vector."""
     model.zero_grad()
     loss.backward()
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
@@ -82,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=8, help="samples of each rank in a batch")
     parser.add_argument("--skew", type=float, default=1.0, help="how far apart the samples of neighbouring ranks are")
-    parser.add_argument("--layer-norm", action="store_true", help="use LayerNorm in the place of BatchNorm")
+    parser.add_argument("--layer-norm", action="store_true", help="use LayerNorm instead of BatchNorm")
     args = parser.parse_args()
     if args.batch < 2:
         raise SystemExit("--batch needs 2 or more: one sample has no variance.")
@@ -100,7 +99,7 @@ def main() -> None:
     x = x.to(device)
     y = x.sin().sum(-1, keepdim=True)
 
-    # 2. The same batches through DDP, and through one process that has all ranks' samples.
+    # 2. Pass the same batches through DDP, and through one process that has all samples.
     print(f"setting: {BATCHES} batches, {args.batch} samples a rank in each")
     ways = {"local": (BatchNorm1d, BatchNorm1d), "synced": (SyncedBatchNorm, BatchNorm1d)}
     for way, norms in ({"layer norm": (LayerNorm, LayerNorm)} if args.layer_norm else ways).items():
@@ -120,29 +119,29 @@ def main() -> None:
         print(f"output off ({way}): {output_off:.1%}")
         print(f"gradient off ({way}): {gradient_off:.1%}")
 
-        # 3. Evaluation uses the running statistics. DDP copies rank 0's to everybody before each forward.
+        # 3. Evaluation uses the running statistics. DDP copies rank 0's to all ranks before each forward.
         if not args.layer_norm:
             name = "training" if way == "local" else way
             print(f"running mean ({name}): {model[1].running_mean[0]:.3f}")
             ddp.eval()
             ddp(x[0, rank])
         if way == "layer norm":
-            assert output_off < 1e-5, "LayerNorm gives a sample the same result in whatever batch it is"
-            assert gradient_off < 1e-4, "with LayerNorm DDP's gradient is that of one process"
+            assert output_off < 1e-5, "LayerNorm gives a sample the same result in any batch"
+            assert gradient_off < 1e-4, "with LayerNorm, DDP's gradient is that of one process"
         elif way == "local":
             first = model_with(BatchNorm1d, device)
             for batch in range(BATCHES):
-                first(x[batch, 0])  # rank 0's samples and no others
+                first(x[batch, 0])  # only rank 0's samples
             print(f"running mean (evaluation): {model[1].running_mean[0]:.3f}")
             if world > 1:
-                assert output_off > 2e-4, "local statistics: a sample's result is not the one that one process gets"
+                assert output_off > 2e-4, "local statistics: the results of samples differ from those of one process"
                 assert gradient_off > 2e-4, "local statistics: DDP's gradient is not that of one process"
             assert torch.allclose(model[1].running_mean, first[1].running_mean), (
-                "evaluation uses rank 0's running statistics: the other ranks' samples have left no trace"
+                "evaluation uses rank 0's running statistics, without the other ranks' samples"
             )
         else:
             print(f"running mean (one process): {alone[1].running_mean[0]:.3f}")
-            assert output_off < 1e-5, "synced statistics: every sample's result is the one that one process gets"
+            assert output_off < 1e-5, "synced statistics: the results of samples are those of one process"
             assert gradient_off < 1e-4, "synced statistics: DDP's gradient is that of one process"
             assert torch.allclose(model[1].running_mean, alone[1].running_mean, atol=1e-5), (
                 "synced running statistics are those of all ranks' samples"

@@ -2,14 +2,14 @@
 
     torchrun --nproc-per-node 4 demos/collectives.py
 
-Look at who holds the result: the root alone (gather, reduce), everybody the
-same (broadcast, all-gather, all-reduce), or each rank a part of its own
-(scatter, reduce-scatter, all-to-all). Rank r brings the numbers 10r, 10r+1,
-..., so each number tells whose it was and where it stood. After `reduce` the
-ranks that are not the root hold numbers too, marked undefined: half-made
-sums, left over from the way to the root, and maybe others on the next run.
+Rank r brings the numbers 10r, 10r+1, ..., so each number shows whose it was
+and where it stood. Look at which ranks hold the result: only the root
+(gather, reduce), all ranks the same (broadcast, all-gather, all-reduce), or
+each rank its own part (scatter, reduce-scatter, all-to-all). After `reduce`
+the other ranks hold numbers too, marked undefined: partial sums left over
+from the way to the root, and perhaps others on the next run.
 
-Try    --op all-to-all    one alone: the table of all rows is transposed
+Try    --op all-to-all    one operation: the table of all rows is transposed
        --root 1           another rank gives or receives where there is a root
        --reduce max       the largest number instead of the sum
 """
@@ -33,7 +33,7 @@ def show(label: str, numbers: torch.Tensor | list[torch.Tensor] | None) -> None:
 def main() -> None:
     """Run the operations one after another and compare each with what one process works out alone."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--op", choices=OPERATIONS, help="show this one alone")
+    parser.add_argument("--op", choices=OPERATIONS, help="show only this operation")
     parser.add_argument("--root", type=int, default=0, help="the rank that gives or receives where there is a root")
     parser.add_argument("--reduce", choices=("sum", "max"), default="sum", help="how numbers become one")
     args = parser.parse_args()
@@ -61,7 +61,7 @@ def main() -> None:
     if {"broadcast", "scatter", "gather", "reduce"} & set(todo):
         print(f"root: {'this rank' if rank == root else 'no'}")
 
-    # 1. One rank gives. Broadcast: everybody gets the whole. Scatter: rank r gets part r.
+    # 1. One rank gives. Broadcast: every rank gets the whole. Scatter: rank r gets part r.
     if "broadcast" in todo:
         x = mine.clone()
         show("broadcast before", x)
@@ -76,7 +76,7 @@ def main() -> None:
         show("scatter after", x)
         assert torch.equal(x, table[root, rank : rank + 1]), "scatter: rank r holds part r of the root's numbers"
 
-    # 2. Everybody gives, nothing is added up. Gather: to the root alone. All-gather: to everybody.
+    # 2. All ranks give, nothing is added up. Gather: to the root only. All-gather: to all ranks.
     if "gather" in todo:
         collected = empty(world) if rank == root else None
         show("gather before", parts[0])
@@ -92,12 +92,12 @@ def main() -> None:
         show("all-gather after", collected)
         assert torch.equal(torch.cat(collected), table[:, 0]), "all-gather: every rank holds one number of each rank"
 
-    # 3. Everybody gives, and numbers in the same place become one. Reduce: at the root. All-reduce: at every rank.
+    # 3. All ranks give, and numbers in the same place are added up. Reduce: at the root. All-reduce: at every rank.
     if "reduce" in todo:
         x = mine.clone()
         show("reduce before", x)
         dist.reduce(x, dst=root, op=op)
-        # Elsewhere than at the root the result is not defined. Gloo leaves half-made sums there: never read them.
+        # On the other ranks the result is undefined. Gloo leaves partial sums there: never read them.
         if rank != root:
             print(f"reduce after: undefined, {' '.join(map(str, x.tolist()))}")
         else:
@@ -111,7 +111,7 @@ def main() -> None:
         show("all-reduce after", x)
         assert torch.equal(x, reduced), "all-reduce: every rank holds the sum (or maximum) over all ranks"
 
-    # 4. The same, but rank r keeps only part r. An all-gather after it makes it an all-reduce: a ring does just that.
+    # 4. The same, but rank r keeps only part r. An all-gather after it completes an all-reduce, as in a ring.
     if "reduce-scatter" in todo:
         (x,), collected = empty(1), empty(world)
         reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # the older name
@@ -125,7 +125,7 @@ def main() -> None:
         dist.all_reduce(whole, op=op)
         assert torch.equal(torch.cat(collected), whole), "reduce-scatter, then all-gather, equals all-reduce"
 
-    # 5. Everybody gives each rank a part of its own: rows become columns. So tokens travel to the experts of a mixture.
+    # 5. Every rank gives each rank another part: rows become columns. Tokens are sent to experts this way.
     if "all-to-all" in todo:
         x = torch.empty_like(mine)
         show("all-to-all before", mine)

@@ -2,12 +2,12 @@
 
     torchrun --nproc-per-node 4 demos/compression.py
 
-Look at the bytes first, and then at which of the four losses stays behind.
-The same model is trained four ways, side by side: with whole gradients, in
+One model is trained in four ways, side by side: with whole gradients, in
 half precision (fp16), and compressed by PowerSGD with and without error
 feedback. PowerSGD sends two thin matrices of r columns each, whose product
 is close to the gradient. The rest is an error: with feedback each rank adds
-it to its next gradient, so that it arrives late; without, it is gone.
+it to its next gradient, so it arrives late; without feedback it is lost.
+Compare the bytes first, and then the four losses: which one stays behind?
 
 Try    --method topk          send the largest numbers and their places
        --r 4                  r = 4: twice the bytes, and a smaller error
@@ -26,14 +26,14 @@ WAYS = ("whole", "fp16", "feedback", "no feedback")
 
 
 def mean_of(x: torch.Tensor) -> torch.Tensor:
-    """The mean of all ranks' `x`, made in the precision of `x`."""
+    """Return the mean of all ranks' `x`, in the precision of `x`."""
     x = x / dist.get_world_size()  # before the sum, which might overflow in fp16
     dist.all_reduce(x)
     return x
 
 
 class Compressor:
-    """What a rank keeps for one way of sending gradients: errors, and the bytes that it sent in the last step."""
+    """One way of sending gradients: its error, and the bytes that this rank sent in the last step."""
 
     def __init__(self, way: str, method: str, r: int, device: torch.device) -> None:
         self.way, self.r, self.bytes = way, r, 0
@@ -42,12 +42,12 @@ class Compressor:
         self.q = torch.randn(COLS, r, generator=torch.Generator().manual_seed(1)).to(device)  # the same on all ranks
 
     def mean(self, x: torch.Tensor) -> torch.Tensor:
-        """The mean of all ranks' `x`, and count its bytes."""
+        """Return the mean of all ranks' `x`, and count its bytes."""
         self.bytes += x.nbytes
         return mean_of(x)
 
     def send(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Return what all ranks take for the mean gradient."""
+        """Return the mean gradient as all ranks receive it."""
         self.bytes = 0
         if self.way == "whole":
             return self.mean(gradient)
@@ -116,19 +116,21 @@ def main() -> None:
             if step == STEPS - 1 and way.way == "feedback":
                 wanted, left = mean_of(mine + carried), mean_of(way.error)
                 assert torch.allclose(arrived + left, wanted, atol=1e-5), (
-                    "with feedback nothing is lost: what is not sent is kept"
+                    "with feedback nothing is lost: the part that is not sent is kept"
                 )
         losses = [(x @ each - y).square().mean().item() for each in weights]
         if step % 2 == 1:
             for way, loss in reversed([*zip(WAYS, losses, strict=True)]):
                 print(f"loss ({way}): {loss:.3f}")
             print(f"error feedback kept (norm): {mean_of(ways[2].error).norm():.2f}")
+    behind = [way for way, loss in zip(WAYS, losses, strict=True) if loss > 1.5 * losses[0]]
+    print(f"far behind: {', '.join(behind) or 'none'}")
     sent = [way.bytes for way in ways]
     for name, count in zip(("whole", "fp16", "compressed"), sent, strict=False):
         print(f"bytes a step ({name}): {count}")
     if rank == 0:
         print(f"Training is not over after {STEPS} steps: feedback may be a little ahead of")
-        print("whole, for what arrives late can push it on as well as hold it back.")
+        print("whole gradients, because a late part can speed training up or slow it down.")
 
     # 3. Compare with one process on all samples, with the formulas, and the ways with each other.
     alone = torch.zeros(ROWS, COLS, device=device)
@@ -138,17 +140,17 @@ def main() -> None:
     assert torch.allclose(weights[0], alone, atol=1e-4), "whole gradients train like one process on all samples"
     replicas = [torch.empty_like(weights) for _ in range(world)]
     dist.all_gather(replicas, weights)
-    assert all(torch.equal(weights, replica) for replica in replicas), "however they were sent, all ranks hold the same"
+    assert all(torch.equal(weights, replica) for replica in replicas), "in every way all ranks hold the same weights"
     assert sent[1] * 2 == sent[0], "half precision sends half of the bytes"
     assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1 %"
     if args.method == "powersgd":
         assert sent[2] == 4 * args.r * (ROWS + COLS), (
-            "PowerSGD sends (rows + columns) * r numbers for rows * columns, r being the columns of its matrices"
+            "PowerSGD sends (rows + columns) * r numbers instead of rows * columns"
         )
     else:
         assert sent[2] == 4 * args.r * (ROWS + COLS), "top-k sends k numbers and their k places"
     assert without > 1.5 * whole, "without error feedback the loss stays behind"
-    assert feedback - whole < 0.1 * (without - whole), "with error feedback, and as many bytes, it does not"
+    assert feedback - whole < 0.1 * (without - whole), "with error feedback, at the same number of bytes, it does not"
     dist.destroy_process_group()
 
 

@@ -2,17 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/ddp.py
 
-Look at `own gradient`, different everywhere, beside `gradient after
-backward`, the same everywhere.
-Each rank builds a model of two weights from its own seed and holds four
-samples of its own. Wrapping the model in DDP copies rank 0's weights to
-everybody, once. From then on only gradients travel: every backward pass
-leaves the average of all ranks' gradients on every rank, and equal replicas
-that take equal steps stay equal.
+Each rank builds a model of two weights from its own seed and has four samples
+of its own. Wrapping the model in DDP copies rank 0's weights to all ranks,
+once. From then on only gradients are sent: every backward pass leaves the
+mean of all ranks' gradients on every rank, and equal replicas that make equal
+steps stay equal. Compare `own gradient`, different on every rank, with
+`gradient after backward`, the same on every rank.
 
 Try    --loss sum       DDP still divides by N: the ratio falls to 1/N
        --perturb 1      rank 1 is changed: `weight gap to rank 0` stays
-       --steps 30       the replicas stay equal for as long as you like
+       --steps 30       the replicas stay equal
 """
 
 import argparse
@@ -28,7 +27,7 @@ NUDGE = 0.5  # what --perturb adds to each weight of one rank
 
 
 def of_all_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Every rank's copy of `tensor`, in the order of ranks."""
+    """Gather every rank's copy of `tensor`, in the order of ranks."""
     copies = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
     dist.all_gather(copies, tensor.detach().contiguous())
     return copies
@@ -36,7 +35,7 @@ def of_all_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 def show(label: str, tensor: torch.Tensor) -> None:
     """Print the numbers of a small tensor."""
-    print(f"{label}: {' '.join(f'{number:.3f}' for number in tensor.flatten().tolist())}")
+    print(f"{label}: {' '.join(f'{number:.2f}' for number in tensor.flatten().tolist())}")
 
 
 def main() -> None:
@@ -76,7 +75,7 @@ def main() -> None:
         assert not torch.equal(starts[0], starts[-1]), "different seeds gave the replicas different weights"
     assert torch.equal(model.weight, starts[0]), "after wrapping every rank holds the weights that rank 0 started with"
 
-    # 3. One backward pass. autograd.grad goes round DDP's hooks, so it shows what this rank alone would have used.
+    # 3. One backward pass. autograd.grad bypasses DDP's hooks, so it shows this rank's own gradient.
     (own,) = torch.autograd.grad(loss_of(model(x), y), model.weight)
     (whole,) = torch.autograd.grad(loss_of(model(whole_x), whole_y), model.weight)  # one process, the whole batch
     loss_of(ddp(x), y).backward()
@@ -91,7 +90,7 @@ def main() -> None:
     else:  # the whole batch's gradient is the sum over ranks, and DDP divided that sum by their number
         assert torch.allclose(mean, whole / world), "with a sum loss the average is only 1/N of one process's gradient"
 
-    # 4. Training: each rank steps by itself. Nothing but gradients is exchanged, and nobody compares weights.
+    # 4. Training: each rank makes its own step. Only gradients are exchanged, and weights are never compared.
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     alone = starts[0].clone().requires_grad_()  # one process on the whole batch, for comparison
     for step in range(args.steps):
@@ -106,7 +105,7 @@ def main() -> None:
         print(f"weight gap to rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
         if args.perturb is None:
             same = all(torch.equal(replica, model.weight) for replica in replicas)
-            assert same, "after every step all replicas are equal, to the last bit"
+            assert same, "after every step all replicas are equal, bit for bit"
 
         (gradient,) = torch.autograd.grad(loss_of(whole_x @ alone.T, whole_y), alone)
         alone.data -= LEARNING_RATE * (gradient if args.loss == "mean" else gradient / world)
@@ -116,7 +115,7 @@ def main() -> None:
     else:
         gap = replicas[args.perturb] - replicas[(args.perturb + 1) % world]
         assert torch.allclose(gap, torch.full_like(gap, NUDGE), atol=1e-5), (
-            "the changed replica never heals: equal steps keep the distance that the change made"
+            "the changed replica stays different: equal steps keep the distance"
         )
 
     del ddp  # before the group: DDP still refers to it

@@ -1,19 +1,18 @@
-"""DataParallel (dp) against DDP: one device in the middle, or all alike.
+"""DataParallel (dp) against DDP: one device in the middle, or all equal.
 
     torchrun --nproc-per-node 4 demos/dp_vs_ddp.py
 
-Look at `dp bytes in all` above `ddp bytes in all`: what each rank sent and
-received in all steps together. nn.DataParallel drives all devices from one
-process, and its home is device 0: in every step that device deals out the
-batch, copies the weights to the others, collects their outputs, takes the
-loss, hands back the outputs' gradients and adds up the weights' gradients.
-On CPU nn.DataParallel merely calls the model, so here dp is imitated: its
-copies are messages, and rank 0 plays device 0. DDP is the real one; its
-bytes are a ring's, computed. Both arrive at the same gradient.
+nn.DataParallel drives all devices from one process. In every step device 0
+distributes the batch, copies the weights to the others, collects their
+outputs, computes the loss and adds up the gradients. Compare `dp bytes in
+all` with `ddp bytes in all`: what each rank sent and received in all steps.
+On the CPU nn.DataParallel only calls the model, so dp is imitated here: its
+copies are messages, and rank 0 plays device 0. DDP is the real one; its bytes
+are computed, as a ring sends them. Both end with the same gradient.
 
 Try    --width 128           copies of weights soon dwarf the batch
-       --batch 2400          dp moves a larger batch; what DDP moves stays
-       on 2 ranks, then 8    device 0's load grows, that of a ring hardly does
+       --batch 2400          dp moves more, DDP the same
+       on 2 ranks, then 8    device 0 moves more; a rank of the ring hardly does
 """
 
 import argparse
@@ -47,14 +46,14 @@ def data_parallel_backward(model: torch.nn.Module, x: torch.Tensor, y: torch.Ten
     rank, world = dist.get_rank(), dist.get_world_size()
     others = range(1, world)
 
-    # 1. Device 0 holds the batch and the weights. In every step it deals out the one and copies the other.
+    # 1. Device 0 holds the batch and the weights. In every step it splits the batch and copies the weights.
     parts = [part if rank == 0 else torch.empty_like(part) for part in x.chunk(world)]
     for device in others:
         copy(parts[device], 0, device, "batch")
         for weight in model.parameters():
             copy(weight.data, 0, device, "weights")
 
-    # 2. All devices compute at once. Device 0 gathers what comes out, and it alone takes the loss.
+    # 2. All devices compute at once. Device 0 gathers the outputs and computes the loss alone.
     output = model(parts[rank])
     outputs = [output.detach() if device == rank else torch.empty_like(output) for device in range(world)]
     for device in others:
@@ -79,7 +78,7 @@ def data_parallel_backward(model: torch.nn.Module, x: torch.Tensor, y: torch.Ten
 
 
 def gradient_of(model: torch.nn.Module) -> torch.Tensor:
-    """All gradients of the model as one vector."""
+    """Return all gradients of the model as one vector."""
     return torch.cat([weight.grad.flatten() for weight in model.parameters()])
 
 
@@ -124,7 +123,7 @@ def main() -> None:
             model.zero_grad()
 
         data_parallel_backward(dp, x, y)
-        loss = mse_loss(ddp(x.chunk(world)[rank]), y.chunk(world)[rank])  # each rank takes a loss of its own
+        loss = mse_loss(ddp(x.chunk(world)[rank]), y.chunk(world)[rank])  # each rank computes its own loss
         loss.backward()
         mse_loss(whole(x), y).backward()
         mean = loss.detach() / world
@@ -152,9 +151,9 @@ def main() -> None:
     print(f"dp bytes in all: {moved.total()}")
     print(f"ddp bytes in all: {ring}")
     if rank == 0:
-        print("Bytes: sent plus received, in all steps; dp's counted, ddp's computed.")
+        print("Bytes: sent plus received, in all steps; dp's are counted, ddp's computed.")
         print("DDP's ring: a step sends 2(n-1)/n of the model, and receives as much.")
-        print("Only device 0 has dp's loss and whole gradient, the others their part's.")
+        print("Only device 0 has dp's loss and the whole gradient; the others have parts.")
 
     totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(totals, torch.tensor([moved.total()], device=device))

@@ -2,22 +2,21 @@
 
     torchrun --nproc-per-node 4 --max-restarts 1 demos/elastic.py
 
+In step 7 of 0 to 11 the last rank kills itself, as a kernel that is out of
+memory would. The others cannot go on without it. So the agent stops them too
+and starts all ranks again, as new processes that know only what they read
+from the checkpoint: weights, optimizer state and the next step.
 Look at `step`, which falls back to the checkpoint, and at `process`: which
-ranks have a new one? Steps count from 0, so the last is 11; the checkpoint
-says with which step to go on.
-The last rank kills itself in the middle of training, as a kernel without
-memory would. The others cannot go on without it: their agent ends them too
-and starts everybody anew, as new processes that know only what they read
-from the checkpoint. So it must hold all that training depends on: weights,
-optimizer and step.
+ranks are new? In the end the weights are those of a run without a failure.
 
-Try    --forget       no momentum in the checkpoint: the run ends elsewhere
-       --every 100    no checkpoint but the first: all steps are made again
+Try    --forget       no momentum in the checkpoint: other weights at the end
+       --every 100    only the first checkpoint: all steps are made again
        --kill-at 99   nobody dies: the same weights
 """
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -34,13 +33,13 @@ HOSTED = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # the store o
 
 
 def store() -> dist.Store:
-    """The key-value store of whoever started us, through which ranks and agents find each other."""
+    """Connect to the agent's key-value store, in which ranks and agents find each other."""
     return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
 
 
 def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int) -> None:
-    """One step of SGD with momentum on a share of the step's samples; with several, on the mean of their gradients."""
-    # The samples depend on the number of the step alone: that is all the state of this data loader.
+    """Make one step of SGD with momentum, with the mean gradient of all shares of the step's samples."""
+    # The samples depend on the step only, so the step is all the state of this data loader.
     x = torch.randn(BATCH * dist.get_world_size(), 2, generator=torch.Generator().manual_seed(step))
     x = x[share::shares].to(weights.device)
     y = x.sum(dim=1, keepdim=True) + 0.1
@@ -52,23 +51,27 @@ def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int)
 
 
 def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
-    """Train from the last checkpoint to the end, and compare with one process that nothing interrupts."""
+    """Train from the last checkpoint to the end, and compare with one process that is not interrupted."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    job = os.environ["MASTER_PORT"] if HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # on a cluster: a shared folder
-    path, part = (Path(tempfile.gettempdir(), f"elastic-{job}{end}") for end in (".pt", ".part"))
+    job = os.environ["MASTER_PORT"] if HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # the same in each attempt
+    folder = Path(tempfile.gettempdir(), f"elastic-{job}")  # on a cluster: a shared folder
+    path, part = folder / "checkpoint.pt", folder / "checkpoint.part"
     weights, momentum, pids = torch.zeros(2, 1, device=device), torch.zeros(2, 1, device=device), [0] * world
     dist.all_gather_object(pids, os.getpid())
 
     def save(step: int) -> None:
         if rank == 0:
             torch.save({"step": step, "weights": weights, "momentum": momentum, "pids": pids}, part)
-            part.replace(path)  # whole or not at all, whenever we are killed
+            part.replace(path)  # complete or not at all, even if this process is killed now
             print(f"next step in checkpoint: {step}")
-        dist.barrier()  # nobody goes on before it is written
+        dist.barrier()  # no rank goes on before the checkpoint is written
 
-    # 2. What a new process knows of the past is what it reads here.
+    # 2. All that a new process knows of the past is in the checkpoint.
     first = 0
     if attempt == 0:
+        if rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
+            folder.mkdir(mode=0o700)  # fails if another user has made it: a checkpoint there could be theirs
         save(0)
     else:
         past = torch.load(path, map_location=device, weights_only=True)
@@ -80,7 +83,7 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
         print(f"resumed at step: {first}")
         print(f"finished steps lost: {args.kill_at - first}")
         assert 0 <= args.kill_at - first < args.every, "only the steps since the last checkpoint are lost"
-        assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the one that died"
+        assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the rank that died"
 
     # 3. Training, with a death in the first attempt.
     for step in range(first, STEPS):
@@ -94,9 +97,9 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
             save(step + 1)
     dist.barrier()
     if rank == 0:
-        path.unlink()
+        shutil.rmtree(folder)
 
-    # 4. One process, all samples, no interruption.
+    # 4. Compare with one process that uses all samples and is not interrupted.
     alone, its_momentum = torch.zeros_like(weights), torch.zeros_like(momentum)
     for step in range(STEPS):
         learn(alone, its_momentum, step, 1, 0)
@@ -104,13 +107,13 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
     print(f"weights if nobody dies: {' '.join(f'{number:.4f}' for number in alone.flatten().tolist())}")
     off = (weights - alone).abs().max()
     if args.forget and first > 0:
-        assert off > 1e-3, "without the optimizer's momentum a restart changes the result"
+        assert off > 1e-3, "without the optimizer's momentum, a restart changes the result"
     else:
-        assert off < 1e-5, "the weights at the end are those of a run that nothing interrupted"
+        assert off < 1e-5, "the weights at the end are those of a run without a failure"
 
 
 def main() -> None:
-    """Train, be killed, start again, and end where a run ends that nothing interrupted."""
+    """Train, be killed, start again, and end with the weights of a run without a failure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", type=int, default=3, help="steps from one checkpoint to the next")
     parser.add_argument("--kill-at", type=int, default=7, help="the step in which the last rank kills itself")
@@ -118,9 +121,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.every < 1 or args.kill_at < 1:
         raise SystemExit("--every and --kill-at need 1 or more.")
-    sys.stdout.reconfigure(line_buffering=True)  # what a killed process has not written is lost
+    sys.stdout.reconfigure(line_buffering=True)  # output that a killed process has not written is lost
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":
-        raise SystemExit("Nobody would start the ranks again: this demo needs --max-restarts 1.")
+        raise SystemExit("Without restarts the ranks end here: start this demo with --max-restarts 1.")
     names = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
     rank, world, attempt = (int(os.environ[name]) for name in names)
     device = torch.device("cpu")
@@ -128,7 +131,7 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
 
-    # 1. Form the group, anew in each attempt. The store still holds the keys of the last one (pytorch issue 135712).
+    # 1. Form a new group in each attempt. The store still holds the keys of the last group (pytorch issue 135712).
     found = dist.PrefixStore(f"attempt {attempt}", store()) if HOSTED else None
     backend, patience = "nccl" if device.type == "cuda" else "gloo", timedelta(seconds=10)
     dist.init_process_group(backend, store=found, rank=rank, world_size=world, timeout=patience)
@@ -136,7 +139,7 @@ def main() -> None:
     print(f"restarts: {attempt}")
     try:
         train(args, attempt, device)
-    except RuntimeError as lost:  # a neighbour is gone; whoever started us has noticed, too
+    except RuntimeError as lost:  # another rank is gone; the agent has noticed it too
         print(f"Rank {rank} cannot go on: {str(lost).rpartition('] ')[2].partition('. ')[0]}")
         raise SystemExit(1) from None
     dist.destroy_process_group()

@@ -2,16 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/fsdp.py
 
-Look at `layers whole now`: a letter is a whole layer, a dot one of which
-this rank has only its part (in backward the next is being gathered already).
-Then look at the bytes, and at what they cost in collectives; an all-reduce
-does the work of a reduce-scatter and an all-gather.
-Each rank trains on samples of its own, as in DDP, but nobody stores what the
-others store: weights, gradients and Adam's two averages, 16 bytes for each
-parameter, are split over the ranks (ZeRO-3). A layer is all-gathered before
-it computes and freed afterwards; its gradients are reduce-scattered.
+Each rank trains on its own samples, as in DDP, but stores only 1/N of the
+weights, gradients and Adam's two averages (ZeRO-3). A layer is all-gathered
+before it computes and freed afterwards; its gradients are reduce-scattered.
+Follow the layers from `forward A` to `backward A`: a letter is a layer that
+is whole on this rank, a dot a layer of which it holds only its part. Then
+compare `bytes per parameter` (weights + gradients + averages) with the
+4 + 4 + 8 of DDP, and count the all-gathers, which are the price.
 
-Try    --stage 0      DDP: every rank holds all 16 bytes
+Try    --stage 0      DDP: every rank holds all 16 bytes per parameter
        --stage 2      layers stay whole until backward: half the all-gathers
        --one-group    fewer collectives, but all layers are whole at once
 """
@@ -36,20 +35,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 LAYERS, WIDTH, STEPS, LR = 4, 48, 5, 0.01  # the width can be shared evenly by 1, 2, 3, 4, 6 and 8 ranks
 NAMES = {"_allgather_base_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
 NAMES |= {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
+SHORT = {"all-gather": "AG", "reduce-scatter": "RS", "all-reduce": "AR", "broadcast": "BC"}
 SPLIT = ("nothing (DDP)", "Adam's averages", "gradients and averages", "weights, gradients and averages")  # by stage
-calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it is about
+calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it moves
 
 
 def held(tensors: Iterable[torch.Tensor]) -> int:
-    """The bytes of `tensors` that this rank has in memory."""
+    """Return the bytes of `tensors` that this rank has in memory."""
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
 
 class Collectives(TorchDispatchMode):
-    """Counts the collectives that anybody starts, FSDP and DDP's C++ included, and the numbers that they are about."""
+    """Counts all collectives, those of FSDP and of DDP's C++ included, and the numbers that they move."""
 
     def __torch_dispatch__(self, op: object, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
-        """Note a collective; let everything through."""
+        """Count the operation if it is a collective, and run it."""
         name = NAMES.get(op.overloadpacket.__name__) if op.namespace == "c10d" else None
         if name:
             calls[name] += 1
@@ -61,7 +61,9 @@ class Collectives(TorchDispatchMode):
 def main() -> None:
     """Train with one stage of ZeRO; compare bytes with the formula, weights with one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--stage", type=int, choices=range(4), default=3, help="1 splits averages, 2 gradients, 3 all")
+    parser.add_argument(
+        "--stage", type=int, choices=range(4), default=3, help="1 splits averages, 2 gradients too, 3 all"
+    )
     parser.add_argument("--one-group", action="store_true", help="shard the model as one group, not layer by layer")
     args = parser.parse_args()
     rank, world, stage = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.stage
@@ -95,18 +97,23 @@ def main() -> None:
     if stage == 1:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=LR)
 
-    # 3. Watch a layer's weight while it computes, in forward and in backward: a shard is a DTensor, a whole one is not.
+    # 3. While a layer computes, in forward and in backward, see which layers are whole: a shard is a DTensor.
     counts = []
 
-    def look(*given: object) -> None:
+    def show(moment: str) -> None:
         now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("ABCD", layers, strict=True)]
         counts.append(LAYERS - now.count("."))
-        print(f"layers whole now: {' '.join(now)}", flush=True)
-        if len(given) == 3:  # forward: layer, inputs and output, whose own hook is called in backward
-            given[2].register_hook(look)
+        print(f"{moment}: {' '.join(now)}", flush=True)
 
-    for layer in layers:
-        layer[0].register_forward_hook(look)
+    def watch(name: str, layer: torch.nn.Module) -> None:
+        def hook(_: object, __: object, output: torch.Tensor) -> None:
+            show(f"forward {name}")
+            output.register_hook(lambda _: show(f"backward {name}"))
+
+        layer.register_forward_hook(hook)
+
+    for name, layer in zip("ABCD", layers, strict=True):
+        watch(name, layer[0])
 
     # 4. Train, and look closely at the last step; and train one process on the whole batch.
     alone = torch.optim.Adam(whole.parameters(), lr=LR)
@@ -119,42 +126,44 @@ def main() -> None:
             loss.backward()
             gradients_held = held(weights.grad for weights in layers.parameters())
             optimizer.step()
-        print(f"loss of own samples: {loss.item():.4f}")
         alone.zero_grad()
         mse_loss(whole(whole_x), whole_y).backward()
         alone.step()
     states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
     averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
     print(f"most layers whole: {max(counts)}")
-    print(f"weights (bytes): {weights_held}")
-    print(f"gradients (bytes): {gradients_held}")
-    print(f"adam averages (bytes): {averages_held}")
-    print(f"collectives a step: {', '.join(f'{n} {name}' for name, n in calls.items())}")
+    shares = (weights_held, gradients_held, averages_held)
+    print(f"bytes per parameter: {' + '.join(f'{each / size:.3g}' for each in shares)}")
+    print(f"collectives a step: {' + '.join(f'{n} {SHORT[name]}' for name, n in calls.items())}")
     print(f"traffic (models a step): {moved.total() / size:g}")
     if rank == 0:
-        print(f"Stage {stage} of ZeRO splits {SPLIT[stage]}.")
-        print(f"Unsplit: {4 * size} bytes of weights, {4 * size} of gradients, {8 * size} of averages.")
-        print("Traffic 1: all weights once in a collective; an all-reduce counts as 2.")
+        print(f"Stage {stage} of ZeRO splits {SPLIT[stage]}. DDP stores 4 + 4 + 8 bytes per parameter.")
+        print("AG: all-gather, RS: reduce-scatter, AR: all-reduce, BC: broadcast.")
+        print("Traffic 1: all weights pass through one collective; an all-reduce counts as 2.")
 
-    # 5. Memory: 4 + 4 + 8 bytes for each parameter, each divided by N or not (Rajbhandari et al. 2020).
+    # 5. Memory: 4 + 4 + 8 bytes per parameter, each divided by N or not (Rajbhandari et al. 2020).
     share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]
     if WIDTH % world == 0:
         assert [weights_held, gradients_held] == share, "stage 2 divides the gradients by N, stage 3 the weights too"
     in_all = torch.tensor(averages_held, device=device)
     dist.all_reduce(in_all)
-    assert in_all == 8 * size * (1 if stage else world), "from stage 1 on Adam's averages exist once, else on each rank"
+    assert in_all == 8 * size * (1 if stage else world), (
+        "from stage 1 on, Adam's averages exist once; in DDP, on every rank"
+    )
 
     # 6. Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
     groups = 1 if args.one_group else LAYERS
     assert max(counts) == (LAYERS // groups if stage == 3 else LAYERS), (
-        "in stage 3 one group of layers is whole at a time, in the other stages all are"
+        "in stage 3 one group of layers is whole at a time, in the other stages all layers are"
     )
     if world > 1:  # a single rank has nothing to gather
         models = 2 if stage in (0, 2) else 3
         assert moved.total() == models * size, "stages 0 and 2 move 2 models a step, 1 and 3 move 3"
         if stage >= 2:
             both = {"all-gather": groups * (stage - 1), "reduce-scatter": groups}
-            assert calls == both, "a group is gathered for forward, again if it was freed, and reduce-scattered once"
+            assert calls == both, (
+                "a group is gathered for forward, again for backward if it was freed, and reduce-scattered once"
+            )
     for mine, right in zip(layers.parameters(), whole.parameters(), strict=True):
         full = mine.full_tensor() if isinstance(mine, DTensor) else mine
         assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"

@@ -2,13 +2,12 @@
 
     torchrun --nproc-per-node 4 demos/grad_accum.py
 
-Look at the all-reduces of three ways, and at the gradient (of two weights)
-just before and after the last micro-batch: the rank's own, then everybody's.
-A batch that does not fit is taken in micro-batches, whose gradients add up
+A batch that does not fit is split into micro-batches, whose gradients add up
 in .grad. DDP does not know which backward is the last, so it averages after
-each of them, unless ddp.no_sync() says not yet. The three ways: plain DDP,
-with forward and backward inside no_sync, and with only the backward inside
-it, which is too late.
+each of them, except inside ddp.no_sync(). Compare the number of all-reduces
+in three ways: plain DDP, forward and backward inside no_sync, and only
+backward inside it, which is too late. And compare the gradient before and
+after the last micro-batch: first the rank's own, then the mean of all ranks.
 
 Try    --micro-batches 8    no_sync still needs one all-reduce
        --undivided          losses not divided: a gradient 4 times too large
@@ -30,7 +29,7 @@ SAMPLES = 4  # in a micro-batch of one rank
 
 
 def spread(tensor: torch.Tensor) -> float:
-    """How far the ranks' copies of `tensor` are apart, at most."""
+    """Return the largest difference between the ranks' copies of `tensor`."""
     high, low = tensor.clone(), tensor.clone()
     dist.all_reduce(high, dist.ReduceOp.MAX)
     dist.all_reduce(low, dist.ReduceOp.MIN)
@@ -38,7 +37,7 @@ def spread(tensor: torch.Tensor) -> float:
 
 
 def shown(tensor: torch.Tensor) -> str:
-    """The numbers of a small tensor."""
+    """Format the numbers of a small tensor."""
     return " ".join(f"{number:.2f}" for number in tensor.flatten().tolist())
 
 
@@ -77,14 +76,14 @@ def main() -> None:
 
     ddp.register_comm_hook(dist.group.WORLD, counted)
 
-    # 3. The same micro-batches each way. The mean over them is the sum of their losses, each divided by their number.
+    # 3. Use the same micro-batches each way. Their mean is the sum of their losses, each divided by their number.
     made = {}
     for way in "plain ddp", "no_sync", "late no_sync":
         all_reduces = 0
         ddp.zero_grad()
         for number in range(1, count + 1):
             quiet = way != "plain ddp" and (number < count or args.never_sync)
-            # Whether a backward will all-reduce is decided in its *forward*: no_sync has to be there by then.
+            # DDP decides in *forward* whether backward will all-reduce, so forward must be inside no_sync too.
             with ddp.no_sync() if quiet and way == "no_sync" else nullcontext():
                 loss = mse_loss(ddp(x[rank, number - 1]), y[rank, number - 1]) / (1 if args.undivided else count)
                 with ddp.no_sync() if quiet else nullcontext():
@@ -93,7 +92,7 @@ def main() -> None:
                 print(f"no_sync grad ({number} of {count}): {shown(model.weight.grad)}")
                 if number < count and world > 1:
                     assert spread(model.weight.grad) > 0.01, (
-                        "inside no_sync each rank adds up gradients of its own: nothing is averaged yet"
+                        "inside no_sync each rank adds up its own gradients; nothing is averaged yet"
                     )
         made[way] = all_reduces, model.weight.grad.clone()
 
@@ -107,17 +106,17 @@ def main() -> None:
         print("The norms are those of the gradient after the last micro-batch.")
         print("Late no_sync is around backward only, but DDP has decided in forward.")
     assert made["plain ddp"][0] == count, "without no_sync every micro-batch costs an all-reduce"
-    assert made["late no_sync"][0] == count, "a forward outside no_sync still costs an all-reduce for every micro-batch"
+    assert made["late no_sync"][0] == count, "with forward outside no_sync, every micro-batch still costs an all-reduce"
     if args.never_sync:
         times, gradient = made["no_sync"]
         assert times == 0, "no_sync around every backward leaves out every all-reduce"
         assert spread(gradient) > 0.01, "never averaged, the ranks' gradients differ, and so would their next weights"
     else:
-        assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch one all-reduce is enough"
+        assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch, one all-reduce is enough"
         for _, gradient in made.values():
             if args.undivided:
                 assert torch.allclose(gradient, count * whole, atol=1e-5), (
-                    "losses that were not divided make the gradient as many times too large as there are micro-batches"
+                    "without dividing the losses, the gradient is too large by the number of micro-batches"
                 )
             else:
                 assert torch.allclose(gradient, whole, atol=1e-6), (

@@ -2,18 +2,17 @@
 
     torchrun --nproc-per-node 4 demos/grad_clip.py
 
-Look at the two scales, and by how many degrees the step turns away from one
-process's when the wrong norm is taken, or when each rank clips before the
-average.
-Clipping scales a gradient that is too long down to --max-norm, and keeps its
-direction. With DDP every rank holds the averaged gradient, finds the same
-norm and scales alike, without a message. When the gradient is cut into
-shards (FSDP, ZeRO, tensor parallel) a rank sees only the norm of its shard:
-the squares have to be added up over the ranks first.
+Clipping scales a gradient that is too long down to --max-norm and keeps its
+direction. With DDP every rank holds the averaged gradient, so all find the
+same norm without a message. When the gradient is cut into shards (FSDP, ZeRO,
+tensor parallel), a rank sees only the norm of its shard; the squares must be
+added up over the ranks first.
+Compare the two scales, and by how many degrees the step turns away from that
+of one process with the wrong norm, or with clipping before the average.
 
-Try    --max-norm 1000    nothing is that long: no way is wrong
+Try    --max-norm 1000    no gradient is that long: every way is right
        --norm inf         the largest entry: norms join by their maximum
-       --outlier 1        no odd batch: clipping too early does little harm
+       --outlier 1        similar batches: clipping too early does little harm
 """
 
 import argparse
@@ -34,20 +33,20 @@ ROWS, FEATURES, SAMPLES = 24, 4, 8  # the weight is ROWS x FEATURES; samples of 
 
 
 def degrees(x: torch.Tensor, y: torch.Tensor) -> float:
-    """The angle between two gradients."""
+    """Return the angle between two gradients."""
     cosine = torch.nn.functional.cosine_similarity(x.flatten().double(), y.flatten().double(), dim=0)
     return math.degrees(math.acos(min(1.0, cosine.item())))
 
 
 def of_all_ranks(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensors of all ranks below each other, in the order of ranks."""
+    """Gather the tensors of all ranks and concatenate them in the order of ranks."""
     tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
     dist.all_gather(tensors, tensor.contiguous())
     return torch.cat(tensors)
 
 
 def differ(scale: torch.Tensor) -> bool:
-    """Whether the ranks would scale in different ways."""
+    """Return True if the scales of the ranks differ."""
     scales = of_all_ranks(scale[None])
     return (scales.max() - scales.min()).item() > 0.05
 
@@ -65,7 +64,7 @@ def main() -> None:
     if ROWS % world:
         raise SystemExit(f"The {ROWS} rows are cut into equal shards: take 1, 2, 3, 4, 6, 8, 12 or 24 ranks.")
     if args.max_norm <= 0 or args.outlier <= 0:
-        raise SystemExit("--max-norm and --outlier have to be above 0.")
+        raise SystemExit("--max-norm and --outlier must be above 0.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -122,9 +121,11 @@ def main() -> None:
         how = "the largest of the shards' norms" if args.norm == math.inf else "the root of the sum of their squares"
         print(f"Norm of all shards: {how}.")
         print("Degrees off one process's step. Clip first: clipped, then averaged.")
-    assert torch.allclose(joined, norm), "joined over the ranks, the norms of the shards are the norm of the whole"
+    assert torch.allclose(joined, norm), (
+        "the norms of the shards, joined over the ranks, are the norm of the whole gradient"
+    )
     assert torch.allclose(right, clipped, atol=1e-6), (
-        "shards that are scaled by the norm of all are one process's clipped gradient"
+        "shards scaled by the norm of all shards are one process's clipped gradient"
     )
 
     # 4. Shards as torch keeps them: the weight and its gradient are DTensors, and so is the norm.
@@ -140,9 +141,7 @@ def main() -> None:
 
     # 5. What goes wrong, if anything is clipped.
     if differ(scale(mine)):
-        assert degrees(wrong, clipped) > 0.1, (
-            "scaled by norms of their own, the shards turn the step to another direction"
-        )
+        assert degrees(wrong, clipped) > 0.1, "scaled by their own norms, the shards turn the step in another direction"
     if differ(scale(vector_norm(own, args.norm))):
         assert degrees(early, clipped) > 0.1, "clipped before averaging, the step goes in another direction"
     del ddp  # before the group: DDP still refers to it

@@ -1,15 +1,15 @@
-"""Launch: what a rank finds when it wakes up, and how ranks become a group.
+"""Launch: what a rank finds when it starts, and how ranks become a group.
 
     torchrun --nproc-per-node 4 demos/launch.py
 
-Look at what differs between ranks and what is the same, and at who waits
-when one of them is late or does not come.
-The launcher starts the same script N times; only environment variables tell
-the processes apart, RANK and LOCAL_RANK above all. They find each other in a
-key-value store, whose address is in MASTER_ADDR and MASTER_PORT.
+The launcher starts the same script N times. The processes differ only in
+environment variables, above all RANK and LOCAL_RANK. They find each other in
+a key-value store, whose address is in MASTER_ADDR and MASTER_PORT.
+Look at what differs between the ranks and what is the same, and at which
+ranks wait when one is late or never comes.
 
-Try    --late 1              a second late: how long do the others wait?
-       --missing 1           rank 1 never joins: who knows which it was?
+Try    --late 1              rank 1 is late: how long do the others wait?
+       --missing 1           rank 1 never joins: how can one find out which?
        --omit MASTER_ADDR    or RANK, WORLD_SIZE, MASTER_PORT: not set
 """
 
@@ -27,7 +27,7 @@ LATE = 1.0  # seconds
 
 
 def join(seconds: float) -> tuple[float, str]:
-    """Join the group; return how long that took and, if it failed, what was said."""
+    """Join the group; return the seconds that it took and, if it failed, the message."""
     start, said = time.monotonic(), ""
     try:
         # Gloo, also on GPUs: it connects all ranks here and now. NCCL does so at the first collective.
@@ -48,12 +48,12 @@ def miss(store: dist.Store, rank: int, others: list[int], seconds: float) -> Non
     store.set(f"joining/{rank}", "now")
     waited, said = join(seconds)
     print(f"state: gave up, {waited:.1f} s")
-    # The error is about a key and a time. Who is missing stands in the store, if every rank has left its name there.
+    # The error names a key and a time. The store shows which rank is missing, if every rank left its name there.
     absent = [r for r in range(len(others) + 1) if not store.check([f"joining/{r}"])]
     print(f"missing: {' '.join(map(str, absent))}")
     store.set(f"gave up/{rank}", "now")
-    assert said, "without one of its ranks the group is not made"
-    assert waited > seconds / 2, "the others waited for the missing rank until their time was over"
+    assert said, "without one of its ranks, the group is not made"
+    assert waited > seconds / 2, "the others waited for the missing rank until the time-out"
     assert [r for r in range(len(others) + 1) if r not in others] == absent, "the store tells which rank never came"
 
 
@@ -63,8 +63,8 @@ def main() -> None:
     unusual = parser.add_mutually_exclusive_group()
     unusual.add_argument("--late", type=int, metavar="RANK", help="this rank joins a second later")
     unusual.add_argument("--missing", type=int, metavar="RANK", help="this rank never joins")
-    unusual.add_argument("--omit", choices=NEEDED, help="nobody has this variable")
-    parser.add_argument("--timeout", type=float, default=2, help="seconds until the others give up a missing rank")
+    unusual.add_argument("--omit", choices=NEEDED, help="do not set this variable")
+    parser.add_argument("--timeout", type=float, default=2, help="seconds that the others wait for a missing rank")
     args = parser.parse_args()
 
     # 1. What the launcher wrote into the environment of this process.
@@ -89,7 +89,9 @@ def main() -> None:
 
     if args.omit:
         _, said = join(30)
-        assert f"environment variable {args.omit} expected" in said, "joining fails and names the variable not set"
+        assert f"environment variable {args.omit} expected" in said, (
+            "joining fails and names the variable that is not set"
+        )
         return
 
     # 2. Meet in the store, so that the clocks below start together however long each process took to start.
@@ -100,7 +102,7 @@ def main() -> None:
         miss(store, rank, [r for r in range(world) if r != args.missing], args.timeout)
         return
 
-    # 3. Join. No rank passes before the last one has come.
+    # 3. Join. No rank goes on before the last one has come.
     if rank == args.late:
         time.sleep(LATE)
     waited, said = join(30)
@@ -108,7 +110,7 @@ def main() -> None:
         raise SystemExit(said)
     print(f"waited to join: {waited:.2f} s")
 
-    # 4. Who is here? Each rank tells its numbers to all.
+    # 4. Who is here? Each rank sends its numbers to all.
     mine = []  # one name in the script, one list in each process
     mine.append(rank)
     facts = torch.tensor([rank, node, local_rank, os.getpid(), len(mine), round(waited * 1000)])
@@ -127,7 +129,7 @@ def main() -> None:
     assert len(set(zip(nodes, pids, strict=True))) == world, "each rank is a process of its own"
     neighbours = [local for local, on in zip(local_ranks, nodes, strict=True) if on == node]
     assert sorted(neighbours) == list(range(local_world)), "on a node the local ranks are 0, 1, 2, ...: a GPU for each"
-    assert lengths == [1] * world, "a variable belongs to one process: nobody sees what the others append"
+    assert lengths == [1] * world, "a variable belongs to one process: no rank sees what the others append"
     if args.late is not None:
         on_time = [wait for r, wait in enumerate(waits) if r != args.late]
         assert min(on_time) > LATE * 1000 / 2, "every rank on time waited for the late one"  # half: a busy machine

@@ -2,14 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/local_sgd.py
 
-Look at `distance to the mean`: a saw, back to 0 at each average; at the loss
-before and after an average; and at the end, how far from DDP's weights, and
-what does that cost in loss?
-Each rank trains its own replica on its own samples for H steps without a
-word to the others; then all replicas are replaced by their mean. That is H
-times fewer all-reduces than DDP needs, and the price is that replicas drift
-apart in between, each towards the weights that suit its own samples best.
-The all_gather in every step only measures how far: training needs none.
+Each rank trains its own replica on its own samples for H steps and sends
+nothing; then all replicas are replaced by their mean. That is H times fewer
+all-reduces than DDP needs. The price is drift: between averages each replica
+moves towards the weights that suit its own samples best.
+Look at `distance to the mean`, a saw that returns to 0 at each average, and
+at the own loss and the loss of all samples before and after an average. The
+all_gather in every step only measures the distance; training needs none.
 
 Try    --every 1                     averaging weights is averaging gradients
        --every 1 --optimizer adam    with Adam it is not, even at every step
@@ -28,31 +27,36 @@ RATES = {"sgd": 0.1, "adam": 0.05}
 
 
 def optimizer_of(name: str, model: torch.nn.Module) -> torch.optim.Optimizer:
-    """A new optimizer for a replica, with state of its own."""
+    """Make an optimizer for a replica."""
     return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name](model.parameters(), lr=RATES[name])
 
 
 def replica(device: torch.device) -> torch.nn.Linear:
-    """A model with the same weights on every rank."""
+    """Make a model with the same weights on every rank."""
     model = torch.nn.Linear(FEATURES, 1, bias=False).to(device)
     torch.nn.init.zeros_(model.weight)
     return model
 
 
 def loss_of(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The mean squared error of a model with these weights."""
+    """Return the mean squared error of a model with these weights."""
     return torch.nn.functional.mse_loss(x @ weights.T, y)
 
 
 def step(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
-    """One ordinary step of training."""
+    """Make one ordinary training step."""
     optimizer.zero_grad()
     loss_of(model.weight, x, y).backward()
     optimizer.step()
 
 
+def moved(before: torch.Tensor, after: torch.Tensor) -> str:
+    """Say in which direction a loss moved."""
+    return "same" if torch.allclose(before, after) else "up" if after > before else "down"
+
+
 def of_all_ranks(weights: torch.Tensor) -> torch.Tensor:
-    """Every rank's weights, to look at; training never does this."""
+    """Gather every rank's weights, for display only."""
     copies = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
     dist.all_gather(copies, weights)
     return torch.stack(copies)
@@ -111,11 +115,15 @@ def main() -> None:
         if not due:
             continue
         print(f"distance before an average: {apart:.3f}")
-        print(f"loss before an average: {losses[rank]:.3f}")
-        print(f"loss after an average: {current:.3f}")
+        own_before, own_after = loss_of(replicas[rank], x, y), loss_of(model.weight, x, y)
+        print(f"own loss (average): {own_before:.2f} -> {own_after:.2f}")
+        print(f"all loss (average): {losses[rank]:.2f} -> {current:.2f}")
+        print(f"loss moves (own/all): {moved(own_before, own_after)}/{moved(losses[rank], current)}")
         first, last = of_all_ranks(model.weight.data)[[0, -1]]
-        assert torch.equal(first, last), "after an average all replicas are equal, to the last bit"
-        assert torch.allclose(model.weight, mean, atol=1e-6), "an average leaves the mean of all replicas"
+        assert torch.equal(first, last), "after an average all replicas are equal, bit for bit"
+        assert torch.allclose(model.weight, mean, atol=1e-6), (
+            "after an average every rank holds the mean of all replicas"
+        )
         if world > 1:  # the loss is convex (Jensen); of a deep network this holds only for replicas that are close
             assert current < losses.mean(), "the mean replica fits all samples better than the replicas did"
 
@@ -130,7 +138,7 @@ def main() -> None:
     averages = args.steps // args.every
     assert sent == averages * model.weight.nbytes, "an average every H steps moves 1/H of DDP's bytes"
     if world > 1 and args.every > 1:
-        assert off > 1e-3, "local steps have a price: they do not end where DDP ends"
+        assert off > 1e-3, "local steps do not end where DDP ends"
     elif args.optimizer == "sgd":
         assert off < 1e-4, "with SGD and H = 1, averaging weights is averaging gradients"
     elif world > 1:

@@ -2,14 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/lr_scaling.py
 
-Look at `loss (same)` lagging behind `loss (base)`, and at `loss (linear)`
-following it until k is too large. The base is one process with batches of
-24. Then all ranks together train for as many epochs with batches k times as
-large, so with 1/k of the steps, and with the learning rate kept (same),
-times the square root of k (sqrt), or times k (linear). Only k counts, not
-the number of ranks. The model is linear, so its curvature never changes:
-warm-up, which carries a network through its most curved steps, would save
-nothing here.
+The base is one process with batches of 24. Then all ranks together train for
+as many epochs with batches k times as large, so with 1/k of the steps, and
+with three learning rates: the same, times the square root of k (sqrt), and
+times k (linear). `loss (same)` lags behind `loss (base)`; `loss (linear)`
+follows it until k is too large. Only k counts, not the number of ranks.
+The model is linear, so its curvature never changes, and warm-up would not
+help here.
 
 Try    --k 24                       one step for k: the linear rule diverges
        --k 16 --rule linear         the largest k here that the rule survives
@@ -29,7 +28,7 @@ RULES = {"same": lambda _: 1, "sqrt": math.sqrt, "linear": lambda k: k}  # what 
 
 
 def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """A linear problem, the same on all ranks, whose flattest direction is 25 times flatter than its steepest."""
+    """Make a linear problem, the same on all ranks; its flattest direction is 25 times flatter than its steepest."""
     seeded = torch.Generator().manual_seed(0)
     scale = torch.logspace(0, math.log10(0.2), FEATURES, dtype=torch.float64)
     x = torch.randn(SAMPLES, FEATURES, generator=seeded, dtype=torch.float64) * scale
@@ -95,7 +94,7 @@ def main() -> None:
         rate = BASE_RATE * RULES[rule](k)
         runs[rule] = rate, *train(data, k * BASE_BATCH, rate, args.epochs, alone=False)
 
-    # 3. The base and the rules below each other.
+    # 3. Print the base and the rules below each other.
     print(f"rate (largest stable): {limit:.3f}")
     for rule, (rate, _, _) in runs.items():
         print(f"rate ({rule}): {rate:.3f}")
@@ -116,15 +115,15 @@ def main() -> None:
         diverged = not losses[-1] < losses[0]
         single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
         assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (
-            "ranks that share a batch learn what one process learns from the whole of it"
+            "ranks that share a batch learn what one process learns from all of it"
         )
         assert steps * k == base_steps, "k times the batch makes 1/k of the steps in the same epochs"
 
-        early = min(args.epochs, 4)  # much later, all rules that are stable have arrived
+        early = min(args.epochs, 4)  # much later, all stable rules have converged
         if rule == "same" and k > 1:
-            assert losses[early] > base[early], "at an unchanged rate, fewer steps leave a higher loss"
+            assert losses[early] > base[early], "at the same rate, fewer steps leave a higher loss"
         if rule == "sqrt" and k > 1:
-            assert losses[early] > base[early], "times the square root is too little for plain SGD: the loss is higher"
+            assert losses[early] > base[early], "the square root of k is too little for plain SGD: the loss is higher"
         if rule == "linear" and rate < 0.8 * limit:
             assert math.isclose(losses[early], base[early], rel_tol=0.2), (
                 "the linear rule follows the base: its loss is within a fifth"

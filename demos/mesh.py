@@ -2,17 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/mesh.py
 
-Look at `tp group` and `dp group`, and at what an all-reduce of everybody's
-rank makes in each.
 A large model is trained with several kinds of parallelism at once: dp
 replicas, each of pp stages, each split over tp ranks, and N = dp * pp * tp.
-Rank numbers are given out along the last axis first, so tensor parallelism,
-which sends most, is between neighbours on the same machine. A DTensor says
-for each axis how it is laid out: the matrix is sharded by rows over dp and
-by columns over tp.
+Ranks are numbered along the last axis first, so tensor parallelism, which
+sends most, runs between neighbours on the same machine.
+Look at `tp group` and `dp group`, and at the sum of the ranks in each. A
+DTensor states its layout for each axis: here the matrix is sharded by rows
+over dp and by columns over tp.
 
-Try    --tp 4           one axis of 4: nobody to share data with
-       --tp 1 --pp 2    two stages of two: neighbours are replicas no more
+Try    --tp 4           one axis of 4: no data parallelism
+       --tp 1 --pp 2    two stages of two: neighbours are replicas
        --hsdp           rows over tp, copies over dp: hybrid sharding
 """
 
@@ -31,7 +30,7 @@ AXES = ("dp", "pp", "tp")
 def main() -> None:
     """Make a mesh, look at its groups, and lay out a tensor on it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tp", type=int, help="ranks that split each layer; default: 2 if the ranks are even")
+    parser.add_argument("--tp", type=int, help="ranks that split each layer; default: 2 if the number of ranks is even")
     parser.add_argument("--pp", type=int, default=1, help="stages of the pipeline")
     parser.add_argument("--hsdp", action="store_true", help="lay out the matrix as hybrid-sharded weights")
     args = parser.parse_args()
@@ -77,7 +76,7 @@ def main() -> None:
     for axis in AXES:
         distinct = {tuple(theirs[axis]) for theirs in everybody}
         assert sorted(member for group in distinct for member in group) == list(range(world)), (
-            "the groups of an axis share out all ranks: each rank is in exactly one of them"
+            "each rank is in exactly one group of an axis"
         )
         if axis != "tp":
             assert set(groups[axis]) & set(groups["tp"]) == {rank}, "groups of two axes have one rank in common"
@@ -91,9 +90,9 @@ def main() -> None:
         n = mesh[axis].size()
         first = rank - places[axis] * strides[axis]
         right = n * first + strides[axis] * n * (n - 1) // 2
-        assert total == right, "an all-reduce over an axis adds up its own group, and no other"
+        assert total == right, "an all-reduce over an axis adds up its own group only"
 
-    # 4. The same groups without a mesh. All ranks make all groups, in the same order, also those they are not in.
+    # 4. The same groups without a mesh. All ranks make all groups in the same order, including those they are not in.
     for start in range(0, world, tp):
         group = dist.new_group(range(start, start + tp))
         if rank in range(start, start + tp):

@@ -2,14 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/model_parallel.py
 
-Look at `last begun`, the work going down the ranks and up again, and at the
-busy share of the time: about 1/N for each of N ranks. A model too large for
-one device is cut: each rank holds some consecutive layers and nothing of the
-others. The batch enters at rank 0; every rank sends its activations on to
-the next, the last one takes the loss, and gradients come back the same way.
-One step checks the gradients and counts the bytes sent, two are timed. In
-those a layer pretends to compute by sleeping, forward and again backward:
-the work is make-believe, the waiting is not.
+A model that is too large for one device is cut: each rank holds some
+consecutive layers only. The batch enters at rank 0, every rank sends its
+activations to the next, the last rank computes the loss, and gradients come
+back the same way. Look at `last begun`, the work going down the ranks and up
+again, and at the busy share of the time: about 1/N for each of N ranks.
+One step checks the gradients and counts the bytes sent; two are timed. In
+those, a layer's computing is a sleep, in forward and in backward.
 
 Try    on 1 rank, then 4     less of the model on each rank, no shorter step
        --batch 320           activations grow, and so does what travels
@@ -38,7 +37,7 @@ def send(tensor: torch.Tensor, target: int, what: str) -> None:
 
 
 def receive(like: torch.Tensor, source: int) -> torch.Tensor:
-    """Wait for a tensor of the shape of `like`."""
+    """Receive a tensor with the shape of `like`."""
     tensor = torch.empty_like(like)
     dist.recv(tensor, source)
     if tensor.is_cuda:
@@ -115,7 +114,7 @@ def main() -> None:
     print(f"parameters held: {own}")
     assert over_ranks(own) == size, "the stages together are one model: no layer is held twice"
 
-    # 2. One step without sleeps, for its gradients.
+    # 2. One step without sleeps, to compare gradients.
     train_step(stage, x, y, sleep=0)
     mse_loss(whole(x), y).backward()
     for mine, theirs in zip(stage.parameters(), uncut.parameters(), strict=True):
@@ -125,10 +124,10 @@ def main() -> None:
     travelled = over_ranks(sent.total())
     if world > 1:
         assert travelled == 2 * (world - 1) * x.nbytes, (
-            "at each cut one batch of activations goes down and its gradient comes up; nothing else travels"
+            "at each cut only one batch of activations and its gradient are sent"
         )
 
-    # 3. The same with sleeps, for its timing.
+    # 3. The same step with sleeps, to time it.
     print(f"timed: {STEPS} steps, a layer sleeps {1e3 * args.sleep:g} ms")
     dist.barrier()
     start = time.perf_counter()
@@ -145,8 +144,8 @@ def main() -> None:
     slowest, together = over_ranks(seconds, dist.ReduceOp.MAX), over_ranks(share)
     if args.sleep >= 0.01:  # less would drown in the time that messages and a busy machine take
         assert slowest / STEPS > 0.99 * alone, "a step takes no less time than on one device"
-        assert 0.5 * fair < share < 1.5 * fair, "a rank works for its share of the layers, and waits for the rest"
-        assert 0.5 < together < 1.2, "all ranks together do the work of one device"
+        assert 0.5 * fair < share < 1.5 * fair, "a rank computes for its share of the layers, and waits for the rest"
+        assert 0.5 < together < 1.2, "all ranks together are busy as long as one device"
 
     dist.destroy_process_group()
 

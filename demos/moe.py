@@ -1,19 +1,19 @@
-"""Mixture of experts: tokens travel to the expert that is to compute them.
+"""Mixture of experts: each token is sent to the expert that computes it.
 
     torchrun --nproc-per-node 4 demos/moe.py
 
-Look at `tokens to compute`, uneven, and at `busy` beside `step`: all ranks
-wait for the busiest expert. `balance loss` is what training would add to its
-loss: 1 when tokens and probabilities are spread evenly, up to N when one
-expert gets all. Compute is pretended: 5 ms of sleep for each token.
-Each rank has tokens of its own and one expert. A router scores every token
-for every expert and sends it to the best. How many go where depends on the
-data, so the counts are exchanged first (all-to-all of N numbers), then the
-tokens (dispatch), and after the experts the results (combine).
+Each rank has its own tokens and one expert. A router scores every token for
+every expert and sends it to the best. The numbers depend on the data, so the
+counts are exchanged first (an all-to-all of N numbers), then the tokens
+(dispatch), and after the experts the results (combine).
+Look at `tokens to compute`, which is uneven, and compare `busy` with `step`:
+all ranks wait for the busiest expert. Computing is a sleep of 5 ms per token.
+`balance loss` is what training would add to its loss: 1 when all is even, up
+to N when one expert gets everything.
 
-Try    --skew 3                 almost everybody waits for expert 0
+Try    --skew 3                 almost all ranks wait for expert 0
        --skew 3 --capacity 1    a short step again, and dropped tokens
-       --balance                tokens dealt out in turn, whatever the scores
+       --balance                tokens go to the experts in turn
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--skew", type=float, default=0, help="added to every token's score for expert 0")
     parser.add_argument(
-        "--capacity", type=float, help="an expert takes at most this times tokens/experts; default: all"
+        "--capacity", type=float, help="an expert accepts at most this times tokens/experts; default: all"
     )
     parser.add_argument("--balance", action="store_true", help="route round robin, whatever the scores")
     args = parser.parse_args()
@@ -60,7 +60,7 @@ def main() -> None:
     experts = torch.randn(world, WIDTH, WIDTH).to(device)
     tokens = torch.randn(world, TOKENS, WIDTH).to(device)[rank]
 
-    # 2. Route. A full expert takes no more of this rank's tokens: they go round the experts unchanged (dropped).
+    # 2. Route. A full expert accepts no more tokens of this rank: they stay unchanged (dropped).
     scores = tokens @ router
     scores[:, 0] += args.skew
     chosen = scores.argmax(dim=1)  # one expert a token, as in Switch Transformer (Fedus et al. 2021)
@@ -81,7 +81,7 @@ def main() -> None:
     print(f"sent to experts 0-{world - 1}: {' '.join(map(str, out))}")
     print(f"tokens to compute: {sum(into)}")
 
-    # 4. Dispatch, compute, combine. Nobody goes on before the busiest expert is done.
+    # 4. Dispatch, compute, combine. No rank goes on before the busiest expert is done.
     dist.barrier()
     start = time.perf_counter()
     arrived = exchange(tokens[order], out, into)
@@ -100,22 +100,22 @@ def main() -> None:
         print(f"tokens dropped: {TOKENS - len(order)} of {TOKENS}")
     print(f"balance loss (1 is even): {loss:.2f}")
     if rank == 0:
-        print(f"Rank r has expert r and {TOKENS} tokens; computing is pretended, by a sleep.")
+        print(f"Rank r has expert r and {TOKENS} tokens; computing is a sleep.")
 
     # 5. Compare with one process, which has all experts.
     expected = tokens.clone()
     for token in order.tolist():
         expected[token] = tokens[token] @ experts[chosen[token]]
-    assert torch.allclose(output, expected, atol=1e-5), "every token came back to its place, changed by its own expert"
+    assert torch.allclose(output, expected, atol=1e-5), "every token came back to its place, computed by its own expert"
     loads = [torch.zeros(2, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(loads, torch.tensor([sum(into), TOKENS - len(order)], device=device))
     computed, dropped = torch.stack(loads).T.tolist()
     assert sum(computed) + sum(dropped) == world * TOKENS, "each token is computed by one expert, or dropped"
     assert step > SECONDS * max(computed), "on every rank the step takes as long as the busiest expert"
     if args.capacity is not None:
-        assert max(computed) < args.capacity * TOKENS + world, "no expert takes more tokens than its capacity"
+        assert max(computed) < args.capacity * TOKENS + world, "no expert accepts more tokens than its capacity"
     if args.balance:
-        assert max(computed) - min(computed) <= world, "spread evenly, all experts have equally many tokens"
+        assert max(computed) - min(computed) <= world, "with even routing all experts have equally many tokens"
     dist.destroy_process_group()
 
 

@@ -2,18 +2,18 @@
 
     torchrun --nproc-per-node 4 demos/overlap.py
 
-Look at the two lines of each size of bucket: which layer backward is at, and
-below it which bucket is on the wire. What backward takes beyond its own
-160 ms is communication that was not hidden.
 Backward goes from the last layer to the first. When all gradients of a
-bucket are there DDP all-reduces it, and goes on computing meanwhile. To make
-the timing plain, compute and network are pretended, by sleeps: so many ms
-for each layer's backward, so many for its gradient on the wire (one bucket
-at a time), a latency for each all-reduce. The overlap is real.
+bucket are there, DDP all-reduces it and continues computing meanwhile.
+Look at the two lines for each size of bucket: the layer in backward, and
+below it the bucket on the network. Time beyond the 160 ms that backward takes
+alone is communication that was not hidden.
+Computing and sending are sleeps: a time for each layer's backward, one for
+its gradient on the network and a latency for each all-reduce. The overlap is
+real.
 
-Try    --latency 60     all-reduces start slowly: 8 buckets lose to one
+Try    --latency 60     a high latency: 8 buckets are slower than one
        --wire 5         a fast network: nearly all of it is hidden
-       --wire 40        a slow network: no size of bucket mends that
+       --wire 40        a slow network: no size of bucket helps
 """
 
 import argparse
@@ -30,7 +30,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 WIDTH, COLUMNS = 32, 50  # inputs and outputs of a layer; characters for the longest time in the drawing
 spans = {"layer": [], "bucket": []}  # (number, begin, end): what this rank computed and sent, and when
-pace = {"rehearsal": True}  # nothing sleeps in a rehearsal
+pace = {"rehearsal": True}  # no sleep in the first backward
 
 
 def compute(number: int, seconds: float, *_: object) -> None:
@@ -134,15 +134,17 @@ def main() -> None:
                 print(f"{before:10} {what:6} {drawn(what, start, tick)}", flush=True)
 
         for weight, whole in zip(model.parameters(), alone, strict=True):
-            assert torch.allclose(weight.grad, whole, atol=1e-6), "whatever the buckets, gradients are one process's"
+            assert torch.allclose(weight.grad, whole, atol=1e-6), (
+                "with any buckets the gradients are those of one process"
+            )
         assert order == [weight.data_ptr() for weight in reversed(list(model.parameters()))], (
-            "the last layer's gradient leaves first: that is the order in which backward makes them"
+            "the last layer's gradient is sent first, because backward makes it first"
         )
-        assert len(spans["bucket"]) == len(buckets), "each bucket is one all-reduce, however many gradients are in it"
+        assert len(spans["bucket"]) == len(buckets), "each bucket is one all-reduce"
         if len(buckets) == 1:
-            assert seconds > 0.98 * apart, "a single bucket hides nothing: it leaves when all of backward is done"
+            assert seconds > 0.98 * apart, "a single bucket hides nothing: it is sent after backward"
         elif len(buckets) > 2 and wire + latency >= 0.005:  # a busy machine may wake the wire too late for one of two
-            assert hidden() > wire / 20, "smaller buckets travel while earlier layers compute: that time is hidden"
+            assert hidden() > wire / 20, "smaller buckets are sent while earlier layers compute: that time is hidden"
         assert seconds > 0.98 * expected, "a bucket waits for its last gradient and for the bucket before it"
         del ddp  # before the group: DDP still refers to it
 

@@ -2,17 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/parameter_server.py
 
-Look at the age of a gradient: how many updates the weights have had between
-the pull and the push. Here nobody waits for the slow worker, the last rank,
-so its gradients are old, and the others are done first. Look at the bytes
-too: the server sends a model to every worker and gets a gradient from each.
-Rank 0 keeps the weights of a linear regression. A worker's step: pull the
-weights, compute a gradient of its own samples, push it. The compute is a
-sleep. Version v of the weights has v updates in it; all begin at version 0.
+Rank 0 is the server and keeps the weights of a linear regression. A worker
+pulls them, computes a gradient on its own samples (a sleep) and pushes it.
+Nobody waits for the slow worker, the last rank. So the others finish first,
+and by the time the slow one pushes, the weights have changed: look at the
+age of its gradients, the number of updates between its pull and its push.
+Compare the bytes sent, too: the server sends the model to every worker.
 
-Try    --mode sync     everybody waits for the slow worker; no gradient is old
+Try    --mode sync     all wait for the slow worker; no gradient is old
        --slow 1        another worker is slow
-       --servers 2     each server keeps half of the keys, and sends half
+       --servers 2     each server keeps and sends half of the weights
 """
 
 import argparse
@@ -26,17 +25,17 @@ import torch.distributed as dist
 
 KEYS, WIDTH, SAMPLES, LR = 8, 2, 64, 0.1  # the weights: KEYS rows of WIDTH numbers; SAMPLES of each worker
 PULL, PUSH = 0, 1
-moved = Counter()  # bytes of weights and gradients; the requests around them, two numbers each, are not counted
+moved = Counter()  # bytes of weights and gradients, without the requests of two numbers each
 
 
 def send(tensor: torch.Tensor, to: int) -> None:
-    """Send weights or a gradient, and count."""
+    """Send weights or a gradient, and count the bytes."""
     dist.send(tensor.contiguous(), dst=to)
     moved["sent"] += tensor.nbytes
 
 
 def receive(like: torch.Tensor, source: int) -> torch.Tensor:
-    """Receive weights or a gradient, and count."""
+    """Receive weights or a gradient, and count the bytes."""
     tensor = torch.empty_like(like, memory_format=torch.contiguous_format)
     dist.recv(tensor, src=source)
     moved["received"] += tensor.nbytes
@@ -44,7 +43,7 @@ def receive(like: torch.Tensor, source: int) -> torch.Tensor:
 
 
 def serve(weights: torch.Tensor, workers: int, steps: int, sync: bool) -> tuple[int, list[int]]:
-    """Answer pulls and apply pushes to `weights`; return its version and the ages of all gradients."""
+    """Answer pulls and apply pushes to `weights`; return the number of updates and the ages of all gradients."""
     version, ages, waiting, gradients = 0, [], [], {}
     request = torch.empty(2, dtype=torch.int64)
     while len(ages) < workers * steps:
@@ -52,7 +51,7 @@ def serve(weights: torch.Tensor, workers: int, steps: int, sync: bool) -> tuple[
         kind, pulled_version = request.tolist()
         if kind == PULL:
             waiting.append(worker)
-            # Synchronous: no weights before everybody is back. Asynchronous: at once, but for the start, made together.
+            # Synchronous: wait for all workers. Asynchronous: answer at once, except at the start, which is common.
             if len(waiting) == workers or (version > 0 and not sync):
                 for peer in waiting:
                     dist.send(torch.tensor(version), dst=peer)
@@ -62,7 +61,7 @@ def serve(weights: torch.Tensor, workers: int, steps: int, sync: bool) -> tuple[
             gradients[worker] = receive(weights, worker)
             ages.append(version - pulled_version)
             dist.send(torch.tensor(ages[-1]), dst=worker)
-            # Synchronous: one update with the mean of all gradients. Asynchronous: a small one for each as it comes.
+            # Synchronous: one update with the mean of all gradients. Asynchronous: a small one for each gradient.
             if len(gradients) == workers or not sync:
                 weights -= LR * sum(gradients[peer] for peer in sorted(gradients)) / workers
                 gradients.clear()
@@ -86,7 +85,6 @@ def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: floa
             dist.send(torch.tensor([PUSH, version[server]]), dst=server)
             send(gradient[server::servers], server)
             dist.recv(age[server], src=server)
-        print(f"version pulled: {' '.join(map(str, version.tolist()))}")
         print(f"age of gradient (updates): {' '.join(map(str, age.tolist()))}")
         oldest = max(oldest, *age.tolist())
     return oldest
@@ -127,26 +125,21 @@ def main() -> None:
     start = time.perf_counter()
 
     # 1. Servers serve and workers work. The keys of server s are the rows s, s + servers, s + 2 * servers, ...
-    print(f"role: {'server' if rank < servers else 'slow worker' if rank == slow else 'worker'}")
+    pause = 0.3 if rank == slow else 0.05
+    print(f"role: {'server' if rank < servers else f'worker ({1e3 * pause:.0f} ms)'}")
     if rank < servers:
         share = workers * weights[rank::servers].nbytes  # S bytes of its keys, m workers: m S each way (Li et al. 2014)
         version, ages = serve(weights[rank::servers], workers, steps, sync)
-        print(f"versions made: {version}")
         oldest = max(ages)
     else:
         share = weights.nbytes
         mine = slice((rank - servers) * SAMPLES, (rank - servers + 1) * SAMPLES)
-        pause = 0.3 if rank == slow else 0.05
-        print(f"compute is a sleep (ms): {1e3 * pause:.0f}")
         oldest = work(x[mine], y[mine], servers, steps, pause)
     print(f"oldest gradient (updates): {oldest}")
     print(f"done after: {time.perf_counter() - start:.2f} s")
     print(f"bytes sent a step: {moved['sent'] // steps}")
-    print(f"bytes received a step: {moved['received'] // steps}")
-    if rank >= servers:  # of workers, without any server: 2(m-1)/m models, see allreduce.py
-        print(f"bytes a step in a ring: {2 * (workers - 1) * weights.nbytes // workers}")
     assert moved["sent"] == moved["received"] == steps * share, (
-        "with m workers, servers send m models a step and receive m gradients; a worker sends and receives one"
+        "with m workers the servers send m models and receive m gradients a step; a worker sends and receives one"
     )
 
     # 2. Compare with one process that takes as many steps, with all the samples at once.
@@ -155,14 +148,15 @@ def main() -> None:
         alone -= LR * gradient_of_loss(alone, x, y)
     if rank < servers:
         off = (weights - alone)[rank::servers].abs().max().item()
-        print(f"weights off by at most: {off:.6f}")
-        assert version == steps * (1 if sync else workers), "sync makes a version a step, async one a gradient"
+        assert version == steps * (1 if sync else workers), (
+            "sync updates the weights once per step, async once per gradient"
+        )
         if sync:
-            assert max(ages) == 0, "sync: no gradient is older than the weights that it meets"
+            assert max(ages) == 0, "sync: every gradient belongs to the current weights"
         elif workers > 1:  # all first gradients are of version 0, and the last of them meets version m-1 or a later one
-            assert max(ages) >= workers - 1, "async: the oldest gradient of m workers is m-1 updates late, or more"
+            assert max(ages) >= workers - 1, "async: with m workers the oldest gradient is at least m-1 updates old"
         if sync or workers == 1:
-            assert off < 1e-6, "without old gradients the weights are those of one process with all the samples"
+            assert off < 1e-6, "without old gradients, the weights equal those of one process with all samples"
     dist.destroy_process_group()
 
 

@@ -2,13 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/pipeline.py
 
-Look at `clock`, measured: F is a forward, B a backward, a dot is idle. Each
-of p ranks is one stage of a model. With the batch in one piece only one
-stage works at a time; cut into m micro-batches, all work at once, but for
-the bubble: filling and draining the pipeline leaves every stage idle for
-(p-1)/(m+p-1) of the step. GPipe and 1F1B have equally many dots; they differ
-in `micro-batches kept`, the most whose activations are in memory at once.
-Compute is a sleep, the same for the batch whatever m.
+Each of p ranks is one stage of a model. With the batch in one piece, only
+one stage works at a time. Cut into m micro-batches, all stages work at once,
+except in the bubble: while the pipeline fills and drains, every stage is idle
+for (p-1)/(m+p-1) of the step. Look at `clock`, measured: F is a forward, B a
+backward, a dot is idle. GPipe and 1F1B have equally many dots; they differ in
+`micro-batches kept`, the most whose activations are in memory at once.
+Computing is a sleep, as long for the whole batch with any m.
 
 Try    --micro-batches 1        no overlap: p-1 of p parts of a step are idle
        --micro-batches 8        a shorter step; GPipe keeps 8, 1F1B still p
@@ -30,7 +30,7 @@ BATCH, WIDTH, COMPUTE = 24, 16, 0.3  # COMPUTE: seconds of a stage's forward, fo
 
 
 def gpipe(m: int) -> list[tuple[str, int]]:
-    """What a stage does, and with which micro-batch: all forwards, then all backwards (Huang et al. 2019)."""
+    """Return the work of a stage, with its micro-batches: all forwards, then all backwards (Huang et al. 2019)."""
     return [("F", i) for i in range(m)] + [("B", i) for i in range(m)]
 
 
@@ -45,7 +45,7 @@ def one_f_one_b(m: int, ahead: int) -> list[tuple[str, int]]:
 
 
 def receive(like: torch.Tensor, source: int, group: dist.ProcessGroup) -> torch.Tensor:
-    """Wait for a tensor of the shape of `like`."""
+    """Receive a tensor with the shape of `like`."""
     tensor = torch.empty_like(like)
     dist.recv(tensor, source, group)
     if tensor.is_cuda:
@@ -136,13 +136,13 @@ def main() -> None:
         for weights, right in zip(stage.parameters(), expected, strict=True):
             assert torch.allclose(weights.grad, right, atol=1e-7), "micro-batches add up to one process's gradients"
         if sleeps["F"] >= 0.03:  # less would drown in what messages and a busy machine take
-            assert abs(idle - formula) < 0.15, "with both, (p-1)/(m+p-1) of the step is idle, give or take 0.15"
+            assert abs(idle - formula) < 0.15, "with both schedules (p-1)/(m+p-1) of the step is idle, within 0.15"
         if name == "gpipe":
             assert peak == m, "GPipe keeps the activations of all m micro-batches on every stage"
         else:
             assert peak == min(m, p - rank), "1F1B keeps at most p micro-batches on the first stage, 1 on the last"
 
-    # 3. The real thing: torch's own 1F1B makes the same step.
+    # 3. Torch's own 1F1B makes the same step.
     if m >= p:  # which it asks for
         theirs = PipelineStage(deepcopy(whole[rank]), rank, p, device)
         schedule = Schedule1F1B(theirs, m, loss_fn=mse_loss)

@@ -2,13 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/precision.py
 
-Look at the three sums of one number, at inf, at 0, and at one sum begun at
-each of the ranks in turn. Five experiments; each opens with the number that
-every rank brings. fp16 has 10 bits of fraction and ends at 65504; bf16 has
-only 7, and ends where fp32 does. So sums in bf16 are coarse, and sums in
-fp16 overflow: fp16 gradients are divided before they are summed, and small
-ones are scaled up lest they vanish. Nor does the order of a sum leave it
-alone: a ring begins each chunk at another rank.
+fp16 has 10 bits of fraction and ends at 65504; bf16 has only 7, and the
+range of fp32. So sums in bf16 are coarse and sums in fp16 overflow: fp16
+gradients are divided before they are summed, and small ones are scaled up so
+that they do not become 0. A sum also depends on its order: a ring begins each
+chunk at another rank.
+Five experiments show this; each begins with the number that a rank brings.
+Look for the coarse sum, for inf, for 0, and for the sums in another order.
 
 Try    --number 0.25         all three types hold it exactly: no sum is off
        --gradient 1000       far from fp16's end: divide before or after
@@ -30,7 +30,7 @@ NUMBERS = 1e8, 1.0, -1e8, 1.0  # of the ranks in turn, for a sum that depends on
 
 
 def total(number: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """The sum over ranks of a number that each brings, kept and added up in this type."""
+    """Return the sum over ranks of a number, rounded and added up in this type."""
     x = torch.tensor(number, dtype=torch.float64, device=device).to(dtype)
     dist.all_reduce(x)
     return x
@@ -57,7 +57,7 @@ def main() -> None:
     # once and the sum N-1 times (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
     exact, off = world * args.number, {}
     if rank == 0:
-        print("Each of the five experiments opens with what every rank brought.")
+        print("Each of the five experiments begins with the number that every rank brought.")
         print("In a `ring sum` each rank adds up all numbers, from its own on.")
     print(f"number brought: {args.number:g}")
     print(f"number sum (exact): {exact:.10g}")
@@ -70,7 +70,7 @@ def main() -> None:
         )
     if args.number == NUMBER:
         assert off["bf16"] > off["fp16"] > off["fp32"], (
-            "the fewer bits of fraction, the coarser the sum: bf16 has fewest"
+            "the fewer bits of fraction, the coarser the sum; bf16 has the fewest"
         )
 
     # 2. A large gradient, and the mean of it.
@@ -82,11 +82,11 @@ def main() -> None:
     print(f"mean fp16 (divide first): {early:g}")
     print(f"mean bf16 (sum first): {wide:g}")
     if world * args.gradient > 65520:  # what is rounded to more than 65504, the largest number of fp16
-        assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and a mean that is made of it is inf too"
+        assert late == math.inf, "in fp16 a sum beyond 65504 is inf, and so is a mean computed from it"
     else:
         assert math.isclose(late, early, rel_tol=0.01), "below 65504 dividing first or last gives the same mean"
     assert math.isclose(early, args.gradient, rel_tol=0.01), "divided before it is summed, the mean fits into fp16"
-    assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 reaches as far as fp32: its sum does not overflow"
+    assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 has the range of fp32: its sum does not overflow"
 
     # 3. A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
     print(f"small brought: {SMALL:g}")
@@ -96,7 +96,7 @@ def main() -> None:
     print(f"small sum (loss scaled): {kept:.2g}")
     assert lost == 0, "in fp16 a gradient of 1e-8 is 0 before it is summed, and 0 after it"
     if args.loss_scale >= 2**13:  # 1e-8 is then one of fp16's normal numbers, which begin at 6e-5
-        assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling the small gradient outlives fp16"
+        assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling the small gradient survives in fp16"
 
     # 4. The last rank's gradient overflows. Summed, it does so for all, and all skip this step. A rank that has only a
     # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
@@ -104,7 +104,7 @@ def main() -> None:
     summed = total(mine, torch.float16, device).item()
     print(f"overflow brought (fp16): {mine:g}")
     print(f"overflow sum (fp16): {summed:g}")
-    assert not math.isfinite(summed), "one rank's inf is in everybody's sum, so all ranks skip the same step"
+    assert not math.isfinite(summed), "one rank's inf is in every rank's sum, so all ranks skip the same step"
 
     # 5. The same numbers added up from each rank on, as the chunks of a ring all-reduce are.
     number = NUMBERS[rank % len(NUMBERS)]
@@ -124,9 +124,9 @@ def main() -> None:
     if world > 2:
         assert len(set(map(float, sums["fp32"]))) > 1, "fp32: the same numbers in another order make another sum"
     assert len(set(map(float, sums["fp64"]))) == 1, (
-        "fp64 has bits enough for these numbers: any order makes the same sum"
+        "fp64 has enough bits for these numbers: any order makes the same sum"
     )
-    assert len(set(map(float, same))) == 1, "dist.all_reduce takes one order for all: every rank gets the same bits"
+    assert len(set(map(float, same))) == 1, "dist.all_reduce gives every rank the same bits"
 
     dist.destroy_process_group()
 

@@ -2,14 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/recompute.py
 
-Look at the rows `bytes kept`, then at what that costs: one more forward
-pass, four thirds of the arithmetic, and not one bit of the gradients.
-`peak bytes` is the most at any moment of a step.
-Forward leaves tensors behind because backward needs them: the activations.
-A checkpointed block throws its own away and keeps its input; in backward it
-runs once more to get them back. Each rank does so by itself: nothing more is
-sent, and the parameters stay as large. That there are several ranks is for
-DDP, which averages recomputed gradients like any others.
+Forward leaves tensors in memory because backward needs them: the activations.
+A checkpointed block keeps only its input, and runs once more in backward to
+get its activations back. Each rank does this alone: nothing more is sent, and
+the parameters do not shrink. DDP averages the gradients as usual.
+Compare the rows `bytes kept`, then the cost: one more forward pass, four
+thirds of the arithmetic, and exactly the same gradients. `peak bytes` is the
+maximum at any moment of a step.
 
 Try    --segment 4     less is kept, but four blocks come back at once
        --batch 128     activations grow with the batch, parameters do not
@@ -70,7 +69,7 @@ class Alive(TorchDispatchMode):
         self.seen = weakref.WeakSet(tensor.untyped_storage() for tensor in known)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Run an operation and take note of what it made."""
+        """Run an operation and count the bytes of its results."""
         out = func(*args, **(kwargs or {}))
         for tensor in out if isinstance(out, tuple | list) else (out,):
             if isinstance(tensor, torch.Tensor) and tensor.untyped_storage() not in self.seen:
@@ -82,7 +81,7 @@ class Alive(TorchDispatchMode):
         return out
 
     def freed(self, size: int) -> None:
-        """A tensor is gone."""
+        """Subtract the bytes of a tensor that was freed."""
         self.bytes -= size
 
 
@@ -137,9 +136,11 @@ def main() -> None:
         print("Kept: between forward and backward. Peak: the most at any moment.")
     row = 4 * args.batch  # bytes of one float32 number of every sample
     # Each block leaves the result of its two ReLUs; Linear needs its input, which is one of them already.
-    assert kept == args.blocks * (HIDDEN + WIDTH) * row, "without checkpoints every block keeps what its layers made"
+    assert kept == args.blocks * (HIDDEN + WIDTH) * row, (
+        "without checkpoints every block keeps the results of its layers"
+    )
     segments = args.blocks // args.segment
-    assert kept_now == segments * WIDTH * row, "with them only what enters or leaves a segment is kept"
+    assert kept_now == segments * WIDTH * row, "with checkpoints only the inputs and outputs of segments are kept"
 
     # 3. What it costs: each block runs once more, in backward.
     print(f"block runs (plain): {ran}")
@@ -150,7 +151,7 @@ def main() -> None:
     assert ran_now == 2 * ran, "every checkpointed block runs forward twice"
     # Each matrix is multiplied once in forward and twice in backward.
     assert 3 * flops_now == 4 * flops, "one more forward pass makes four thirds of the arithmetic"
-    assert all(map(torch.equal, gradients, gradients_now)), "on each rank the gradients are the same, to the last bit"
+    assert all(map(torch.equal, gradients, gradients_now)), "on each rank the gradients are the same, bit for bit"
 
     # 4. Under DDP: the hooks fire as before, and the average is that of the plain model.
     ddp = DistributedDataParallel(saving)
@@ -162,7 +163,7 @@ def main() -> None:
         dist.all_reduce(mine)
         worst = max(worst, (p.grad - mine / world).abs().max().item())
     print(f"max abs diff to plain mean: {worst:.0e}")  # an average depends on the order of its sum
-    assert worst < 1e-4, "DDP averages recomputed gradients like any others, but for rounding"
+    assert worst < 1e-4, "DDP averages recomputed gradients like any others, up to rounding"
     del ddp
     dist.destroy_process_group()
 

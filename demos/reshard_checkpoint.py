@@ -2,17 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/reshard_checkpoint.py
 
-Look at the map, which rank saved and which loaded each part of the matrix,
-and at `pieces read`.
 A matrix of 96 x 96 numbers is sharded over all ranks by rows. Each rank
-writes its own shard to its own .distcp file, and nobody has to hold the
-whole; .metadata says which part is in which file. Then another mesh loads
-it: by columns, so that each rank needs a piece of every file.
+writes its own shard to its own .distcp file, so no rank has to hold the whole
+matrix; .metadata says which part is in which file. Then another mesh loads it
+by columns, so each rank needs a piece of every file.
 torch.distributed.checkpoint reads those pieces into the new shards, and the
-matrix is the same to the last bit.
+matrix is the same, bit for bit. Look at the map, which rank saved and which
+loaded each part, and at `pieces read`.
 
 Try    --load mesh          over 2 x N/2 ranks: by rows and by columns
-       --load fewer         half of the ranks go on alone
+       --load fewer         half of the ranks continue alone
        --load replicate     every rank reads all
        --load rows          as it was saved: every rank reads one piece
 """
@@ -38,7 +37,7 @@ class Reader(dcp.FileSystemReader):
     pieces = 0
 
     def read_data(self, plan: dcp.LoadPlan, planner: dcp.LoadPlanner) -> torch.futures.Future:
-        """Read what the plan says: for each piece, from which file, and where in the new shard it goes."""
+        """Read the pieces of the plan, and count them."""
         self.pieces += len(plan.items)
         return super().read_data(plan, planner)
 
@@ -51,7 +50,7 @@ def part(tensor: DTensor) -> tuple[int, int, int, int]:
 
 
 def drawn(parts: list[tuple[int, int, int, int] | None]) -> list[str]:
-    """A map of the matrix in N x N blocks, each with the ranks that have it in their part."""
+    """Map the matrix in N x N blocks, each with the ranks that hold it."""
     starts = range(0, SIZE, SIZE // len(parts))
     has = [(str(rank), *part) for rank, part in enumerate(parts) if part]
     return [
@@ -117,14 +116,14 @@ def main() -> None:
         print("loaded rows/columns: {}-{}/{}-{}".format(*own_parts[1]))
         print(f"pieces read: {reader.pieces - 1}")  # and one for the step
         print(f"step loaded ({STEP} saved): {state['step'].item()}")
-        assert torch.equal(loaded.full_tensor(), whole), "the matrix is the same to the last bit, in whatever layout"
-        assert state["step"] == STEP, "a number that all ranks had in common has come back too"
+        assert torch.equal(loaded.full_tensor(), whole), "the matrix is the same, bit for bit, in any layout"
+        assert state["step"] == STEP, "the number that all ranks had in common is loaded too"
         covered = len(loaded.to_local()) // (SIZE // world)  # saved shards whose rows are among those of the new one
         assert reader.pieces - 1 == covered, "a rank reads one piece of each saved shard that its new shard overlaps"
     else:
         print("loaded rows/columns: none")
 
-    # 4. Who saved and who loaded what; afterwards nobody is reading any more, and the folder may go.
+    # 4. Who saved and who loaded what; then remove the folder.
     all_parts = [None] * world
     dist.all_gather_object(all_parts, own_parts)
     if own_folder:

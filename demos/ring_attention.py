@@ -2,14 +2,13 @@
 
     torchrun --nproc-per-node 4 demos/ring_attention.py
 
-Look at the rounds, whose block of keys and values each rank has in hand, and
-how many scores it makes of them: one for each pair of a query and a key that
-the query may look at. A query looks at itself and earlier tokens only (causal
-mask), so ranks do not work equally hard: look at `share of the work`.
-The sequence is split over the ranks. Each keeps its queries and passes its
-block on to the right, N-1 times. No rank ever holds all scores: each query
-keeps a running maximum, a running sum and a weighted sum of values (the
-online softmax), and the result is exact.
+The sequence is split over the ranks. Each rank keeps its queries and passes a
+block of keys and values to the right, N-1 times. No rank ever holds all
+scores: each query keeps a running maximum, a running sum and a weighted sum
+of values (the online softmax), and the result is exact.
+Look at the rounds: whose block a rank has, and how many scores it computes
+with it. A query uses only its own and earlier tokens (causal mask), so the
+work is not equal: look at `share of the work`.
 
 Try    --order zigzag       an early and a late piece each: equal work
        --mask full          every query looks at every token: equal work
@@ -40,13 +39,14 @@ def pass_on(block: torch.Tensor) -> tuple[torch.Tensor, list]:
 def main() -> None:
     """Attend over a ring; compare with attention over the whole sequence in one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tokens", type=int, default=48, help="length of the whole sequence")
+    parser.add_argument("--tokens", type=int, help="length of the whole sequence (default: 4 for each rank)")
     parser.add_argument("--order", choices=("plain", "zigzag"), default="plain", help="which tokens a rank gets")
     parser.add_argument("--mask", choices=("causal", "full"), default="causal", help="what a query may look at")
     args = parser.parse_args()
     rank, world, causal = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.mask == "causal"
-    if args.tokens < 1 or args.tokens % (2 * world):
-        raise SystemExit(f"--tokens {args.tokens}: {world} ranks need a multiple of {2 * world}, two pieces for each.")
+    tokens = 4 * world if args.tokens is None else args.tokens
+    if tokens < 1 or tokens % (2 * world):
+        raise SystemExit(f"--tokens {tokens}: {world} ranks need a multiple of {2 * world}, two pieces for each.")
 
     device = torch.device("cpu")
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
@@ -57,8 +57,8 @@ def main() -> None:
     # 1. The whole sequence is there to compare with. Which of its tokens are this rank's: one run, or with zigzag piece
     #    r from the front and piece r from the back.
     torch.manual_seed(0)
-    whole_q, whole_k, whole_v = torch.randn(3, args.tokens, WIDTH).to(device)
-    pieces = torch.arange(args.tokens, device=device).chunk(2 * world)
+    whole_q, whole_k, whole_v = torch.randn(3, tokens, WIDTH).to(device)
+    pieces = torch.arange(tokens, device=device).chunk(2 * world)
     deal = (rank, 2 * world - 1 - rank) if args.order == "zigzag" else (2 * rank, 2 * rank + 1)
     mine = torch.cat([pieces[piece] for piece in deal])
     runs = [mine] if args.order == "plain" else mine.chunk(2)
@@ -104,17 +104,17 @@ def main() -> None:
     print(f"bytes sent: {sent}")
     print(f"first output (ring): {output[0, 0].item():.4f}")
     print(f"first output (alone): {exact[0, 0].item():.4f}")
-    assert torch.allclose(output, exact, atol=1e-5), "the ring's output is exactly that of attention in one process"
-    pairs = args.tokens * (args.tokens + 1) // 2 if causal else args.tokens**2
-    assert sum(works) == pairs, "each pair of a query and a key that it may look at is computed once, on one rank"
+    assert torch.allclose(output, exact, atol=1e-5), "the output of the ring is that of attention in one process"
+    pairs = tokens * (tokens + 1) // 2 if causal else tokens**2
+    assert sum(works) == pairs, "each allowed pair of a query and a key is computed once, on one rank"
     assert sent == (world - 1) * block.nbytes, "each rank sends N-1 blocks of keys and values, and no scores"
     b = len(mine)
     if causal and args.order == "plain":
         assert works == [r * b * b + b * (b + 1) // 2 for r in range(world)], (
-            "with a causal mask and tokens in order each rank has more to compute than the one before"
+            "with a causal mask and tokens in order, each rank computes more than the one before"
         )
     else:
-        assert len(set(works)) == 1, "without a mask, or with zigzag, all ranks have equally many scores to compute"
+        assert len(set(works)) == 1, "without a mask, or with zigzag, all ranks compute equally many scores"
     dist.destroy_process_group()
 
 

@@ -2,16 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/sampler.py
 
-Look at `in order` for samples that turn up twice, and at the epochs: is each
-one a new deal? The sampler puts the dataset in an order, makes its length a
-multiple of the number of ranks, and deals it out like cards: rank r takes
-every N-th sample, beginning with sample r. The ranks never talk about it;
-they agree because each of them works out the same order, shuffled from
-seed + epoch. Rows name samples by their numbers, which begin at 0.
+The sampler puts the dataset in an order, makes its length a multiple of the
+number of ranks, and deals it out like cards: rank r gets every N-th sample,
+beginning with sample r. The ranks send nothing; they agree because each of
+them computes the same order, shuffled from seed + epoch.
+Look at `in order` for samples that occur twice, and at the epochs: is each
+one a new order? Samples are named by their numbers, from 0.
 
-Try    --drop-last           nothing is dealt twice, some are left out
+Try    --drop-last           no sample is dealt twice, some are left out
        --no-set-epoch        sampler.set_epoch forgotten: no new order
-       --samples 12          a dataset that 4 ranks can share out evenly
+       --samples 12          a dataset that 4 ranks can divide evenly
 """
 
 import argparse
@@ -29,7 +29,7 @@ SEED = 0
 
 
 def deal(sampler: DistributedSampler, device: torch.device) -> tuple[list[int], list[int]]:
-    """The samples of this rank, and those of all ranks in the order in which they were dealt."""
+    """Return the samples of this rank, and those of all ranks in the order of dealing."""
     mine = torch.tensor(list(sampler), dtype=torch.int64, device=device)
     hands = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(hands, mine)  # all hands are equally long: that is what padding is for
@@ -37,14 +37,14 @@ def deal(sampler: DistributedSampler, device: torch.device) -> tuple[list[int], 
 
 
 def mean_over_ranks(scores: list[int], device: torch.device) -> float:
-    """The mean of all ranks' scores: sums and counts are added up, then divided once."""
+    """Return the mean of all ranks' scores: add up sums and counts, then divide once."""
     total = torch.tensor([sum(scores), len(scores)], dtype=torch.float64, device=device)
     dist.all_reduce(total)
     return (total[0] / total[1]).item()
 
 
 def shown(samples: list[int]) -> str:
-    """Sample numbers in a line, as many as a column can hold."""
+    """Format sample numbers, as many as fit in a column."""
     line = " ".join(map(str, samples[:8])) or "none"
     return f"{line} ..." if len(samples) > 8 else line
 
@@ -85,12 +85,10 @@ def main() -> None:
     assert in_order == cards[rank::world], "rank r holds every N-th sample, beginning with sample r"
     if args.drop_last:
         assert not repeated, "with drop_last no sample is dealt twice"
-        assert missing.total() == samples % world, "drop_last leaves out what the ranks cannot share out evenly"
+        assert missing.total() == samples % world, "drop_last leaves out the samples that do not divide evenly"
     else:
         assert not missing, "together the ranks hold every sample"
-        assert repeated.total() == each * world - samples, (
-            "as many samples are repeated as make the dataset divide evenly"
-        )
+        assert repeated.total() == each * world - samples, "samples are repeated until the dataset divides evenly"
 
     # 2. Epochs of training. Only set_epoch tells the sampler that a new one has begun.
     sampler = DistributedSampler(dataset, shuffle=args.shuffle, seed=SEED, drop_last=args.drop_last)
@@ -105,7 +103,7 @@ def main() -> None:
         # One process's order: torch/utils/data/distributed.py seeds a generator with seed + epoch.
         seeded = torch.Generator().manual_seed(SEED + sampler.epoch)
         order = torch.randperm(samples, generator=seeded).tolist() if args.shuffle else list(dataset)
-        assert dealt == [order[card] for card in cards], "all ranks' shares put together are one process's order"
+        assert dealt == [order[card] for card in cards], "all ranks' shares together are the order of one process"
     if args.shuffle and args.epochs > 1 and samples >= 8:  # two orders of fewer samples may agree by chance
         if args.no_set_epoch:
             assert all(order == orders[0] for order in orders), (
@@ -120,7 +118,7 @@ def main() -> None:
     print(f"mean score (truth): {truth:.3f}")
     print(f"mean score (in order): {score:.3f}")
     if missing:
-        assert score < truth, "leaving samples out shifts the score: here the last and best ones are not counted"
+        assert score < truth, "leaving out samples shifts the score: the last and best ones are not counted"
     elif repeated.total() % samples:
         assert score < truth, "padding shifts the score: samples from the beginning count twice"
     if not args.drop_last:

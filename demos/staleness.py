@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/staleness.py
 
-Four weights w start at 1, and their minimum is at 0. Look which go to 0 and
-which swing ever wider: with fresh and with old gradients at a high rate, then
-with old ones below and above the limit of theory. A rank shows w right after
-its own push, so its neighbour's column is one update later.
 Asynchronous workers take turns: pull the weights, compute a gradient, push
-it. By then the other N-1 have pushed too, and the gradient is N-1 updates
-old. On a parabola there is no noise at all, only age.
+it. By then the other N-1 have pushed too, so the gradient is N-1 updates old.
+Four weights w start at 1, and their minimum is at 0: one with fresh gradients
+at a high rate, one with old gradients at the same rate, and two with old
+gradients below and above the limit of theory. Which go to 0, and which swing
+wider and wider? The loss is a parabola, so there is no noise, only age. A
+rank shows w right after its own push, one update after its left neighbour.
 
-Try    --age 1      nobody more than 1 update ahead: half the rate is stable
+Try    --age 1      gradients 1 update old: half the rate is stable
        --age 0      synchronous: every gradient is fresh
        --age 16     as with 17 workers
 """
@@ -28,13 +28,13 @@ CURVATURE = 1.0  # the loss is CURVATURE / 2 * weight^2, so the gradient is CURV
 
 
 def limit(age: int) -> float:
-    """The largest stable learning rate: beyond it, w[t+1] = w[t] - lr * CURVATURE * w[t-age] has a root outside 1."""
+    """Return the largest stable learning rate: beyond it w[t+1] = w[t] - lr * CURVATURE * w[t-age] diverges."""
     return 2 * math.sin(math.pi / (2 * (2 * age + 1))) / CURVATURE
 
 
 def alone(rate: float, age: int, updates: int) -> list[float]:
-    """The weights of one process that remembers `age` old ones: what the workers should arrive at."""
-    weights = [1.0] * (age + 1)  # before the first update they were what they are
+    """Return the weights of one process with gradients of this age, the expected result of the workers."""
+    weights = [1.0] * (age + 1)  # before the first update the weights did not change
     for _ in range(updates):
         weights.append(weights[-1] - rate * CURVATURE * weights[-1 - age])
     return weights[age:]
@@ -84,22 +84,24 @@ def main() -> None:
                 print(f"w ({way}): {weight:.2g}")
 
     # 3. Compare with one process, and with theory.
+    period = 4 * age + 2  # of the swing at the limit
+    swing = torch.tensor(path)[-period:].abs().amax(dim=0).tolist()
+    for name, each in {"age 0": swing[0], f"age {age}": swing[1]}.items():
+        print(f"high rate ({name}): {'goes to 0' if each < 0.1 else 'diverges' if each > 10 else 'swings on'}")
     print(f"gradient age (updates): {ages[-1]}")
     for name, each in {"age 0": 0, f"age {age}": age}.items():
         print(f"rate limit ({name}): {limit(each):.3f}")
-    assert set(ages[age:]) == {age}, "once all workers are under way, every gradient is as old as it should be"
+    assert set(ages[age:]) == {age}, "once all workers have started, every gradient has the expected age"
     expected = [alone(rate, 0 if way == 0 else age, updates) for way, rate in enumerate(rates)]
     same = torch.allclose(torch.tensor(path), torch.tensor(expected).T, rtol=1e-3)
-    assert same, "workers that take turns make the numbers of one process with a delay"
-    period = 4 * age + 2  # of the swing at the limit
-    swing = torch.tensor(path)[-period:].abs().amax(dim=0).tolist()
+    assert same, "workers that take turns compute the numbers of one process with a delay"
     assert swing[0] < 0.1, "with fresh gradients the high rate goes to the minimum"
     if age == 0:
         assert swing[1] < 0.1, "at age 0 no gradient is old, and the high rate goes to the minimum both times"
     else:
         assert swing[1] > 10, "with old gradients the same rate diverges"
-    assert swing[2] < 0.5, "below 2 sin(pi / (2 (2 age + 1))) / curvature gradients of that age go to the minimum"
-    assert swing[3] > 2, "above that limit they swing wider and wider"
+    assert swing[2] < 0.5, "below the rate 2 sin(pi / (2 (2 age + 1))) / curvature the weight goes to the minimum"
+    assert swing[3] > 2, "above that limit the weight swings wider and wider"
     dist.destroy_process_group()
 
 

@@ -2,12 +2,12 @@
 
     torchrun --nproc-per-node 4 demos/straggler.py
 
-Look at `waited` in the second half: the straggler is the one rank that does
-not wait. A step computes and then all-reduces a gradient, which nobody gets
-before the last rank has brought its own. Compute is a sleep of 20 ms, so
-that the times do not depend on this machine's cores; then one rank takes
-100 ms more. A profile shows a long all-reduce on every rank but the guilty
-one, and a GPU that waits in one counts as busy.
+A step computes and then all-reduces a gradient, which no rank gets before
+the last rank has brought its own. Computing is a sleep of 20 ms, so that the
+times do not depend on this machine's cores; in the second half one rank
+sleeps 100 ms longer. Look at `waited` there: the straggler is the only rank
+that does not wait. In a profile, too, the all-reduce is long on every rank
+except the slow one, and a GPU that waits in it counts as busy.
 
 Try    --rotate                another rank is slow at each step
        --slow 0 --delay 200    the same for rank 0, and twice as late
@@ -50,13 +50,13 @@ def main() -> None:
     parser.add_argument("--slow", type=int, metavar="RANK", help="the straggler; the last rank unless given")
     parser.add_argument("--delay", type=float, default=100, help="milliseconds that it takes more")
     parser.add_argument("--rotate", action="store_true", help="another rank is slow at each step")
-    parser.add_argument("--compute", type=float, default=20, help="milliseconds that everybody else computes")
+    parser.add_argument("--compute", type=float, default=20, help="milliseconds that the other ranks compute")
     parser.add_argument("--steps", type=int, default=8, help="steps with and without the straggler")
     args = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     slow = world - 1 if args.slow is None else args.slow
     if world < 2:
-        raise SystemExit("straggler needs at least 2 ranks, for somebody to wait: start it with --nproc 2 or more.")
+        raise SystemExit("straggler needs at least 2 ranks, so that one can wait: start it with --nproc 2 or more.")
     if not 0 <= slow < world or args.steps < world or args.delay < 50 or args.compute < 0:
         raise SystemExit(
             f"--slow is a rank up to {world - 1}, --steps {world} or more, --delay 50 or more, to be seen."
@@ -70,7 +70,7 @@ def main() -> None:
     gradient = torch.ones(1000, device=device)
     print(f"compute: a sleep of {args.compute:g} ms")
 
-    # 1. Everybody takes the same time.
+    # 1. All ranks take the same time.
     even = mean(map(sum, train([args.compute] * args.steps, gradient)))
 
     # 2. With a straggler.
@@ -85,7 +85,7 @@ def main() -> None:
     print(f"mean step of {later} (ms): {uneven:.0f}")
     print(f"busy share (steps {later}): {100 * busy:.0f} %")
 
-    # 3. What every rank knows only once it has asked the others.
+    # 3. The slowest rank of each step, which a rank can learn only from the others.
     everyone = torch.empty(world, args.steps, 2, device=device)
     dist.all_gather(list(everyone.unbind()), torch.tensor(times, device=device))
     computes, waits = everyone.unbind(dim=2)
@@ -98,7 +98,7 @@ def main() -> None:
             "no rank is slow on average, and yet every step is slow"
         )
     else:
-        assert waits.median(dim=1).values.argmin() == slow, "the straggler waits the least of all ranks"
+        assert waits.median(dim=1).values.argmin() == slow, "the straggler waits least of all ranks"
         assert rank == slow or waited > 0.5 * args.delay, "every other rank waits for as long as the straggler is late"
     dist.destroy_process_group()
 

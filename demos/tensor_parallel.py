@@ -2,17 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/tensor_parallel.py
 
-Look at `partial output`, different everywhere and wrong, beside `output`,
-their sum, the same everywhere and right. All ranks have the same batch, and
-of the output the first number of the first token is shown.
-An MLP is two matrices with a GeLU between them. A is split by columns: each
-rank gets the full values of some hidden units, so GeLU needs nobody else. B
-is split by rows: each rank gets a partial sum of the whole output, and one
-all-reduce completes it.
+An MLP is two matrices, A and B, with a GeLU between them. A is split by
+columns: each rank gets the full values of some hidden units, so it can apply
+GeLU alone. B is split by rows: each rank gets a partial sum of the whole
+output, and one all-reduce completes it. All ranks have the same batch.
+Compare `partial output`, different on every rank and wrong, with `output`,
+the sum, the same on every rank and right (its first number is shown).
 
 Try    --row-first    A by rows: GeLU of a partial sum is wrong
        --sp           sequence parallel: a rank keeps 1/N of the tokens
-       --hidden 96    twice the work, and no byte more travels
+       --hidden 96    twice the work, and not one more byte is sent
 """
 
 import argparse
@@ -54,7 +53,7 @@ def communicate(x: torch.Tensor, what: str) -> torch.Tensor:
 
 
 class Border(torch.autograd.Function):
-    """Where the split block begins or ends: a collective in forward, and its mirror image in backward."""
+    """The beginning or end of the split block: a collective in forward, its mirror image in backward."""
 
     @staticmethod
     def forward(ctx: object, x: torch.Tensor, forth: str, back: str) -> torch.Tensor:
@@ -129,9 +128,9 @@ def main() -> None:
     expected = {"all-gather": 1, "reduce-scatter": 1} if args.sp else {"all-reduce": 1}
     assert forward == calls - forward == expected, "one all-reduce each way, or all-gather and reduce-scatter with --sp"
     ring = 4 * (world - 1) * whole_x.nbytes // world
-    assert sent.total() == ring, "4(N-1)/N of the activations travel, with --sp and without, however large the MLP is"
+    assert sent.total() == ring, "with --sp and without, 4(N-1)/N of the activations are sent, for an MLP of any size"
 
-    # 4. The real thing: torch splits the layers of an unsplit model the same way (its Linear holds A transposed).
+    # 4. Torch splits the layers of an unsplit model the same way (its Linear holds A transposed).
     two = torch.nn.Linear(WIDTH, hidden, bias=False), torch.nn.Linear(hidden, WIDTH, bias=False)
     model = torch.nn.Sequential(two[0], torch.nn.GELU(), two[1]).to(device)
     model[0].weight.data, model[2].weight.data = whole_a.detach().T.contiguous(), whole_b.detach().T.contiguous()
@@ -153,7 +152,7 @@ def main() -> None:
             off = (split - right_hidden).abs().max().item()
             print(f"wrong by ({order}): {off:.4f}")
             if order == "sum then gelu" or world == 1:
-                assert off < 1e-4, "with rows first the partial sums of hidden units must be added up before GeLU"
+                assert off < 1e-4, "with rows first, the partial sums of hidden units must be added up before GeLU"
             else:
                 assert off > 0.1, "the sum of the ranks' GeLUs is not the GeLU of the sum"
     dist.destroy_process_group()

@@ -2,15 +2,14 @@
 
     torchrun --nproc-per-node 4 demos/token_mean.py
 
-Look at `token weight`, where 1 is the equal share of one token in a mean
-over all, and at the two losses that may be logged, beside that of a single
-process. Each rank takes one sequence of a language model's batch; the rest
-of it is padding, which counts for nothing. The usual loss is a mean over the
-rank's own tokens, and DDP gives each rank's gradient the same weight: so a
-token of a short sequence counts for more than one of a long sequence.
-Logging the mean of the ranks' losses has the same fault.
+Each rank has one sequence of a language model's batch, filled up with padding
+that does not count. The usual loss is a mean over the rank's own tokens, and
+DDP weighs the gradients of all ranks equally, so a token of a short sequence
+counts for more than a token of a long one. Logging the mean of the ranks'
+losses has the same fault. Look at `token weight`, where 1 is an equal share,
+and compare the two losses that may be logged with that of one process.
 
-Try    --tokens 8              sequences equally long: the usual way is right
+Try    --tokens 8              sequences of equal length: the usual way is right
        --tokens 12 1           one token counts for as much as 12 others
        --micro-batches 3       accumulating gradients averages means as well
 """
@@ -28,7 +27,7 @@ VOCABULARY, LENGTH, PADDING = 16, 12, -100  # -100 is what cross_entropy ignores
 
 
 def sum_over_ranks(numbers: list[float], device: torch.device) -> list[float]:
-    """Each of the numbers, added up over all ranks."""
+    """Add up each of the numbers over all ranks."""
     total = torch.tensor(numbers, dtype=torch.float64, device=device)
     dist.all_reduce(total)
     return total.tolist()
@@ -52,8 +51,8 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
     rank, world, micro = dist.get_rank(), dist.get_world_size(), args.micro_batches
 
-    # 1. A model that predicts the token after each token: it has learned to count up. The first two tokens of a text
-    # surprise it, so short texts have high losses. All ranks know all of them, to compare; a rank trains on `own`.
+    # 1. A model that predicts the token after each token: it has learned to count up. It cannot predict the first
+    # two tokens of a text, so short texts have high losses. Each rank trains on `own`; the rest is for comparison.
     torch.manual_seed(0)
     model = torch.nn.Embedding.from_pretrained(4 * torch.eye(VOCABULARY).roll(1, 1), freeze=False).to(device)
     inputs, targets = torch.randint(VOCABULARY, (2, world * micro, LENGTH)).to(device)

@@ -2,17 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/uneven_inputs.py
 
-Look at `end (no join)`, then at `steps shadowed`, and at the weights when a
-rank's own batches are done and when all are. The same loop runs twice,
-without and with Join.
-Rank r has r batches more than rank 0. Each step of DDP is an all-reduce of
-all ranks, so the step after rank 0's last one can never end, while rank 0
-itself is done and sees nothing wrong. Inside a Join context a rank that has
-run out shadows the others: it joins their all-reduces with zeros, and gets
-the finished weights from the last one at the end.
+Rank r has r batches more than rank 0, and the same loop runs without and with
+Join. Each step of DDP is an all-reduce of all ranks, so without Join the step
+after rank 0's last one never ends, while rank 0 itself sees no error: look at
+`end (no join)`. In a Join context a rank without batches shadows the others:
+it joins their all-reduces with zeros, and gets the final weights from the
+last rank. Look at `steps shadowed`, and at the weights when the rank's own
+batches are done and when all are done.
 
 Try    --divide live     late batches count for more
-       --throw           stop everybody as soon as one rank runs out
+       --throw           stop all ranks as soon as one runs out
        --surplus 3       rank r has 3r batches more than rank 0
 """
 
@@ -40,23 +39,23 @@ class Shadow(Joinable, JoinHook):
         self.group, self.device, self.steps = ddp.process_group, ddp.device, 0
 
     def join_hook(self, **_: object) -> JoinHook:
-        """What a rank without batches does in place of a step."""
+        """Return what a rank without batches does instead of a step."""
         return self
 
     def main_hook(self) -> None:
-        """Count; that of DDP joins the all-reduces of a step with zeros."""
+        """Count the step; DDP's own hook joins its all-reduces with zeros."""
         self.steps += 1
 
 
 def replica(device: torch.device) -> torch.nn.Linear:
-    """A model of two weights, both 0."""
+    """Make a model of two weights, both 0."""
     model = torch.nn.Linear(2, 1, bias=False).to(device)
     torch.nn.init.zeros_(model.weight)
     return model
 
 
 def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[int]:
-    """Take a step with each batch; yield how many it were so far."""
+    """Make a step with each batch; yield the number of steps so far."""
     for step, (x, y) in enumerate(batches, 1):
         ddp.zero_grad()
         torch.nn.functional.mse_loss(ddp(x), y).backward()
@@ -65,7 +64,7 @@ def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.
 
 
 def alone(batches: list[list[tuple[torch.Tensor, torch.Tensor]]], steps: int, live_only: bool) -> torch.Tensor:
-    """The weights after so many steps of one process that holds the batches of all ranks."""
+    """Return the weights of one process that holds the batches of all ranks, after this many steps."""
     model = replica(torch.device("cpu"))
     for step in range(steps):
         live = [theirs[step] for theirs in batches if step < len(theirs)]
@@ -76,7 +75,7 @@ def alone(batches: list[list[tuple[torch.Tensor, torch.Tensor]]], steps: int, li
 
 
 def show(weights: torch.Tensor) -> str:
-    """The weights in a line."""
+    """Format the weights."""
     return " ".join(f"{number:.3f}" for number in weights.flatten().tolist())
 
 
@@ -85,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--surplus", type=int, default=1, help="batches that each rank has more than the one before it")
     parser.add_argument("--divide", choices=["all", "live"], default="all", help="gradients are divided by which ranks")
-    parser.add_argument("--throw", action="store_true", help="let Join stop everybody when one rank runs out")
+    parser.add_argument("--throw", action="store_true", help="let Join stop all ranks when one runs out")
     parser.add_argument("--timeout", type=float, default=1.5, help="seconds that a collective without Join may take")
     args = parser.parse_args()
     if args.surplus < 1:
@@ -119,8 +118,8 @@ def main() -> None:
         error = str(wrong)
     print(f"steps (no join): {steps}")
     print(f"end (no join): {'time-out' if error else 'no error'}")
-    assert steps == BASE, "without Join no rank gets further than the rank with the fewest batches"
-    assert bool(error) == (rank > 0), "the rank that ran out sees no error; those that have batches left do"
+    assert steps == BASE, "without Join no rank makes more steps than the rank with the fewest batches"
+    assert bool(error) == (rank > 0), "the rank that ran out sees no error; the ranks with batches left do"
 
     # 3. The same loop in a Join context. `ddp.join()` is short for `Join([ddp])`.
     shadow, mine = Shadow(ddp), [(x.to(device), y.to(device)) for x, y in batches[rank]]
@@ -140,10 +139,10 @@ def main() -> None:
     print(f"steps shadowed: {shadow.steps}")
     print(f"weights (all done): {show(ddp.module.weight)}")
     if args.throw:
-        assert steps == BASE, "with throw every rank stops where the rank with the fewest batches does"
+        assert steps == BASE, "with throw every rank stops after as many steps as the rank with the fewest batches"
     else:
         assert steps == len(mine), "in a Join context every rank trains with all of its batches"
-        assert steps + shadow.steps == longest, "a rank shadows as many steps as the longest rank still takes"
+        assert steps + shadow.steps == longest, "a rank shadows until the rank with the most batches is done"
 
     # 4. Compare with one process that holds all batches.
     expected = alone(batches, BASE if args.throw else longest, not divide_by_all)

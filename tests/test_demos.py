@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.concept import Kind
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import claims
 from ddpquiz.ranks.launch import Request
@@ -62,6 +64,19 @@ def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
     assert seen.notes == []
 
 
+@pytest.mark.parametrize("name", DEMOS)
+def test_a_demo_with_default_arguments_asks_for_a_prediction(name):
+    asked = [
+        question.kind
+        for concept in loading.load().concepts
+        for link in concept.demos
+        for question in concept.questions
+        if (link.run, link.args, link.ranks, link.predict) == (name, (), 4, question.id)
+    ]
+    assert asked
+    assert any(kind is not Kind.NUMBER for kind in asked), "values of a number question are drawn, the run's are not"
+
+
 @pytest.mark.parametrize("fault", BREAKS, ids=[f"{each.demo}: {each.claim}" for each in BREAKS])
 def test_a_broken_demo_breaks_its_claim(tmp_path, fault):
     source = (demos_dir() / f"{fault.demo}.py").read_text()
@@ -102,6 +117,24 @@ def test_gradients_that_are_never_averaged_are_not_claimed_to_be_one_process_s()
     said = {claim.text: verdict for claim, verdict, _ in verdicts}
     assert said["never averaged, the ranks' gradients differ, and so would their next weights"] == "proven"
     assert said["micro-batches with divided losses leave one process's gradient on the whole batch"] != "proven"
+
+
+@pytest.mark.parametrize("args", [[], ["--kill-at", "99"]], ids=["killed", "not killed"])
+def test_the_checkpoint_of_elastic_is_private_and_gone_at_the_end(tmp_path, monkeypatch, args):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    source = (demos_dir() / "elastic.py").read_text()
+    report = '    print(f"mode: {folder.stat().st_mode:o} {sorted(each.name for each in folder.iterdir())}")\n'
+    end = "    dist.barrier()\n    if rank == 0:\n        shutil.rmtree(folder)\n"
+    assert source.count(end) == 1
+    script = tmp_path / "elastic.py"
+    script.write_text(source.replace(end, report + end))
+    seen = RunState()
+    cluster = of_demo(demos_dir() / "elastic.py")
+    for event in begin(Request(script, tuple(args), 2, "cpu", timeout=10.0, cluster=cluster)).events():
+        seen.add(event)
+    assert seen.end.ok, seen.end.why
+    assert seen.rows["mode"][0] == ["40700 ['checkpoint.pt']"]
+    assert list(tmp_path.glob("elastic-*")) == []
 
 
 def test_the_drawing_of_a_slow_network_fits_beside_the_name_of_a_rank():
