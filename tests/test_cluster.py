@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.analysis.events import Claimed, End, Exited, Nodes, Output, Started, decode
-from ddpquiz.ranks.launch import Request, server
+from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.machines import jobs
 from ddpquiz.ranks.machines.cluster import Cluster, complaint
 from ddpquiz.ranks.machines.elastic import ElasticRun
 from ddpquiz.ranks.machines.jobs import JobFile
+from ddpquiz.ranks.request import Request
 
 pytestmark = pytest.mark.xdist_group("hosts")  # their names and addresses are fixed
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -15,8 +15,8 @@ import yaml
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import claims
-from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.machines.elastic import begin, of_demo
+from ddpquiz.ranks.request import Request
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
@@ -43,7 +43,9 @@ BREAKS = [
 
 def watched(path, ranks, args=()):
     seen = RunState()
-    for event in begin(Request(path, tuple(args), ranks, "cpu", timeout=10.0, cluster=of_demo(path))).events():
+    for event in begin(
+        Request(path, args=tuple(args), ranks=ranks, device="cpu", timeout=10.0, cluster=of_demo(path))
+    ).events():
         seen.add(event)
     return seen
 

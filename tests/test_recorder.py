@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting, decode, encode
-from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.event_writer import Call, EventWriter
 from ddpquiz.ranks.inside.gpu import GpuPoller, Queued
-from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
 HEAD = """\
@@ -46,7 +46,7 @@ def of(events, kind, rank=0):
     return [event for event in events if isinstance(event, kind) and event.rank == rank]
 
 
-def told(events, rank=0):
+def reported(events, rank=0):
     """Return what is told of each operation: how it was called, what it brought and what it left."""
     left = {event.number: event.after for event in of(events, Result, rank)}
     issued = of(events, Issued, rank)
@@ -122,7 +122,7 @@ def matches(found, wanted):
 @pytest.mark.parametrize("call", CALLS)
 def test_each_call_is_seen_with_what_it_brings_and_leaves(watch, call):
     events = watch(call)
-    found, wanted = told(events), CALLS[call]
+    found, wanted = reported(events), CALLS[call]
     assert len(found) == len(wanted)
     assert all(itertools.starmap(matches, zip(found, wanted, strict=True))), found
     assert {event.line for event in of(events, Issued)} <= {LINE, LINE + 1, LINE + 2}
@@ -208,7 +208,7 @@ def test_the_operations_of_fsdp_are_seen(watch):
     events = watch(body)
     found = [(event.op, event.line) for event in of(events, Issued) if event.line == LINE + 4]
     assert found == [("all_gather_into_tensor", LINE + 4), ("reduce_scatter_tensor", LINE + 4)]
-    told(events)
+    reported(events)
 
 
 MESH = """
@@ -221,7 +221,7 @@ mesh = init_device_mesh("cpu", (world,))
 
 def test_the_operations_of_a_dtensor_are_seen_and_end_when_it_is_used(watch):
     body = "shard = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])\nwhole = shard.redistribute(mesh, [Replicate()]).to_local() + 1\n"
-    found = [each for each in told(watch(MESH + body)) if each[0].startswith("all_gather")]
+    found = [each for each in reported(watch(MESH + body)) if each[0].startswith("all_gather")]
     assert found == [("all_gather_into_tensor", None, "", True, ("[0.0, 1.0]",), ("[0.0, 1.0, 2.0, 3.0]",))]
 
 
@@ -236,7 +236,7 @@ def test_the_all_reduce_of_a_rowwise_layer_is_seen(watch):
     found = [event for event in of(events, Issued) if event.op == "all_reduce"]
     line = LINE + MESH.count("\n") + 4
     assert [(event.reduce, event.shapes, event.line) for event in found] == [("sum", ((1, 2),), line)]
-    told(events)
+    reported(events)
 
 
 FUNCTIONAL = {
@@ -256,7 +256,7 @@ FUNCTIONAL = {
 def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(watch, call):
     events = watch(f"import torch.distributed._functional_collectives as fc\ngroup = dist.group.WORLD\nused = {call}\n")
     op, reduce, before, after = FUNCTIONAL[call]
-    assert [(each[0], *each[2:]) for each in told(events)] == [(op, reduce, True, before, after)]
+    assert [(each[0], *each[2:]) for each in reported(events)] == [(op, reduce, True, before, after)]
     assert [event.line for event in of(events, Issued)] == [LINE + 2]
 
 
@@ -380,19 +380,19 @@ def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monk
 def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
     body = """
     import gc
-    from ddpquiz.ranks.inside import recorder
-    recorder.MOST_OPEN = 10
+    from ddpquiz.ranks.inside import operations
+    operations.MOST_OPEN = 10
     large = [dist.all_reduce(torch.ones(100), async_op=True) for _ in range(50)]
     dist.barrier()
     small = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(50)]
     dist.barrier()
     time.sleep(0.2)
-    kept = [each for each in gc.get_objects() if isinstance(each, recorder.Open)]
+    kept = [each for each in gc.get_objects() if isinstance(each, operations.OpenOperation)]
     print("kept:", len(kept))
     """
     events = watch(body)
     assert 0 < int(of(events, Output)[0].value) <= 10
-    told(events)
+    reported(events)
 
 
 HELPER = """
@@ -466,15 +466,15 @@ def test_watching_does_not_change_a_single_bit_of_what_is_trained(watch, tmp_pat
 FAULTS = {
     "values_of": "dist.all_reduce(x)",  # before the operation
     "work_of": "dist.all_reduce(x)",  # after it
-    "Recorder.waited": "dist.all_reduce(x)",  # after the wait for it
-    "Recorder.forget": "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))(x).sum().backward()",
+    "OpenOperations.waited": "dist.all_reduce(x)",  # after the wait for it
+    "OpenOperations.remove": "m = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1)); m(x).sum().backward()",
 }
 
 
 @pytest.mark.parametrize("where", FAULTS)
 def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
     path = tmp_path / "script.py"
-    plant = "from ddpquiz.ranks.inside import recorder\nfrom ddpquiz.ranks.inside.recorder import Recorder\nif rank == 0:\n    {}\n"
+    plant = "from ddpquiz.ranks.inside import recorder\nfrom ddpquiz.ranks.inside.operations import OpenOperations\nif rank == 0:\n    {}\n"
     target = where if "." in where else f"recorder.{where}"
     path.write_text(
         HEAD
@@ -500,19 +500,16 @@ CALLED = [
 ]
 
 
-def test_what_is_put_together_by_hand_is_what_encode_writes():
-    teller = EventWriter(-1, 3, 0.0)
-    for call in [*CALLED, *CALLED]:  # the second time from the pieces that were kept
-        values = dataclasses.asdict(call)
-        first = [values.pop(name) for name in ("time", "number", "before", "bucket")]
-        del values["rank"]
-        values["size"] = values.pop("bytes")
-        assert teller.issued(*first, **values) == encode(call) + "\n"
+def test_what_is_joined_from_cached_text_is_what_encode_writes():
+    writer = EventWriter(-1, 3, 0.0)
+    for call in [*CALLED, *CALLED]:  # the second time from the cache
+        same = Call(**{name: getattr(call, name) for name in Call._fields})
+        assert writer.issued(call.time, call.number, call.before, call.bucket, same) == encode(call) + "\n"
     others = {
-        Ended(0.1, 3, 7): teller.ended(0.1, 7),
-        Ended(0.1, 3, 7, 0.05): teller.ended(0.1, 7, 0.05),
-        Waited(1e-05, 3, 7, 0.0): teller.waited(1e-05, 7, 0.0),
-        Result(0.1, 3, 7, ("[inf]", "1")): teller.result(0.1, 7, ("[inf]", "1")),
+        Ended(0.1, 3, 7): writer.ended(0.1, 7),
+        Ended(0.1, 3, 7, 0.05): writer.ended(0.1, 7, 0.05),
+        Waited(1e-05, 3, 7, 0.0): writer.waited(1e-05, 7, 0.0),
+        Result(0.1, 3, 7, ("[inf]", "1")): writer.result(0.1, 7, ("[inf]", "1")),
     }
     for event, line in others.items():
         assert line == encode(event) + "\n"
@@ -521,26 +518,26 @@ def test_what_is_put_together_by_hand_is_what_encode_writes():
 
 def test_work_on_a_gpu_is_told_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
     clock = iter((1.0, 2.0, 3.0, 4.0))
-    lookout, told, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
-    lookout._thread = threading.current_thread()  # we look ourselves
-    lookout.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: told.append(("long", began))))
-    lookout.look()
+    poller, told, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
+    poller._thread = threading.current_thread()  # we poll ourselves
+    poller.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: told.append(("long", began))))
+    poller.poll()
     gpu["begun"] = True
-    lookout.look()  # at 1.0
-    lookout.add(Queued(lambda: False, lambda: True, lambda began: told.append(("short", began))))
-    lookout.look()  # at 2.0
+    poller.poll()  # at 1.0
+    poller.add(Queued(lambda: False, lambda: True, lambda began: told.append(("short", began))))
+    poller.poll()  # at 2.0
     assert told == [("short", 2.0)]
     gpu["ended"] = True
-    lookout.look()
-    lookout.look()
+    poller.poll()
+    poller.poll()
     assert told == [("short", 2.0), ("long", 1.0)]
 
 
-def test_the_lookout_looks_by_itself_until_nothing_is_left():
-    lookout, done = GpuPoller(time.monotonic), threading.Event()
+def test_the_poller_polls_by_itself_until_nothing_is_left():
+    poller, done = GpuPoller(time.monotonic), threading.Event()
     later = time.monotonic() + 0.05
-    lookout.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
+    poller.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
     assert done.wait(10)
     again = threading.Event()
-    lookout.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
+    poller.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
     assert again.wait(10)

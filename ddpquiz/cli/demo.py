@@ -268,12 +268,12 @@ def play_again(what: str, options: Options) -> None:
 
 def play(link: DemoLink, console: Console) -> RunState:
     """Run a concept's demo for a learner who is in the middle of a sitting, and wait until they have looked at it."""
-    from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.machines.elastic import begin, of_demo
+    from ddpquiz.ranks.request import Request
     from ddpquiz.terminal.runs import watch
 
     script = script_of(link.run)
-    request = Request(script, link.args, link.ranks, timeout=PATIENCE, cluster=of_demo(script))
+    request = Request(script, args=link.args, ranks=link.ranks, timeout=PATIENCE, cluster=of_demo(script))
     if not console.is_terminal or console.is_dumb_terminal:
         seen = watch.lines(begin(request), console)
     else:

@@ -68,6 +68,7 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     launch.server()
     from ddpquiz.ranks import script as reading
     from ddpquiz.ranks.machines.elastic import begin
+    from ddpquiz.ranks.request import Request
     from ddpquiz.terminal.kit import screen, style
     from ddpquiz.terminal.runs import watch
 
@@ -77,11 +78,11 @@ def follow(script: Path, args: tuple[str, ...], options: Options, look: str = ""
     def start() -> Run:
         if kept:
             kept.begin()
-        request = launch.Request(
+        request = Request(
             script,
-            args,
-            options.ranks,
-            options.device,
+            args=args,
+            ranks=options.ranks,
+            device=options.device,
             timeout=options.timeout,
             module=options.module,
             cluster=options.cluster,
