@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import pickle
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +34,7 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.timeline import Timeline
 
 KEPT = 2000  # lines of each rank, and numbers of each label, that are kept
+_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")  # of torch's C++ code: only for the log
 LABELS = 200  # labels that are kept; a script that counts in its labels makes a new one a line
 
 
@@ -132,8 +134,9 @@ class RunState:
     def _hear(self, line: Output) -> None:
         self.log.setdefault(line.rank, deque(maxlen=KEPT)).append(line)
         if line.label is None:
-            self.lines.append(line)
-            del self.lines[:-KEPT]
+            if not _TORCH_WARNING.match(line.text):
+                self.lines.append(line)
+                del self.lines[:-KEPT]
             return
         values = self.rows.setdefault(line.label, {}).setdefault(line.rank, [])
         values.append(line.value or "")

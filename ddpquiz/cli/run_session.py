@@ -132,6 +132,6 @@ def end_as(seen: RunState, prediction: PredictedRun | None = None) -> None:
 
         settle(prediction, seen, style.console())
     if seen.end and not seen.end.ok:
-        from ddpquiz.terminal.runs.watch import INTERRUPTED
+        from ddpquiz.terminal.runs.watch import INTERRUPTED, TERMINATED
 
-        raise typer.Exit(130 if seen.end.why == INTERRUPTED else 1)
+        raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(seen.end.why, 1))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.kit.screen import Screen
 
 INTERRUPTED = "You stopped the run."
+TERMINATED = "SIGTERM ended the run."  # a scheduler sends it, and expects what can be saved to be saved
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
 FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
@@ -77,13 +78,16 @@ def live(
             seen = run.seen
             run.listeners.append(recent.add)
             view = View(run, screen, look)
-            for key in _follow(run, 0.02 if on_screen else PATIENCE, keys):
-                view.handle_key(key)
-            if not on_screen and (not run.over or not _fits(seen, console, look)):
-                painted.enter_context(screen)
-                on_screen = True
-            view.follow(keys)
+            with contextlib.nullcontext() if stay else _stopping(run, signal.SIGTERM, TERMINATED):
+                for key in _follow(run, 0.02 if on_screen else PATIENCE, keys):
+                    view.handle_key(key)
+                if not on_screen and (not run.over or not _fits(seen, console, look)):
+                    painted.enter_context(screen)
+                    on_screen = True
+                view.follow(keys)
             at_end = found if found and seen.end and seen.end.ok else look
+            if _terminated(seen):
+                break
             opened = step and not _interrupted(seen)
             if opened:
                 if not on_screen:
@@ -117,6 +121,10 @@ def _fits(seen: RunState, console: Console, look: str) -> bool:
 
 def _interrupted(seen: RunState) -> bool:
     return seen.end is not None and seen.end.why == INTERRUPTED
+
+
+def _terminated(seen: RunState) -> bool:
+    return seen.end is not None and seen.end.why == TERMINATED
 
 
 def _leave_in_scrollback(seen: RunState, console: Console, look: str) -> None:
@@ -162,7 +170,7 @@ class View:
                 idle = self._still is not None or (self._events == painted and time.monotonic() - at < IDLE)
                 if pressed or not idle:
                     break
-        while self._still:  # what is paused stays until the learner goes on
+        while self._still and not _terminated(self.run.seen):  # what is paused stays until the learner goes on
             self.paint()
             self.handle_key(keys.get() or "")
 
@@ -226,7 +234,7 @@ def _follow(run: Run, seconds: float, keys: Keys) -> list[str]:
 
 def lines(run: Run, console: Console) -> RunState:
     """Print a run as plain lines, as it goes on."""
-    with _stopping(run):
+    with _stopping(run, signal.SIGINT, INTERRUPTED), _stopping(run, signal.SIGTERM, TERMINATED):
         for event in run.events():
             say(event, run.seen, console, complaints())
     return run.seen
@@ -234,7 +242,7 @@ def lines(run: Run, console: Console) -> RunState:
 
 def json_lines(run: Run) -> RunState:
     """Print every event of a run as a line of JSON."""
-    with _stopping(run):
+    with _stopping(run, signal.SIGINT, INTERRUPTED), _stopping(run, signal.SIGTERM, TERMINATED):
         while not run.over:
             for event in run.read(FRAME):
                 print(encode(event))
@@ -243,10 +251,10 @@ def json_lines(run: Run) -> RunState:
 
 
 @contextlib.contextmanager
-def _stopping(run: Run) -> Iterator[None]:
-    """Let Ctrl-C end the run, not its report: what was seen is still printed."""
-    before = signal.signal(signal.SIGINT, lambda *_: run.stop(INTERRUPTED))
+def _stopping(run: Run, number: int, why: str) -> Iterator[None]:
+    """Let a signal end the run, not its report: what was seen is still printed and saved."""
+    before = signal.signal(number, lambda *_: run.stop(why))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
