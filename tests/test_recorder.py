@@ -47,7 +47,7 @@ def of(events, kind, rank=0):
 
 
 def reported(events, rank=0):
-    """Return what is told of each operation: how it was called, what it brought and what it left."""
+    """Return what is reported of each operation: how it was called, what it brought and what it left."""
     left = {event.number: event.after for event in of(events, Result, rank)}
     issued = of(events, Issued, rank)
     assert [event.number for event in issued] == list(range(1, len(issued) + 1))
@@ -60,7 +60,7 @@ def reported(events, rank=0):
 ONE, TWO, SUM = "[1.0, 10.0]", "[2.0, 10.0]", "[3.0, 20.0]"
 ROOM = "[0.0, 0.0]"
 
-# What a script calls, and what rank 0 tells of it; `...` stands for pickled bytes.
+# What a script calls, and what rank 0 reports of it; `...` stands for pickled bytes.
 CALLS = {
     "dist.all_reduce(x)": [("all_reduce", None, "sum", False, (ONE,), (SUM,))],
     "dist.all_reduce(x, op=dist.ReduceOp.MAX)": [("all_reduce", None, "max", False, (ONE,), (TWO,))],
@@ -164,7 +164,7 @@ def test_the_buckets_of_ddp_are_numbered_within_each_backward_whoever_reduces_th
     assert last in {event.number for event in of(events, Waited)}, "the end of the backward waits for the last bucket"
 
 
-def test_what_a_bucket_held_is_told_when_the_reducer_has_waited_for_it(watch):
+def test_what_a_bucket_held_is_reported_when_the_reducer_has_waited_for_it(watch):
     body = """
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1), gradient_as_bucket_view=True)
     for step in range(2):
@@ -260,6 +260,26 @@ def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(wa
     assert [event.line for event in of(events, Issued)] == [LINE + 2]
 
 
+OLD_TORCH = """
+import dataclasses, gc
+import torch.distributed._functional_collectives as fc
+from ddpquiz.ranks.inside.operators import Operator
+
+class Old:
+    def __init__(self, _):
+        raise RuntimeError("ReduceOp has no field 'op'")
+
+for each in gc.get_objects():
+    if isinstance(each, Operator):
+        object.__setattr__(each, "private", dataclasses.replace(each.private, reduce_op_type=Old))
+fc.all_reduce(x, "MAX", dist.group.WORLD) + 0
+"""
+
+
+def test_a_functional_all_reduce_is_seen_on_a_torch_that_does_not_name_its_reduce_op(watch):
+    assert [(event.op, event.reduce) for event in of(watch(OLD_TORCH), Issued)] == [("all_reduce", "max")]
+
+
 def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_the_whole_run(watch):
     body = """
     group = dist.new_group([1, 2])
@@ -305,7 +325,7 @@ VALUES = {
 
 @pytest.mark.parametrize("tensor", VALUES)
 @pytest.mark.parametrize("wait", ["dist.all_reduce(t)", "dist.all_reduce(t, async_op=True).wait()"])
-def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait):
+def test_values_are_reported_before_and_after_if_there_are_few(watch, tensor, wait):
     events = watch(f"t = {tensor}\n{wait}\nt.zero_()\n")
     dtype, before, after = VALUES[tensor]
     (issued,) = of(events, Issued)
@@ -313,7 +333,7 @@ def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait
     assert [event.after for event in of(events, Result)] == ([] if after is None else [(after,)])
 
 
-def test_a_wait_is_told_when_it_lasts(watch):
+def test_a_wait_is_reported_when_it_lasts(watch):
     body = """
     if rank == 1:
         time.sleep(1)  # or rank 0 comes late itself, on a busy machine
@@ -337,7 +357,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
+def test_that_a_rank_begins_to_wait_is_reported_before_it_has_waited(watch, wait):
     head = f"import torch.distributed._functional_collectives as functional\n{WAITS[wait]}\n"
     events = watch(f"{head}{wait}\n{wait}\nif rank == 1: time.sleep(1)\n{wait}\n")  # DDP makes its buckets anew once
     began, waited = of(events, Waiting)[-1], of(events, Waited)[-1]
@@ -346,7 +366,7 @@ def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
 
 
 @pytest.mark.parametrize("call", ["dist.all_reduce(x, group=g)", "dist.all_reduce(x, group=g, async_op=True).wait()"])
-def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, call):
+def test_an_operation_that_runs_into_its_time_out_is_reported_to_have_failed(watch, call):
     body = f"""
     from datetime import timedelta
     g = dist.new_group(timeout=timedelta(seconds=1.5))  # in which both must join it, too
@@ -363,7 +383,7 @@ def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, 
     assert not [event for event in of(events, Result) if event.number == issued.number]
 
 
-def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monkeypatch):
+def test_an_operation_that_refuses_at_once_is_reported_to_have_failed(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     path = tmp_path / "script.py"
     path.write_text(
@@ -377,7 +397,7 @@ def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monk
     ]
 
 
-def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
+def test_works_that_nobody_waits_for_are_released(watch):
     body = """
     import gc
     from ddpquiz.ranks.inside import operations
@@ -387,8 +407,8 @@ def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
     small = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(50)]
     dist.barrier()
     time.sleep(0.2)
-    kept = [each for each in gc.get_objects() if isinstance(each, operations.OpenOperation)]
-    print("kept:", len(kept))
+    open_ones = [each for each in gc.get_objects() if isinstance(each, operations.OpenOperation)]
+    print("open:", len(open_ones))
     """
     events = watch(body)
     assert 0 < int(of(events, Output)[0].value) <= 10
@@ -516,21 +536,21 @@ def test_what_is_joined_from_cached_text_is_what_encode_writes():
         assert decode(line) == event
 
 
-def test_work_on_a_gpu_is_told_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
+def test_work_on_a_gpu_is_reported_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
     clock = iter((1.0, 2.0, 3.0, 4.0))
-    poller, told, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
+    poller, reports, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
     poller._thread = threading.current_thread()  # we poll ourselves
-    poller.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: told.append(("long", began))))
+    poller.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: reports.append(("long", began))))
     poller.poll()
     gpu["begun"] = True
     poller.poll()  # at 1.0
-    poller.add(Queued(lambda: False, lambda: True, lambda began: told.append(("short", began))))
+    poller.add(Queued(lambda: False, lambda: True, lambda began: reports.append(("short", began))))
     poller.poll()  # at 2.0
-    assert told == [("short", 2.0)]
+    assert reports == [("short", 2.0)]
     gpu["ended"] = True
     poller.poll()
     poller.poll()
-    assert told == [("short", 2.0), ("long", 1.0)]
+    assert reports == [("short", 2.0), ("long", 1.0)]
 
 
 def test_the_poller_polls_by_itself_until_nothing_is_left():
