@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import End
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
 if TYPE_CHECKING:

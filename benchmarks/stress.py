@@ -27,7 +27,7 @@ from pathlib import Path
 from ddpquiz.analysis.events import End, Issued, Started
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
 SHORT = """\

@@ -21,6 +21,8 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
 
 _HOME = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="ddpquiz-tests-")
+os.environ["TMPDIR"] = _TEMPORARY.name  # of processes that tests start: torchrun leaves folders there
 os.environ["DDPQUIZ_HOME"] = _HOME.name  # here, since test modules copy the environment while they are being imported
 
 # Variables that change what a program does or how it looks, here and in every process that a test starts. Pytest sets the

@@ -18,11 +18,12 @@ import pytest
 
 from ddpquiz.analysis.event_codec import decode
 from ddpquiz.analysis.events import Claimed, End, Exited, Nodes, Output, Started
-from ddpquiz.ranks.launch import Request, server
+from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.machines import jobs
-from ddpquiz.ranks.machines.cluster import Cluster, complaint
+from ddpquiz.ranks.machines.cluster import AGENT, Cluster, complaint
 from ddpquiz.ranks.machines.elastic import ElasticRun
 from ddpquiz.ranks.machines.jobs import JobFile
+from ddpquiz.ranks.request import Request
 
 pytestmark = pytest.mark.xdist_group("hosts")  # their names and addresses are fixed
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -58,6 +59,13 @@ def until_ready(script):
         assert not running.over, running.seen.end.why
         running.read(0.1)
     return running
+
+
+def test_an_agent_that_is_killed_is_a_failure(script):
+    running = until_ready(script)
+    os.kill(running._processes.pids[AGENT], signal.SIGKILL)
+    last = end(list(running.events()))
+    assert (last.ok, last.why) == (False, "torchrun's agent has failed: signal 9")
 
 
 def of(events, kind):

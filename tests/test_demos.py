@@ -17,8 +17,8 @@ from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks import claims
-from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.machines.elastic import begin, of_demo
+from ddpquiz.ranks.request import Request
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
@@ -45,7 +45,9 @@ BREAKS = [
 
 def watched(path, ranks, args=()):
     seen = RunState()
-    for event in begin(Request(path, tuple(args), ranks, "cpu", timeout=10.0, cluster=of_demo(path))).events():
+    for event in begin(
+        Request(path, args=tuple(args), ranks=ranks, device="cpu", timeout=10.0, cluster=of_demo(path))
+    ).events():
         seen.add(event)
     return seen
 
@@ -130,7 +132,9 @@ def test_the_checkpoint_of_elastic_is_private_and_gone_at_the_end(tmp_path, monk
     script.write_text(source.replace(end, report + end))
     seen = RunState()
     cluster = of_demo(demos_dir() / "elastic.py")
-    for event in begin(Request(script, tuple(args), 2, "cpu", timeout=10.0, cluster=cluster)).events():
+    for event in begin(
+        Request(script, args=tuple(args), ranks=2, device="cpu", timeout=10.0, cluster=cluster)
+    ).events():
         seen.add(event)
     assert seen.end.ok, seen.end.why
     assert seen.rows["mode"][0] == ["40700 ['checkpoint.pt']"]

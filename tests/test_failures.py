@@ -15,7 +15,7 @@ from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import script
 from ddpquiz.ranks.device import Machine, choose
-from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.failure import failure, result
@@ -272,9 +272,9 @@ NCCL = HEAD.replace('"gloo"', '"nccl"')
 def test_gloo_takes_the_place_of_nccl_and_says_so_unless_strict(run):
     taken = run("dist.destroy_process_group()", head=NCCL)
     assert taken[-1].ok
-    assert [note.text for note in of(taken, Note)] == ["The script asks for nccl; Gloo takes its place on CPU."]
+    assert [note.text for note in of(taken, Note)] == ["The script asks for nccl; Gloo replaces it on CPU."]
     *_, end = run("", head=NCCL, strict=True)
-    assert end.why == "The script asks for nccl: as --device cpu asks, and --strict lets Gloo not take its place."
+    assert end.why == "The script asks for nccl, and --strict forbids Gloo instead: as --device cpu asks."
 
 
 def seen(*events):
@@ -355,7 +355,7 @@ UNREADABLE = {
     "broken.py": (b"x = 1\ndef def\n", "{path}:2: invalid syntax; Python cannot read this script."),
     "latin.py": (
         b"name = '\xe9'\n",
-        "{path} is no UTF-8 text; save it as UTF-8, or name its encoding in the first line: # coding: latin-1",
+        "{path} is not UTF-8; save it as UTF-8, or name its encoding in the first line: # coding: latin-1",
     ),
     "null.py": (
         b"x = '\0'\n",
@@ -388,18 +388,18 @@ PACKAGES = {  # a torch that is none, and what is said of it
         "torch is not installed, and demos run on it; install it as pytorch.org/get-started says."
     ),
     "import no_such_library": (
-        "torch is installed, and cannot be imported (No module named 'no_such_library'); "
+        "torch is installed, but cannot be imported (No module named 'no_such_library'); "
         "install it as pytorch.org/get-started says once more."
     ),
     "raise OSError('libcudart.so.12: cannot open shared object file')": (
-        "torch is installed, and cannot be imported (libcudart.so.12: cannot open shared object file); "
+        "torch is installed, but cannot be imported (libcudart.so.12: cannot open shared object file); "
         "install it as pytorch.org/get-started says once more."
     ),
     "__version__ = '2.5.1+cu124'": (
         "torch 2.5.1+cu124 is too old: ranks need 2.6 or newer; install it as pytorch.org/get-started says."
     ),
     "__version__ = '2.13.0'\nclass distributed:\n    is_available = staticmethod(lambda: False)": (
-        "torch 2.13.0 was built without torch.distributed, so no ranks can talk; "
+        "torch 2.13.0 was built without torch.distributed, so ranks cannot communicate; "
         "install it as pytorch.org/get-started says."
     ),
 }

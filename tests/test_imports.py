@@ -52,6 +52,9 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/gpu.py",
     "ranks/inside/training_marks.py",
     "ranks/inside/store_patch.py",
+    "ranks/inside/operations.py",
+    "ranks/inside/process_groups.py",
+    "ranks/inside/torch_private.py",
 }
 
 
@@ -95,8 +98,7 @@ def test_no_modules_import_each_other_in_a_circle():
     while free := [name for name, needed in needs.items() if not needed & {*needs}]:
         for name in free:
             del needs[name]
-    above = {"ddpquiz.ranks.server", "ddpquiz.ranks.machines.agent", "ddpquiz.ranks.inside.worker"}
-    assert {*needs} - above <= {"ddpquiz.ranks.inside.recorder", "ddpquiz.ranks.inside.buckets"}
+    assert not needs
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -17,7 +17,7 @@ from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited,
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.gpu import GpuPoller, Queued
-from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
 HEAD = """\
@@ -48,8 +48,8 @@ def of(events, kind, rank=0):
     return [event for event in events if isinstance(event, kind) and event.rank == rank]
 
 
-def told(events, rank=0):
-    """Return what is told of each operation: how it was called, what it brought and what it left."""
+def reported(events, rank=0):
+    """Return what is reported of each operation: how it was called, what it brought and what it left."""
     left = {event.number: event.after for event in of(events, Result, rank)}
     issued = of(events, Issued, rank)
     assert [event.number for event in issued] == list(range(1, len(issued) + 1))
@@ -70,7 +70,7 @@ def told(events, rank=0):
 ONE, TWO, SUM = "[1.0, 10.0]", "[2.0, 10.0]", "[3.0, 20.0]"
 ROOM = "[0.0, 0.0]"
 
-# What a script calls, and what rank 0 tells of it; `...` stands for pickled bytes.
+# What a script calls, and what rank 0 reports of it; `...` stands for pickled bytes.
 CALLS = {
     "dist.all_reduce(x)": [("all_reduce", None, "sum", False, (ONE,), (SUM,))],
     "dist.all_reduce(x, op=dist.ReduceOp.MAX)": [("all_reduce", None, "max", False, (ONE,), (TWO,))],
@@ -132,7 +132,7 @@ def matches(found, wanted):
 @pytest.mark.parametrize("call", CALLS)
 def test_each_call_is_seen_with_what_it_brings_and_leaves(watch, call):
     events = watch(call)
-    found, wanted = told(events), CALLS[call]
+    found, wanted = reported(events), CALLS[call]
     assert len(found) == len(wanted)
     assert all(itertools.starmap(matches, zip(found, wanted, strict=True))), found
     assert {event.operation.line for event in of(events, Issued)} <= {LINE, LINE + 1, LINE + 2}
@@ -181,7 +181,7 @@ def test_the_buckets_of_ddp_are_numbered_within_each_backward_whoever_reduces_th
     assert last in {event.number for event in of(events, Waited)}, "the end of the backward waits for the last bucket"
 
 
-def test_what_a_bucket_held_is_told_when_the_reducer_has_waited_for_it(watch):
+def test_what_a_bucket_held_is_reported_when_the_reducer_has_waited_for_it(watch):
     body = """
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1), gradient_as_bucket_view=True)
     for step in range(2):
@@ -227,7 +227,7 @@ def test_the_operations_of_fsdp_are_seen(watch):
         (event.operation.op, event.operation.line) for event in of(events, Issued) if event.operation.line == LINE + 4
     ]
     assert found == [("all_gather_into_tensor", LINE + 4), ("reduce_scatter_tensor", LINE + 4)]
-    told(events)
+    reported(events)
 
 
 MESH = """
@@ -240,7 +240,7 @@ mesh = init_device_mesh("cpu", (world,))
 
 def test_the_operations_of_a_dtensor_are_seen_and_end_when_it_is_used(watch):
     body = "shard = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])\nwhole = shard.redistribute(mesh, [Replicate()]).to_local() + 1\n"
-    found = [each for each in told(watch(MESH + body)) if each[0].startswith("all_gather")]
+    found = [each for each in reported(watch(MESH + body)) if each[0].startswith("all_gather")]
     assert found == [("all_gather_into_tensor", None, "", True, ("[0.0, 1.0]",), ("[0.0, 1.0, 2.0, 3.0]",))]
 
 
@@ -257,7 +257,7 @@ def test_the_all_reduce_of_a_rowwise_layer_is_seen(watch):
     assert [(event.operation.reduce, event.operation.shapes, event.operation.line) for event in found] == [
         ("sum", ((1, 2),), line)
     ]
-    told(events)
+    reported(events)
 
 
 FUNCTIONAL = {
@@ -277,8 +277,28 @@ FUNCTIONAL = {
 def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(watch, call):
     events = watch(f"import torch.distributed._functional_collectives as fc\ngroup = dist.group.WORLD\nused = {call}\n")
     op, reduce, before, after = FUNCTIONAL[call]
-    assert [(each[0], *each[2:]) for each in told(events)] == [(op, reduce, True, before, after)]
+    assert [(each[0], *each[2:]) for each in reported(events)] == [(op, reduce, True, before, after)]
     assert [event.operation.line for event in of(events, Issued)] == [LINE + 2]
+
+
+OLD_TORCH = """
+import dataclasses, gc
+import torch.distributed._functional_collectives as fc
+from ddpquiz.ranks.inside.operators import Operator
+
+class Old:
+    def __init__(self, _):
+        raise RuntimeError("ReduceOp has no field 'op'")
+
+for each in gc.get_objects():
+    if isinstance(each, Operator):
+        object.__setattr__(each, "private", dataclasses.replace(each.private, reduce_op_type=Old))
+fc.all_reduce(x, "MAX", dist.group.WORLD) + 0
+"""
+
+
+def test_a_functional_all_reduce_is_seen_on_a_torch_that_does_not_name_its_reduce_op(watch):
+    assert [(event.op, event.reduce) for event in of(watch(OLD_TORCH), Issued)] == [("all_reduce", "max")]
 
 
 def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_the_whole_run(watch):
@@ -328,7 +348,7 @@ VALUES = {
 
 @pytest.mark.parametrize("tensor", VALUES)
 @pytest.mark.parametrize("wait", ["dist.all_reduce(t)", "dist.all_reduce(t, async_op=True).wait()"])
-def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait):
+def test_values_are_reported_before_and_after_if_there_are_few(watch, tensor, wait):
     events = watch(f"t = {tensor}\n{wait}\nt.zero_()\n")
     dtype, before, after = VALUES[tensor]
     (issued,) = of(events, Issued)
@@ -336,7 +356,7 @@ def test_values_are_told_before_and_after_where_they_are_few(watch, tensor, wait
     assert [event.after for event in of(events, Result)] == ([] if after is None else [(after,)])
 
 
-def test_a_wait_is_told_when_it_lasts(watch):
+def test_a_wait_is_reported_when_it_lasts(watch):
     body = """
     if rank == 1:
         time.sleep(1)  # or rank 0 comes late itself, on a busy machine
@@ -360,7 +380,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
-def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
+def test_that_a_rank_begins_to_wait_is_reported_before_it_has_waited(watch, wait):
     head = f"import torch.distributed._functional_collectives as functional\n{WAITS[wait]}\n"
     events = watch(f"{head}{wait}\n{wait}\nif rank == 1: time.sleep(1)\n{wait}\n")  # DDP makes its buckets anew once
     began, waited = of(events, Waiting)[-1], of(events, Waited)[-1]
@@ -369,7 +389,7 @@ def test_that_a_rank_begins_to_wait_is_told_before_it_has(watch, wait):
 
 
 @pytest.mark.parametrize("call", ["dist.all_reduce(x, group=g)", "dist.all_reduce(x, group=g, async_op=True).wait()"])
-def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, call):
+def test_an_operation_that_runs_into_its_time_out_is_reported_to_have_failed(watch, call):
     body = f"""
     from datetime import timedelta
     g = dist.new_group(timeout=timedelta(seconds=1.5))  # in which both must join it, too
@@ -386,7 +406,7 @@ def test_an_operation_that_runs_into_its_time_out_is_told_to_have_failed(watch, 
     assert not [event for event in of(events, Result) if event.number == issued.number]
 
 
-def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monkeypatch):
+def test_an_operation_that_refuses_at_once_is_reported_to_have_failed(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
     path = tmp_path / "script.py"
     path.write_text(
@@ -400,22 +420,22 @@ def test_an_operation_that_refuses_at_once_is_told_to_have_failed(tmp_path, monk
     ]
 
 
-def test_works_that_nobody_waits_for_are_not_kept_for_ever(watch):
+def test_works_that_nobody_waits_for_are_released(watch):
     body = """
     import gc
-    from ddpquiz.ranks.inside import recorder
-    recorder.MOST_OPEN = 10
+    from ddpquiz.ranks.inside import operations
+    operations.MOST_OPEN = 10
     large = [dist.all_reduce(torch.ones(100), async_op=True) for _ in range(50)]
     dist.barrier()
     small = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(50)]
     dist.barrier()
     time.sleep(0.2)
-    kept = [each for each in gc.get_objects() if isinstance(each, recorder.Open)]
-    print("kept:", len(kept))
+    open_ones = [each for each in gc.get_objects() if isinstance(each, operations.OpenOperation)]
+    print("open:", len(open_ones))
     """
     events = watch(body)
     assert 0 < int(of(events, Output)[0].value) <= 10
-    told(events)
+    reported(events)
 
 
 HELPER = """
@@ -489,15 +509,15 @@ def test_watching_does_not_change_a_single_bit_of_what_is_trained(watch, tmp_pat
 FAULTS = {
     "values_of": "dist.all_reduce(x)",  # before the operation
     "work_of": "dist.all_reduce(x)",  # after it
-    "Recorder.waited": "dist.all_reduce(x)",  # after the wait for it
-    "Recorder.forget": "torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))(x).sum().backward()",
+    "OpenOperations.waited": "dist.all_reduce(x)",  # after the wait for it
+    "OpenOperations.remove": "m = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1)); m(x).sum().backward()",
 }
 
 
 @pytest.mark.parametrize("where", FAULTS)
 def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
     path = tmp_path / "script.py"
-    plant = "from ddpquiz.ranks.inside import recorder\nfrom ddpquiz.ranks.inside.recorder import Recorder\nif rank == 0:\n    {}\n"
+    plant = "from ddpquiz.ranks.inside import recorder\nfrom ddpquiz.ranks.inside.operations import OpenOperations\nif rank == 0:\n    {}\n"
     target = where if "." in where else f"recorder.{where}"
     path.write_text(
         HEAD
@@ -520,45 +540,43 @@ CALLED = [
 ]
 
 
-def test_what_is_put_together_by_hand_is_what_encode_writes():
-    teller = EventWriter(-1, 3, 0.0)
-    for call in [*CALLED, *CALLED]:  # the second time from the pieces that were kept
-        asked = call.operation._asdict()
-        bucket, asked["size"] = asked.pop("bucket"), asked.pop("bytes")
-        assert teller.issued(call.time, call.number, call.before, bucket, **asked) == encode(call) + "\n"
+def test_what_is_joined_from_cached_text_is_what_encode_writes():
+    writer = EventWriter(-1, 3, 0.0)
+    for call in [*CALLED, *CALLED]:  # the second time from the cache
+        assert writer.issued(call.time, call.number, call.before, call.operation) == encode(call) + "\n"
     others = {
-        Ended(0.1, 3, 7): teller.ended(0.1, 7),
-        Ended(0.1, 3, 7, 0.05): teller.ended(0.1, 7, 0.05),
-        Waited(1e-05, 3, 7, 0.0): teller.waited(1e-05, 7, 0.0),
-        Result(0.1, 3, 7, ("[inf]", "1")): teller.result(0.1, 7, ("[inf]", "1")),
+        Ended(0.1, 3, 7): writer.ended(0.1, 7),
+        Ended(0.1, 3, 7, 0.05): writer.ended(0.1, 7, 0.05),
+        Waited(1e-05, 3, 7, 0.0): writer.waited(1e-05, 7, 0.0),
+        Result(0.1, 3, 7, ("[inf]", "1")): writer.result(0.1, 7, ("[inf]", "1")),
     }
     for event, line in others.items():
         assert line == encode(event) + "\n"
         assert decode(line) == event
 
 
-def test_work_on_a_gpu_is_told_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
+def test_work_on_a_gpu_is_reported_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
     clock = iter((1.0, 2.0, 3.0, 4.0))
-    lookout, told, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
-    lookout._thread = threading.current_thread()  # we look ourselves
-    lookout.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: told.append(("long", began))))
-    lookout.look()
+    poller, reports, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
+    poller._thread = threading.current_thread()  # we poll ourselves
+    poller.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: reports.append(("long", began))))
+    poller.poll()
     gpu["begun"] = True
-    lookout.look()  # at 1.0
-    lookout.add(Queued(lambda: False, lambda: True, lambda began: told.append(("short", began))))
-    lookout.look()  # at 2.0
-    assert told == [("short", 2.0)]
+    poller.poll()  # at 1.0
+    poller.add(Queued(lambda: False, lambda: True, lambda began: reports.append(("short", began))))
+    poller.poll()  # at 2.0
+    assert reports == [("short", 2.0)]
     gpu["ended"] = True
-    lookout.look()
-    lookout.look()
-    assert told == [("short", 2.0), ("long", 1.0)]
+    poller.poll()
+    poller.poll()
+    assert reports == [("short", 2.0), ("long", 1.0)]
 
 
-def test_the_lookout_looks_by_itself_until_nothing_is_left():
-    lookout, done = GpuPoller(time.monotonic), threading.Event()
+def test_the_poller_polls_by_itself_until_nothing_is_left():
+    poller, done = GpuPoller(time.monotonic), threading.Event()
     later = time.monotonic() + 0.05
-    lookout.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
+    poller.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
     assert done.wait(10)
     again = threading.Event()
-    lookout.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
+    poller.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
     assert again.wait(10)

@@ -30,8 +30,9 @@ from ddpquiz.analysis.events import (
 )
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import launch
-from ddpquiz.ranks.launch import Request
+from ddpquiz.ranks.messages import Preload, QueryMachine
 from ddpquiz.ranks.output_order import OutputOrder
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module, read
 
@@ -129,7 +130,7 @@ def test_ranks_do_not_share_the_random_state_of_numpy(script):
     assert len({event.value for event in of(events, Output)}) == 2
 
 
-def test_a_claim_that_holds_is_told_once_by_each_rank(script):
+def test_a_claim_that_holds_is_reported_once_by_each_rank(script):
     events = run(script('for _ in range(3):\n    assert rank >= 0, "ranks count from 0"\nassert rank < 9\n'))
     assert [claim.text for claim in events[0].claims] == ["ranks count from 0"]
     assert sorted((event.rank, event.held) for event in of(events, Claimed)) == [(0, True), (1, True)]
@@ -210,20 +211,20 @@ def test_lines_and_operations_come_in_their_order_however_fast_they_come(script)
         assert [event.time for event in own] == sorted(event.time for event in own)
 
 
-def test_what_nobody_tells_of_comes_after_what_was_told_and_does_not_hold_it_up_for_ever():
-    written = OutputOrder()
-    written.take(b"untold\nhello\n", 1.0)
-    assert list(written.lines(0.0)) == []
-    written.tell(0.9, 6)
-    assert list(written.lines(0.5)) == []  # which of them is meant?
-    assert list(written.lines(1.1)) == [(b"untold", 1.0), (b"hello", 0.9)]
-    written.take(b"a\nb\n", 2.0)  # of what takes long to write
-    assert list(written.lines(3.0)) == [(b"a", 2.0), (b"b", 2.0)]
-    written.take(b"c\nend\n", 4.0)
-    written.tell(1.9, 6)
-    assert list(written.lines(0.0)) == [(b"c", 1.9)]
-    written.tell(4.5, 4)
-    assert list(written.lines(0.0)) == [(b"end", 4.5)]
+def test_lines_without_a_report_come_after_those_with_one_and_do_not_hold_them_back():
+    order = OutputOrder()
+    order.add_data(b"untold\nhello\n", 1.0)
+    assert list(order.lines(0.0)) == []
+    order.add_report(0.9, 6)
+    assert list(order.lines(0.5)) == []  # which of them is meant?
+    assert list(order.lines(1.1)) == [(b"untold", 1.0), (b"hello", 0.9)]
+    order.add_data(b"a\nb\n", 2.0)  # of what takes long to write
+    assert list(order.lines(3.0)) == [(b"a", 2.0), (b"b", 2.0)]
+    order.add_data(b"c\nend\n", 4.0)
+    order.add_report(1.9, 6)
+    assert list(order.lines(0.0)) == [(b"c", 1.9)]
+    order.add_report(4.5, 4)
+    assert list(order.lines(0.0)) == [(b"end", 4.5)]
 
 
 SLOW_TO_JOIN = """\
@@ -378,7 +379,7 @@ def test_watching_does_not_change_a_single_bit(script):
     meet = f'"gloo", init_method="file://{path}.store", rank=int(sys.argv[1]), world_size=2'  # not at a port
     path.write_text(
         path.read_text().replace('"gloo"', meet) + "\nsys.stdout.flush(); os._exit(0)\n"
-    )  # see worker.leave
+    )  # see leaving.leave
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     alone = [
         subprocess.Popen([sys.executable, path, rank], env=env, stdout=subprocess.PIPE, text=True) for rank in "01"
@@ -498,7 +499,7 @@ def test_a_module_runs_as_python_would_run_it(tmp_path, monkeypatch):
         (tmp_path / "pkg" / f"{name}.py").write_text(text)
     (tmp_path / "pkg" / "__main__.py").write_text("import sys\n" + MODULE)
     for name, spec in {"pkg.train": "pkg.train", "pkg": "pkg.__main__"}.items():
-        request = Request(of_module(name), ("-x",), 1, "cpu", module=name)
+        request = Request(of_module(name), args=("-x",), ranks=1, device="cpu", module=name)
         said = of(list(Run(request).events()), Output)
         assert [line.value for line in said] == [f"__main__ pkg {spec} near ['-x'] {tmp_path}"]
 
@@ -511,7 +512,9 @@ def test_a_module_that_is_not_there_is_refused(tmp_path, monkeypatch, name):
     missing = "pkg.__main__" if name == "pkg" else name
     with pytest.raises(UserError) as refused:
         of_module(name)
-    assert str(refused.value) == f"There is no module {missing}; -m looks where `python -m` does, in {tmp_path} first."
+    assert (
+        str(refused.value) == f"There is no module {missing}; -m searches where `python -m` does, first in {tmp_path}."
+    )
 
 
 LOADER = """\
@@ -617,7 +620,7 @@ SETTINGS = {
 def test_what_a_script_sets_for_the_import_of_torch_is_noted(tmp_path, source):
     path = tmp_path / "train.py"
     path.write_text(source)
-    assert [note.partition(",")[0] for note in read(path).notes] == SETTINGS[source]
+    assert [note.partition(",")[0].removeprefix("The script sets ") for note in read(path).notes] == SETTINGS[source]
 
 
 def test_modules_in_the_working_directory_do_not_take_the_place_of_others(tmp_path):
@@ -677,7 +680,7 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
         pids += [int(line.split()[-1])] if "pid:" in line else []
     launcher.send_signal(number)
     status = launcher.wait(60)
-    assert status == (130 if number == signal.SIGINT else -number)
+    assert status == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -number)
     end_by = time.monotonic() + 30
     while not all(gone(pid) for pid in pids) and time.monotonic() < end_by:
         time.sleep(0.02)
@@ -779,9 +782,9 @@ def test_a_server_that_logs_a_lot_does_not_stand_still(monkeypatch, tmp_path):
     launch.close()
     serving = launch.server()
     assert serving.machine
-    serving.ask(do="preload", modules=["talkative"])
+    serving.send(Preload(("talkative",)))
     time.sleep(0.5)  # it does so while it has nothing else to do
-    serving.ask(do="ask")
+    serving.send(QueryMachine())
     answers, _, _ = select.select([serving.channel], [], [], 10)
     launch.close()  # its search path holds this folder
     assert answers
@@ -790,17 +793,17 @@ def test_a_server_that_logs_a_lot_does_not_stand_still(monkeypatch, tmp_path):
 def test_a_server_that_dies_leaves_its_last_words():
     serving = launch.server()
     assert serving.machine
-    serving.complaints.write(b"first\nlast words\n")
-    serving.complaints.flush()
+    serving.log.write(b"first\nlast words\n")
+    serving.log.flush()
     serving.process.kill()
     with pytest.raises(UserError, match=r"has died \(last words\)"):
-        serving.hear()
+        serving.receive()
 
 
-def test_a_folder_that_was_deleted_under_us_is_told_in_a_sentence(tmp_path, script):
+def test_a_deleted_working_folder_is_reported_in_a_sentence(tmp_path, script):
     (tmp_path / "gone").mkdir()
     program = "import os, sys\nos.rmdir(os.getcwd())\nfrom ddpquiz.cli.app import main\nmain()"
     done = subprocess.run(
         [sys.executable, "-c", program, "run", script("pass")], cwd=tmp_path / "gone", capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (1, "The folder that you are in was deleted; change to another one.\n")
+    assert (done.returncode, done.stderr) == (1, "The current folder was deleted; change to another one.\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,6 +40,7 @@ LINES = 2000  # lines of each rank, and numbers of each label, that stay in memo
 LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
 NOTES = 200
 JOIN = "init_process_group"
+_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")  # of torch's C++ code: only for the log
 
 
 @dataclass
@@ -149,8 +151,9 @@ class RunState:
         line = _bounded(line)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         if line.label is None:
-            self.lines.append(line)
-            del self.lines[:-LINES]
+            if not _TORCH_WARNING.match(line.text):
+                self.lines.append(line)
+                del self.lines[:-LINES]
             return
         values = self.rows.setdefault(line.label, {}).setdefault(line.rank, [])
         values.append(line.value or "")

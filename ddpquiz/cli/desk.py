@@ -66,8 +66,8 @@ class Runs:
         The text says what a wrong prediction leads to.
         """
         from ddpquiz.cli import demo, prediction
-        from ddpquiz.ranks.launch import Request
         from ddpquiz.ranks.machines.elastic import begin, of_demo
+        from ddpquiz.ranks.request import Request
         from ddpquiz.terminal.kit import screen, style
         from ddpquiz.terminal.runs import plain_lines, watch
         from ddpquiz.terminal.sittings.prediction import NoRun
@@ -79,7 +79,7 @@ class Runs:
             except NoRun:
                 return None
         ranks = predicted.link.ranks if predicted else link.ranks
-        request = Request(script, link.args, ranks, timeout=demo.PATIENCE, cluster=of_demo(script))
+        request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, cluster=of_demo(script))
         if screen.is_interactive():
             look, found = (predicted.look, predicted.found) if predicted else (link.look, "")
             state = watch.live(begin, request, console, look=look, found=found, stay=True, step=step)

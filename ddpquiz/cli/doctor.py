@@ -104,7 +104,7 @@ def _ranks() -> Iterator[str]:
     import tempfile
 
     from ddpquiz.analysis.events import End
-    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.request import Request
     from ddpquiz.ranks.run import Run
 
     with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:

@@ -15,8 +15,8 @@ from ddpquiz.cli import saving
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ddpquiz.ranks.launch import Request
     from ddpquiz.ranks.machines.cluster import Cluster
+    from ddpquiz.ranks.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,10 @@ class RunOptions:
 
     def request(self, script: Path, args: tuple[str, ...], module: str = "") -> Request:
         """Return the request for a run of this script."""
-        from ddpquiz.ranks.launch import Request
+        from ddpquiz.ranks.request import Request
 
         return Request(
-            script, args, self.nproc, self.device,
+            script, args=args, ranks=self.nproc, device=self.device,
             timeout=self.timeout, module=module, cluster=self.cluster(), strict=self.strict,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.cli.prediction import PredictedRun
     from ddpquiz.cli.run_options import RunOptions
-    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.request import Request
     from ddpquiz.ranks.run import Run
 
 

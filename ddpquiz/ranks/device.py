@@ -1,4 +1,4 @@
-"""Whether a run uses GPUs over NCCL or CPUs over Gloo, and the reason in a sentence."""
+"""Whether a run uses GPUs with NCCL or CPUs with Gloo, and the reason in a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ddpquiz.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the server found: GPUs that torch can use, whether torch has NCCL and Gloo, and its version."""
+    """What this machine has: GPUs that torch can use, whether torch has NCCL and Gloo, and its version."""
 
     gpus: int
     nccl: bool
@@ -19,23 +19,23 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the ranks of a run compute on, over which backend they talk, and why."""
+    """What the ranks of a run compute on, the backend by which they communicate, and why."""
 
     kind: str  # cpu | cuda
     backend: str  # gloo | nccl
     reason: str
-    lack: str = ""  # of NCCL, where Gloo is taken
+    lack: str = ""  # why NCCL cannot be used
 
 
 def default_ranks(machine: Machine) -> int:
-    """Return how many ranks to start when nobody said: one per GPU if there are several, else four."""
+    """Return how many ranks to start by default: one per GPU if there are several, else four."""
     return machine.gpus if machine.gpus >= 2 else 4
 
 
 def choose(wanted: str, ranks: int, machine: Machine) -> Device:
     """Return the device for `ranks` ranks; `wanted` is auto, cpu or cuda.
 
-    NCCL refuses or deadlocks when two ranks share a GPU, so it is taken only when there is one for each rank.
+    NCCL fails or deadlocks when two ranks share a GPU, so it is used only if there is one for each rank.
     """
     gpus = "1 GPU" if machine.gpus == 1 else f"{machine.gpus or 'no'} GPUs"
     enough = machine.gpus >= ranks and machine.nccl
@@ -49,7 +49,7 @@ def choose(wanted: str, ranks: int, machine: Machine) -> Device:
         return Device("cuda", "nccl", f"{_ranks(ranks)} on GPU over NCCL · {gpus} found, one for each rank")
     if not machine.gloo:
         raise UserError(
-            "This torch was built without Gloo, so ranks cannot talk on CPU; install torch from pytorch.org."
+            "This torch was built without Gloo, so ranks cannot communicate on CPU; install torch from pytorch.org."
         )
     if wanted == "cpu":
         why = "as --device cpu asks"

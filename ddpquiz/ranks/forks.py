@@ -1,4 +1,4 @@
-"""Child processes that are never left behind: each in a group of its own, gone when its parent goes."""
+"""Child processes that never outlive us: each in a process group of its own, killed when its parent dies."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 from ddpquiz.analysis.events import FAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
-# Has a rank say where it stands. No script waits for this one, while clusters send SIGUSR1 to theirs.
+# Makes a rank write its stack. Scripts rarely use this signal, while clusters send SIGUSR1 to theirs.
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
 
 
-def fork(work: Any, close: list[int]) -> int:
-    """Start a child in a process group of its own that does `work` and nothing of ours; return its process id."""
+def fork(work: Callable[[], Any], close: list[int]) -> int:
+    """Fork a child that leads a process group, closes the descriptors in `close` and calls `work`; return its id."""
     parent = os.getpid()
     pid = os.fork()
     if pid:
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # both sides do, so that no kill comes too early
+            os.setpgid(pid, pid)  # parent and child both do this, so that a kill cannot come too early
         return pid
     try:
         os.setpgid(0, 0)
@@ -37,7 +37,7 @@ def fork(work: Any, close: list[int]) -> int:
         for fd in close:
             os.close(fd)
         work()
-    except BaseException:  # noqa: BLE001  # a fault of ours: it must show, and the child must never return into the server's loop
+    except BaseException:  # noqa: BLE001  # a bug of ours: show it, and never return into the server's loop
         sys.excepthook(*sys.exc_info())
     os._exit(FAULT)
 
@@ -57,12 +57,22 @@ def adopt_orphans() -> None:
 
 
 def children() -> set[int]:
-    """Return the process ids of our children (Linux; elsewhere orphans are not ours)."""
-    try:
-        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    except OSError:
-        return set()
-    return {int(pid) for pid in text.split()}
+    """Return the process ids of our children (Linux; elsewhere orphans do not become ours)."""
+    found: set[int] = set()
+    for listed in Path("/proc/self/task").glob("*/children"):  # each thread has a list of its own
+        with contextlib.suppress(OSError):
+            found.update(map(int, listed.read_text().split()))
+    return found
+
+
+def kill_strays(known: Collection[int]) -> None:
+    """Kill our children that are not in `known`: orphans that we adopted."""
+    while strays := children() - {*known}:  # each one that dies may leave us another
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def kill_group(pid: int) -> None:
@@ -72,13 +82,12 @@ def kill_group(pid: int) -> None:
 
 
 def open_files(besides: Collection[int]) -> list[int]:
-    """Return the file descriptors that this process holds besides these and the standard streams."""
-    listed = map(int, os.listdir("/dev/fd"))  # noqa: PTH208  # which is open itself while it lists
+    """Return the descriptors that this process has open, without `besides` and the standard streams."""
+    listed = map(int, os.listdir("/dev/fd"))  # noqa: PTH208  # the listing itself is open meanwhile
     return [fd for fd in listed if fd > 2 and fd not in besides and _is_open(fd)]
 
 
 def _is_open(fd: int) -> bool:
-    """Whether a file descriptor stands for something."""
     try:
         os.fstat(fd)
     except OSError:

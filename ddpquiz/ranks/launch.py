@@ -1,42 +1,40 @@
-"""Start ranks, follow them and stop them: the launcher's side of the server."""
+"""The server of this process, and the connection to it."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
-import json
 import os
 import re
+import resource
 import select
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections import deque
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.analysis.event_codec import LineBuffer
 from ddpquiz.errors import UserError
-from ddpquiz.ranks.device import Machine
+from ddpquiz.ranks.forks import adopt_orphans, children, kill_group, kill_strays
+from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ddpquiz.ranks.machines.cluster import Cluster
+    from ddpquiz.ranks.device import Machine
 
-# Not with -m, which looks in the working directory first: a `types.py` there would take the place of Python's own.
-# What stands first instead is where a rank puts the folder of its script.
+# Not with -m, which searches the working directory first: a `types.py` there would replace Python's own. A rank later
+# puts the folder of its script in the place of os.devnull.
 START = """import os, sys
 sys.path[0] = os.devnull
 sys.path.append(sys.argv.pop(1))
 from ddpquiz.ranks.server import main
 main()"""
-# What a name in a script costs to import, once in the server instead of once in every rank.
+# A name in a script, and the module that it needs, imported once in the server instead of once in every rank.
 PRELOADS = {
-    # Imported by the first optimizer, and by the first tensor that is laid out on a mesh.
+    # The first optimizer imports it, and so does the first tensor on a mesh.
     r"\boptim\b|DistributedDataParallel|\bdistribute_(tensor|module)\b|parallelize_module": "torch._dynamo",
     r"\bDTensor\b|distributed\.tensor\b|parallelize_module|device_mesh": "torch.distributed.tensor.parallel",
     r"fully_shard|\bfsdp\b": "torch.distributed.fsdp",
@@ -46,25 +44,11 @@ PRELOADS = {
     r"\bdata\.distributed\b|DistributedSampler": "torch.utils.data.distributed",
     r"ZeroRedundancyOptimizer": "torch.distributed.optim",
 }
-
-
-@dataclass(frozen=True)
-class Request:
-    """A run that is asked for: a torchrun-compatible script, its arguments and how many ranks run it."""
-
-    script: Path
-    args: Sequence[str] = ()
-    ranks: int | None = None
-    device: str = "auto"
-    timeout: float | None = None  # seconds without any movement that count as a hang; None: never
-    module: str = ""  # the name by which `python -m` would run the script, if it is asked for in that way
-    cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
-    strict: bool = False  # refuse a script that asks for NCCL where there is none
-    environment: Mapping[str, str] = field(default_factory=dict)  # what the ranks find in theirs besides ours
+OPEN_FILES = 4096  # more than the pipes of the largest run
 
 
 class ServerConnection:
-    """The process that forks ranks, seen from here. It is started at once and imports torch while we go on."""
+    """The server process, seen from the launcher. It imports torch while the launcher goes on."""
 
     def __init__(self) -> None:
         if sys.flags.optimize:
@@ -72,58 +56,54 @@ class ServerConnection:
         try:
             os.getcwd()  # noqa: PTH109  # Path.cwd() is the same
         except FileNotFoundError:
-            raise UserError("The folder that you are in was deleted; change to another one.") from None
+            raise UserError("The current folder was deleted; change to another one.") from None
+        self.open_files = _raise_open_files()
+        adopt_orphans()  # should the server be killed, the processes of its ranks become our children
+        self._other_children = children()
         ours, theirs = socket.socketpair()
-        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115  # no pipe, which would be full one day
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe would be full one day
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, str(Path(__file__).parents[2]), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.complaints,
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log,
             start_new_session=True, env=os.environ | threads,
         )  # fmt: skip
         theirs.close()
-        self.channel = ours
-        self.lines = LineBuffer()
-        self.said: deque[dict[str, Any]] = deque()
-        self.pids: set[int] = set()  # of what it has started, should it die without a word
-        self._machine: Machine | None = None
-        self._asked = False
+        self.channel = Channel(ours)
+        self.messages: deque[Any] = deque()  # received, and not yet handled
+        self.pids: set[int] = set()  # of ranks and stores, to be killed if the server cannot
         self.runs = 0
+        self._machine: Machine | None = None
+        self._queried = False
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked for something."""
+        """Whether the server process runs."""
         return self.process.poll() is None
 
-    def ask(self, fds: Sequence[int] = (), **request: Any) -> None:
-        """Send a request, and before it the pipes that go with it."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its death is reported by hear()
-            for start in range(0, len(fds), 64):
-                socket.send_fds(self.channel, [b"\n"], list(fds[start : start + 64]))
-            self.channel.sendall(json.dumps(request).encode() + b"\n")
-
-    def hear(self) -> None:
-        """Read what it says, which must be ready; raise UserError if it died."""
+    def send(self, message: object, fds: Sequence[int] = ()) -> None:
+        """Send a request with its descriptors. If the server has died, `receive` reports it."""
         try:
-            data = self.channel.recv(1 << 16)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            self.mourn()
-        said = [json.loads(line) for line in self.lines.feed(data)]
-        for each in said:
-            if each["say"] == "refused":
-                self.close()
-                raise UserError(each["why"])
-        self.said += said
+            self.channel.send(message, fds)
+        except (BrokenPipeError, ConnectionResetError):
+            return
 
-    def mourn(self) -> None:
-        """End what the server left behind and say why it died."""
-        self.close()
-        self.complaints.seek(0)
-        complaint = self.complaints.read().decode(errors="replace")
-        last = (complaint.strip().splitlines() or [f"exit status {self.process.returncode}"])[-1]
-        raise UserError(f"The process that starts ranks has died ({last}); `ddpquiz doctor` looks for the reason.")
+    def receive(self) -> None:
+        """Wait for messages and append them to `messages`; UserError if the server has died or refuses."""
+        received = self.channel.receive()
+        if received is None:
+            self.close()
+            raise UserError(f"The process that starts ranks has died ({self._last_line()}); run `ddpquiz doctor`.")
+        for message in received:
+            if isinstance(message, Refused):
+                self.close()
+                raise UserError(message.why)
+        self.messages += received
+
+    def _last_line(self) -> str:
+        self.log.seek(0)
+        lines = self.log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.process.returncode}"
 
     @property
     def machine(self) -> Machine:
@@ -133,30 +113,30 @@ class ServerConnection:
         return self._machine
 
     def is_ready(self, timeout: float | None) -> bool:
-        """Whether torch is imported there, waiting for it up to `timeout` seconds."""
-        if not self._asked:
-            self.ask(do="ask")
-            self._asked = True
-        if self._machine is None and select.select([self.channel.fileno()], [], [], timeout)[0]:
-            self.hear()
-            found = self.said.popleft()
-            found.pop("say")
-            self._machine = Machine(**found)
+        """Wait up to `timeout` seconds; return whether torch is imported in the server."""
+        if not self._queried:
+            self.send(QueryMachine())
+            self._queried = True
+        if self._machine is None and select.select([self.channel], [], [], timeout)[0]:
+            self.receive()
+            if self.messages:
+                self._machine = self.messages.popleft()
         return self._machine is not None
 
-    def close(self) -> None:
-        """End the server and all that it started."""
-        self.channel.close()  # it kills its ranks and goes
+    def close(self, timeout: float = 2.0) -> None:
+        """End the server and everything that it started; kill it if it has not ended after `timeout` seconds."""
+        self.channel.close()  # the server kills its ranks and ends
         if not self.pids:
-            self.process.kill()  # it has none, and may be busy with an import for a second
+            self.process.kill()  # nothing to clean up, and it may be busy with an import for a second
         try:
-            self.process.wait(2)
+            self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
         for pid in self.pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+            kill_group(pid)
+        if self.process.returncode and self.pids:
+            kill_strays(self._other_children)
         self.pids.clear()
 
 
@@ -165,7 +145,7 @@ _server: ServerConnection | None = None
 
 def server() -> ServerConnection:
     """Return the server of this process, started if it does not run."""
-    global _server  # noqa: PLW0603  # one server a process, so that a demo finds it warm
+    global _server  # noqa: PLW0603  # one server per process, so that a demo finds it warm
     if _server is None or not _server.alive:
         if _server is None:
             atexit.register(close)
@@ -174,13 +154,13 @@ def server() -> ServerConnection:
 
 
 def warm() -> None:
-    """Start the server in the background, and have it import what demos need while nobody asks for a run."""
-    server().ask(do="preload", modules=list(PRELOADS.values()))
+    """Start the server in the background, and let it import what demos need."""
+    server().send(Preload(tuple(PRELOADS.values())))
 
 
 def warm_for(source: str) -> None:
-    """Have the server import what a script of this source is going to need."""
-    server().ask(do="preload", modules=preloads(source))
+    """Let the server import what a script of this source needs."""
+    server().send(Preload(preloads(source)))
 
 
 def close() -> None:
@@ -191,6 +171,16 @@ def close() -> None:
         _server = None
 
 
-def preloads(source: str) -> list[str]:
-    """Return the modules that a script of this source is going to import, directly or not."""
-    return [module for pattern, module in PRELOADS.items() if re.search(pattern, source)]
+def preloads(source: str) -> tuple[str, ...]:
+    """Return the modules that a script of this source imports, directly or not."""
+    return tuple(module for pattern, module in PRELOADS.items() if re.search(pattern, source))
+
+
+@cache
+def _raise_open_files() -> int:
+    """Raise the soft limit on open files as far as runs need, and return what it was: the ranks get that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return soft

@@ -1,7 +1,8 @@
-"""What a rank prints, in order with what else it does: it tells of each write on another pipe, once it has made it.
+"""Puts the lines that a rank prints in order with its events.
 
-A line is held back, therefore, until it was told of: what the rank does next is told after that. Who writes and never
-tells, such as a program that the script starts, is found out by what the rank tells later, or after a while.
+Lines and events come through different pipes. After each write to a stream the rank reports the write on the event
+pipe, so a line is held back until its write was reported: whatever the rank does next is reported after that. Programs
+that the script starts write without a report; their lines are recognised by a later report, or after a while.
 """
 
 from __future__ import annotations
@@ -14,47 +15,47 @@ from ddpquiz.analysis.event_codec import LineBuffer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 0.1  # seconds in which a write is told of, if it ever is
+PATIENCE = 0.1  # seconds after which a line counts as unreported
 
 
 class OutputOrder:
-    """One of the streams of a rank: what has been read of it, and the writes that were told of."""
+    """One output stream of a rank: the lines that were read, and the writes that were reported."""
 
     def __init__(self) -> None:
-        self._lines = LineBuffer()
-        self._held: deque[tuple[int, int, bytes, float]] = deque()  # a line, where it ends, its size, when it was read
-        self._writes: deque[tuple[int, float]] = deque()  # where in what was told each one ends, and when it was made
-        self._read = self._told = self._untold = 0  # bytes; the last are those that nobody told of
-        self._let_go: list[tuple[int, float]] = []  # of these, what was let go since the last write
+        self._buffer = LineBuffer()
+        self._held: deque[tuple[int, int, bytes, float]] = deque()  # end of a line in the stream, its size, it, read at
+        self._writes: deque[tuple[int, float]] = deque()  # end of a write among the reported bytes, its time
+        self._read = self._reported = self._unreported = 0  # bytes
+        self._released: list[tuple[int, float]] = []  # size and time of unreported lines since the last report
 
-    def tell(self, time: float, count: int) -> None:
-        """Take note that `count` bytes were written; that began at a time."""
-        self._told += count
-        self._writes.append((self._told, time))
-        early = sum(size for size, read_at in self._let_go if read_at > time)  # it took long to write them all
-        self._untold -= min(early, count)
-        self._let_go.clear()
+    def add_report(self, time: float, count: int) -> None:
+        """Add a report: a write of `count` bytes that began at `time`."""
+        self._reported += count
+        self._writes.append((self._reported, time))
+        early = sum(size for size, read_at in self._released if read_at > time)  # part of this write, a slow one
+        self._unreported -= min(early, count)
+        self._released.clear()
 
-    def take(self, data: bytes, now: float) -> None:
-        """Take what came through the pipe; nothing at all completes the last line."""
-        for line in self._lines.feed(data):
-            size = len(line) + bool(data)  # with what ends it
+    def add_data(self, data: bytes, now: float) -> None:
+        """Add bytes that were read; no bytes complete the last line."""
+        for line in self._buffer.feed(data):
+            size = len(line) + bool(data)  # with its newline
             self._read += size
             self._held.append((self._read, size, line, now))
 
     def lines(self, before: float) -> Iterator[tuple[bytes, float]]:
-        """Yield each line that was told of, with its time, and any other one that was read before a time."""
+        """Yield, with its time, each line that was reported, and each other line that was read before `before`."""
         while self._held:
             end, size, line, read_at = self._held[0]
-            end -= self._untold
-            if end <= self._told:
+            end -= self._unreported
+            if end <= self._reported:
                 while self._writes[0][0] < end:
                     self._writes.popleft()
                 time = self._writes[0][1]
             elif read_at < before:
                 time = read_at
-                self._untold += size
-                self._let_go.append((size, read_at))
+                self._unreported += size
+                self._released.append((size, read_at))
             else:
                 return
             self._held.popleft()

@@ -2,75 +2,100 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import select
-import subprocess
-import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpquiz.errors import UserError
+from ddpquiz.ranks import proc
 from ddpquiz.ranks.launch import preloads
-from ddpquiz.ranks.machines.cluster import AGENT
+from ddpquiz.ranks.messages import (
+    PIPES,
+    PipeData,
+    RankExited,
+    RanksStarted,
+    RunPlan,
+    RunStopped,
+    SignalRanks,
+    StopRun,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ddpquiz.ranks.device import Device
-    from ddpquiz.ranks.launch import Request, ServerConnection
+    from ddpquiz.ranks.launch import ServerConnection
+    from ddpquiz.ranks.request import Request
     from ddpquiz.ranks.script import Script
 
-PASSES = 2  # over the pipes: whoever was read first may have told of what another one did before
-REST = (
-    0.002  # seconds for which what ranks say gathers: to wake us for every line would cost them more than to write it
-)
+PASSES = 2  # over the pipes: the rank that is read first may report what another one wrote before
+REST = 0.002  # seconds in which lines gather: to be woken for every line costs ranks more than to write it
+SERVER_PATIENCE = 5.0  # seconds that the server has to stop a run, before it is killed with it
 
 
 class Processes:
     """The ranks of one run, and their pipes."""
 
-    def __init__(self, request: Request, serving: ServerConnection, chosen: Device, here: range, asked: Script) -> None:
-        self.server = serving
-        ranks = len(here)
-        serving.runs += 1
-        self.number = serving.runs
+    def __init__(
+        self, request: Request, server: ServerConnection, device: Device, local_ranks: range, script: Script
+    ) -> None:
+        self.server = server
+        server.runs += 1
+        self.number = server.runs
         self.epoch = time.monotonic()
-        self.elastic = request.cluster is not None
-        self.pids: dict[int, int] = {}  # rank -> process id, of those that live
+        self.members = self._members(local_ranks)
+        self.pids: dict[int, int] = {}  # rank -> process id, of living ranks
         self.over = False
-        self._kills = _kernel_kills()
-        self.pipes: dict[int, tuple[int, str]] = {}  # file descriptor -> rank, and what it carries
-        theirs: list[int] = []
-        for rank in [*here, AGENT] if self.elastic else here:
-            for carries in ("stdout", "stderr", "events", "stack"):
-                ours, end = os.pipe()
-                os.set_blocking(ours, False)
-                self.pipes[ours] = rank, carries
-                theirs.append(end)
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if chosen.kind == "cpu" else {}
-        threads = {} if "OMP_NUM_THREADS" in os.environ or ranks == 1 else {"OMP_NUM_THREADS": "1"}  # as torchrun does
-        serving.ask(
-            theirs, do="run", run=self.number, ranks=ranks, script=str(asked.path), named=str(request.script),
-            module=request.module, args=list(request.args), cwd=str(Path.cwd()), strict=request.strict,
-            backend=chosen.backend, lack=chosen.lack, epoch=self.epoch,
-            env={**os.environ, **threads, **hidden, **request.environment},
-            claims=[{"line": each.line, "text": each.text} for each in asked.claims],
-            preload=preloads(asked.source), cluster=request.cluster and asdict(request.cluster),
+        self._stop_by: float | None = None  # when the server should have stopped the run
+        self._kernel_kills = proc.kernel_kills()
+        self.pipes: dict[int, tuple[int, str]] = {}  # descriptor -> rank, and which of its PIPES
+        ends = self._open_pipes()
+        plan = RunPlan(
+            number=self.number, request=request, script=str(script.path), ranks=len(local_ranks),
+            backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()), epoch=self.epoch,
+            environment=_environment(request, device, len(local_ranks)), claims=script.claims,
+            preload=preloads(script.source), open_files=server.open_files,
         )  # fmt: skip
-        for end in theirs:
+        server.send(plan, ends)
+        for end in ends:
             os.close(end)
 
+    def _members(self, local_ranks: range) -> list[int]:
+        """Return the processes that have pipes."""
+        return [*local_ranks]
+
+    def _open_pipes(self) -> list[int]:
+        """Open the pipes of all members and return the ends to write to."""
+        ends: list[int] = []
+        try:
+            for rank in self.members:
+                for name in PIPES:
+                    ours, end = os.pipe()
+                    os.set_blocking(ours, False)
+                    self.pipes[ours] = rank, name
+                    ends.append(end)
+        except OSError as wrong:
+            for end in ends:
+                os.close(end)
+            self.close()
+            if wrong.errno != errno.EMFILE:
+                raise
+            count = 2 * len(PIPES) * len(self.members) + 64
+            raise UserError(
+                f"{len(self.members)} ranks need about {count} open files, and the limit of this shell is lower; "
+                f"lower --nproc, or run `ulimit -n {count}` first."
+            ) from None
+        return ends
+
     def now(self) -> float:
-        """Return the seconds since the run was asked for."""
+        """Return the seconds since the run was requested."""
         return round(time.monotonic() - self.epoch, 6)
 
-    def read(self, timeout: float) -> Iterator[tuple[int, str, bytes]]:
-        """Wait up to `timeout` seconds; yield rank, what carried it, and the bytes that came (none: a pipe's end).
-
-        An exit comes as ("exit", its status).
-        """
+    def read(self, timeout: float) -> Iterator[PipeData | RankExited]:
+        """Wait up to `timeout` seconds, and yield what has come."""
         if self.over:
             return
         channel = self.server.channel.fileno()
@@ -78,31 +103,47 @@ class Processes:
         if ready and channel not in ready:
             time.sleep(REST)
         for _ in range(PASSES):
-            told = {self.pipes[fd][0] for fd in ready if fd != channel}
-            for fd in sorted((fd for fd, (rank, _) in self.pipes.items() if rank in told), key=self._is_output):
+            ranks = {self.pipes[fd][0] for fd in ready if fd != channel}
+            for fd in self._pipes_of(ranks):
                 yield from self._from_pipe(fd)
             if channel in ready:
                 break
             ready, _, _ = select.select([*self.pipes, channel], [], [], 0)
         if channel in ready:
-            self.server.hear()
-        while self.server.said:
-            said = self.server.said.popleft()
-            match said:
-                case {"say": "started", "pids": pids, "store": store}:
-                    self.pids = dict(zip([AGENT] if self.elastic else range(len(pids)), pids, strict=True))
-                    self.server.pids |= {*pids, store} - {0}  # without a store; group 0 would be our own
-                case {"say": "exit", "rank": rank, "status": status}:
-                    self.went(rank)
-                    yield from self._drain(rank)  # what it said comes before the word of its end
-                    yield rank, "exit", str(status).encode()
-                case {"say": "stopped"}:
-                    self.over = True
-                    self.server.pids.clear()
-                    self.close()
+            self.server.receive()
+            yield from self._from_server()
+        elif self._stop_by is not None and time.monotonic() > self._stop_by:  # the server is stopped, or hangs
+            self.server.close(timeout=0)
+            self._end()
 
-    def _from_pipe(self, fd: int) -> Iterator[tuple[int, str, bytes]]:
-        rank, carries = self.pipes[fd]
+    def _from_server(self) -> Iterator[PipeData | RankExited]:
+        while self.server.messages:
+            message = self.server.messages.popleft()
+            if message.run != self.number:  # of a run that was abandoned
+                continue
+            match message:
+                case RanksStarted(pids=pids, store=store):
+                    self.pids = dict(zip(self._members_started(), pids, strict=True))
+                    self.server.pids |= {*pids, store} - {0}  # a run may have no store; group 0 would be our own
+                case RankExited(rank=rank):
+                    self.remove_rank(rank)
+                    yield from self._drain(rank)  # what the rank wrote comes before its exit
+                    yield message
+                case RunStopped():
+                    self.server.pids.clear()
+                    self._end()
+
+    def _members_started(self) -> list[int]:
+        """Return the members that the server starts itself."""
+        return self.members
+
+    def _end(self) -> None:
+        self.over = True
+        self.pids.clear()
+        self.close()
+
+    def _from_pipe(self, fd: int) -> Iterator[PipeData]:
+        rank, name = self.pipes[fd]
         try:
             data = os.read(fd, 1 << 16)
         except BlockingIOError:
@@ -110,92 +151,65 @@ class Processes:
         if not data:
             del self.pipes[fd]
             os.close(fd)
-        yield rank, carries, data
+        yield PipeData(rank, name, data)
 
-    def _is_output(self, fd: int) -> bool:
-        """Whether a pipe is read later: then all that was written before something that was told comes with it."""
-        return self.pipes[fd][1] in ("stdout", "stderr")
+    def _pipes_of(self, ranks: set[int]) -> list[int]:
+        """Return the descriptors of ranks; outputs come last, so that all that was written before an event is read."""
+        mine = [fd for fd, (rank, _) in self.pipes.items() if rank in ranks]
+        return sorted(mine, key=lambda fd: self.pipes[fd][1] in ("stdout", "stderr"))
 
-    def _drain(self, rank: int) -> Iterator[tuple[int, str, bytes]]:
-        for fd in sorted((fd for fd, (whose, _) in self.pipes.items() if whose == rank), key=self._is_output):
-            some = True
-            while some and fd in self.pipes:
-                some = False
-                for piece in self._from_pipe(fd):
-                    some = True
-                    yield piece
+    def _drain(self, rank: int) -> Iterator[PipeData]:
+        for fd in self._pipes_of({rank}):
+            while fd in self.pipes and (pieces := list(self._from_pipe(fd))):
+                yield from pieces
 
-    def signal(self, which: int) -> None:
+    def signal(self, number: int) -> None:
         """Send a signal to every rank."""
-        if not self.elastic:
-            self.server.ask(do="signal", run=self.number, signal=which)
-            return
-        for pid in [pid for rank, pid in self.pids.items() if rank != AGENT]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, which)
+        self.server.send(SignalRanks(self.number, number))
 
-    def came(self, rank: int, pid: int) -> None:
-        """Take note of a rank that torchrun's agent has started."""
+    def living_ranks(self) -> list[int]:
+        """Return the ranks whose processes live."""
+        return [*self.pids]
+
+    def add_rank(self, rank: int, pid: int) -> None:
+        """Register a rank that torchrun's agent has started."""
         self.pids[rank] = pid
         self.server.pids.add(pid)
 
-    def went(self, rank: int) -> None:
-        """Take note of a rank whose process is gone."""
+    def remove_rank(self, rank: int) -> None:
+        """Forget a rank whose process is gone."""
         self.server.pids.discard(self.pids.pop(rank, 0))
 
     def stop(self) -> None:
-        """Kill every process of the run; `read` goes on until the last one is gone."""
-        self.server.ask(do="stop", run=self.number)
+        """Kill every process of the run; call `read` until `over`."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + SERVER_PATIENCE
+        self.server.send(StopRun(self.number))
 
     def memory_ran_out(self) -> bool:
-        """Whether the kernel has ended a process for want of memory since the run began (Linux)."""
-        return _kernel_kills() > self._kills
+        """Return whether the kernel has killed a process for its memory since the run began (Linux)."""
+        return proc.kernel_kills() > self._kernel_kills
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the living ranks have used, on Linux with what they started."""
-        return sum(_cpu_seconds(each) for pid in self.pids.values() for each in _family(pid))
+        """Return the processor time that the living ranks have used, on Linux with the processes they started."""
+        return sum(proc.cpu_seconds(each) for pid in self.pids.values() for each in proc.family(pid))
 
     def is_stopped(self, rank: int) -> bool:
-        """Whether a rank was stopped by a signal (elsewhere than on Linux that is not known)."""
-        return bool(stat := _stat(self.pids[rank])) and stat[0] in "Tt"
+        """Return whether a signal has stopped a rank (elsewhere than on Linux: False)."""
+        return rank in self.pids and proc.is_stopped(self.pids[rank])
 
     def close(self) -> None:
-        """Give the pipes back."""
+        """Close the pipes."""
         for fd in self.pipes:
             os.close(fd)
         self.pipes.clear()
 
 
-def _kernel_kills() -> int:
-    try:
-        return int(Path("/proc/vmstat").read_text().partition("\noom_kill ")[2].split("\n")[0] or 0)
-    except OSError:
-        return 0
-
-
-def _family(pid: int) -> Iterator[int]:
-    """Yield a process and those that it started and that live (elsewhere than on Linux: itself)."""
-    yield pid
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # gone meanwhile
-            for child in listed.read_text().split():
-                yield from _family(int(child))
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process has used, with that of its children that have ended."""
-    if stat := _stat(pid):
-        return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
-    if sys.platform == "linux":
-        return 0.0
-    asked = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    minutes, _, seconds = asked.stdout.strip().rpartition(":")
-    return 60 * float(minutes.rpartition(":")[2] or 0) + float(seconds or 0)
-
-
-def _stat(pid: int) -> list[str]:
-    """Return what Linux tells of a process, from its state on; nothing when it is gone, and elsewhere."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
+def _environment(request: Request, device: Device, ranks: int) -> dict[str, str]:
+    """Return the environment of the ranks, but for the variables that differ between them."""
+    environment = {**os.environ}
+    if ranks > 1:
+        environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+    if device.kind == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    return environment | dict(request.environment)

@@ -13,8 +13,8 @@ from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Quest
 from ddpquiz.curriculum.posed import Posed, number, worth
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
-from ddpquiz.ranks.launch import Request
 from ddpquiz.ranks.machines.elastic import begin, of_demo
+from ddpquiz.ranks.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +95,7 @@ class ProofRunner:
 
     @cache  # noqa: B019  # a lab lives as long as its checks
     def _demo_run(self, path: Path, ranks: int, args: tuple[str, ...]) -> tuple[tuple[Output, ...], Observed]:
-        return follow(Request(path, args, ranks, "cpu", timeout=10.0, cluster=of_demo(path)))
+        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=10.0, cluster=of_demo(path)))
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:
@@ -166,7 +166,7 @@ def run_code(code: str, ranks: int, timeout: float) -> Observed:
     with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         script = Path(folder) / "proof.py"
         script.write_text(code, encoding="utf-8")
-        _, seen = follow(Request(script, (), ranks, "cpu", timeout=timeout, environment={"TMPDIR": folder}))
+        _, seen = follow(Request(script, ranks=ranks, device="cpu", timeout=timeout, environment={"TMPDIR": folder}))
     return seen
 
 

@@ -1,4 +1,4 @@
-"""A script that ranks are to run: where it is, what it claims, and what in it cannot take effect here."""
+"""A script that ranks run: where it is, what it claims, and which of its settings come too late."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ddpquiz.ranks import claims
 if TYPE_CHECKING:
     from ddpquiz.analysis.events import ClaimText
 
-# What torch and its libraries read while they are imported, which has happened before a script begins.
+# Variables that torch and its libraries read when they are imported, which is before a script begins.
 READ_AT_IMPORT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|TORCHDYNAMO|TORCHINDUCTOR|TORCH_COMPILE)_\w+|PYTORCH_JIT\w*|"
     r"TORCH_(LOGS\w*|TRACE|CPP_LOG_LEVEL|DEVICE_BACKEND_AUTOLOAD)"
@@ -27,7 +27,7 @@ READ_AT_IMPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What was read of a script; of its docstring, `title` is the first line and `look` what is in backticks."""
+    """A script as read; `title` is the first line of its docstring, `look` the labels in backticks there."""
 
     path: Path
     source: str
@@ -38,7 +38,7 @@ class Script:
 
 
 def read(path: Path) -> Script:
-    """Return a script, or raise UserError when it cannot be run."""
+    """Return a script; UserError if Python cannot run it."""
     try:
         data = path.read_bytes()
         tree = ast.parse(data)
@@ -48,13 +48,15 @@ def read(path: Path) -> Script:
         meant = path.with_name(f"{path.name}.py")
         raise UserError(f"There is no script {path}{f'; did you mean {meant}?' if meant.is_file() else '.'}") from None
     except IsADirectoryError:
-        raise UserError(f"{path} is a folder; name the script in it that is to run.") from None
+        raise UserError(f"{path} is a folder; name a script in it.") from None
     except SyntaxError as wrong:
         if "codec can't decode" in wrong.msg or "encoding" in wrong.msg:
             raise UserError(
-                f"{path} is no UTF-8 text; save it as UTF-8, or name its encoding in the first line: # coding: latin-1"
+                f"{path} is not UTF-8; save it as UTF-8, or name its encoding in the first line: # coding: latin-1"
             ) from None
         raise UserError(f"{path}:{wrong.lineno}: {wrong.msg}; Python cannot read this script.") from None
+    except (RecursionError, MemoryError):
+        raise UserError(f"{path} is nested too deeply; Python cannot read this script.") from None
     except (OSError, ValueError) as wrong:
         reason = wrong.strerror if isinstance(wrong, OSError) else wrong
         raise UserError(f"{path} cannot be read: {reason}.") from None
@@ -64,7 +66,7 @@ def read(path: Path) -> Script:
 
 
 def of_module(name: str) -> Path:
-    """Return the file of a module that `python -m` could run from here, without importing anything."""
+    """Return the file that `python -m name` would run from here, without importing anything; UserError if none."""
     places: list[str] | None = [str(Path.cwd()), *sys.path]
     spec = None
     done: list[str] = []
@@ -78,17 +80,19 @@ def of_module(name: str) -> Path:
         spec = PathFinder.find_spec(f"{name}.__main__", places)
         done.append("__main__")
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        raise UserError(f"There is no module {'.'.join(done)}; -m looks where `python -m` does, in {Path.cwd()} first.")
+        raise UserError(
+            f"There is no module {'.'.join(done)}; -m searches where `python -m` does, first in {Path.cwd()}."
+        )
     return Path(spec.origin)
 
 
 def _too_late(tree: ast.Module) -> list[str]:
-    """Say which variables the script sets for a torch that it is going to import, and which is imported already."""
+    """Return a note for each variable that the script sets before it imports torch, which is imported already."""
     first = min((getattr(node, "lineno", 0) for node in ast.walk(tree) if _imports_torch(node)), default=0)
     names = {name for node in ast.walk(tree) if getattr(node, "lineno", first) < first for name in _sets(node)}
     return [
-        f"{name}, which the script sets, is read when torch is imported, and it has been; "
-        f"set it in the shell: {name}=... ddpquiz run ..."
+        f"The script sets {name}, but torch reads it when it is imported, and ddpquiz imports torch before the "
+        f"script begins; set it in the shell: {name}=... ddpquiz run ..."
         for name in sorted(names)
         if READ_AT_IMPORT.fullmatch(name)
     ]
@@ -104,7 +108,7 @@ def _imports_torch(node: ast.AST) -> bool:
 
 
 def _sets(node: ast.AST) -> list[str]:
-    """Return the variables of the environment that a statement sets."""
+    """Return the environment variables that a statement sets."""
     match node:
         case ast.Assign(targets=[ast.Subscript(value=where, slice=ast.Constant(value=str(name)))]):
             return [name] if ast.unparse(where).endswith("environ") else []

@@ -1,8 +1,7 @@
-"""The key-value store in which ranks meet, in a process of its own.
+"""The key-value store through which ranks find each other, in a process of its own.
 
-Torch serves it from a thread. A process with threads must not fork: what a thread has locked at that moment, the
-child finds locked for ever. Those who fork ranks leave the store to a process that forks nothing, therefore, and have
-no thread, but for the one in which torchrun's agent tells other nodes every few seconds that it is there.
+torch serves the store from a thread. A process with threads must not fork: locks that a thread holds at that moment
+stay locked in the child. So the server, which forks ranks, leaves the store to a process that forks nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
 from ddpquiz.ranks.forks import fork
+from ddpquiz.ranks.resolver import without_lookups
 
 if TYPE_CHECKING:
     import socket
@@ -23,13 +23,14 @@ def host_store(listener: socket.socket, close: list[int]) -> int:
 
 
 def _serve(listener: socket.socket) -> NoReturn:
-    """Serve it until a signal ends us."""
     from torch.distributed import TCPStore
 
-    where, port = listener.getsockname()[:2]
-    store = TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
-        where, port, None, True, timedelta(days=1), wait_for_workers=False,
-        master_listen_fd=listener.detach(), use_libuv=False,
+    host, port = listener.getsockname()[:2]
+    store = without_lookups(
+        lambda: TCPStore(  # without libuv, since torch 2.6 refuses a listening socket with it
+            host, port, None, True, timedelta(days=1), wait_for_workers=False,
+            master_listen_fd=listener.detach(), use_libuv=False,
+        )
     )  # fmt: skip
     while store:
         signal.pause()

@@ -1,4 +1,4 @@
-"""Notices that nothing moves on any rank of a run, and asks each of them where it stands."""
+"""Notices that nothing moves on any rank of a run, and finds out where each rank stands."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.stack_frames import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.machines.cluster import AGENT
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.ranks.processes import Processes
 
-ANSWER = 0.3  # seconds in which ranks say where they stand
-LATEST = 2.0  # seconds, on a busy machine; one that has said nothing by then cannot
+ANSWER = 0.3  # seconds in which ranks write their stacks
+LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot
+JOINING = 30.0  # seconds that ranks may take to connect once all of them are in init_process_group
 # Files whose code waits for other ranks
-COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.recorder\.py$")
-RUNS = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # runs the script, and was called by nothing of the reader's
-CRASH = "Fatal Python error"  # how the stack of a crash begins
+COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.(recorder|process_groups)\.py$")
+RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
+CRASH = "Fatal Python error"  # begins the stack of a crash
 
 
 class Watchdog:
@@ -29,57 +29,65 @@ class Watchdog:
     def __init__(self, processes: Processes, timeout: float | None, script: str) -> None:
         self.processes, self.timeout, self.script = processes, timeout, script
         self.moved_at = 0.0
-        self.asked_at: float | None = None
-        self._latest = 0.0  # by then all have answered who can
         self.stacks: dict[int, str] = {}
+        self._asked_at: float | None = None
+        self._latest = 0.0  # by then every rank that can has written its stack
         self._cpu, self._cpu_at = 0.0, 0.0
 
     def moved(self, now: float) -> None:
-        """Take note that something happened."""
+        """Note that something happened."""
         self.moved_at = max(self.moved_at, now)
 
-    def ask(self) -> None:
-        """Have every rank say where it stands."""
-        self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # it cannot say it again
+    def request_stacks(self) -> None:
+        """Ask every rank for its stack."""
+        self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # written only once
         self._latest = self.processes.now() + LATEST
         self.processes.signal(STACK_SIGNAL)
 
-    def has_heard(self, now: float) -> bool:
-        """Whether every rank that lives and is not stopped has said where it stands, or will not any more."""
-        asked = (rank for rank in self.processes.pids if rank not in self.stacks and rank != AGENT)
-        return now > self._latest or all(map(self.processes.is_stopped, asked))
+    def has_stacks(self, now: float) -> bool:
+        """Return whether every rank that lives and is not stopped has written its stack, or will not any more."""
+        missing = (rank for rank in self.processes.living_ranks() if rank not in self.stacks)
+        return now > self._latest or all(map(self.processes.is_stopped, missing))
 
-    def hear(self, rank: int, text: str) -> None:
-        """Take in a piece of what a rank says about where it stands."""
+    def add_stack(self, rank: int, text: str) -> None:
+        """Add a piece of the stack of a rank."""
         self.stacks[rank] = self.stacks.get(rank, "") + text
 
-    def last_words(self, rank: int) -> str:
-        """Return the stack that a rank told when it crashed, if it did."""
-        told = self.stacks.get(rank, "").partition(CRASH)[2]
-        return "".join(line + "\n" for line in told.splitlines() if line.startswith("  File "))
+    def crash_stack(self, rank: int) -> str:
+        """Return the stack that a rank wrote when it crashed, if it did."""
+        stack = self.stacks.get(rank, "").partition(CRASH)[2]
+        return "".join(line + "\n" for line in stack.splitlines() if line.startswith("  File "))
 
-    def standing_still(self, now: float, seen: RunState) -> tuple[RankPosition, ...]:
-        """Return where every rank stands once they hang, else nothing; call it often."""
-        if self.asked_at is not None:
-            if now - self.asked_at < ANSWER or not self.has_heard(now):
+    def hang(self, now: float, seen: RunState) -> tuple[RankPosition, ...]:
+        """Return where every rank stands once they hang, else nothing; call this often."""
+        if self._asked_at is not None:
+            if now - self._asked_at < ANSWER or not self.has_stacks(now):
                 return ()
-            asked, self.asked_at = self.asked_at, None
-            standing = self.standing(seen)
-            if self.moved_at <= asked and any(rank.waits_in for rank in standing):
-                return standing
+            asked_at, self._asked_at = self._asked_at, None
+            positions = self.positions(seen)
+            if self.moved_at <= asked_at and any(rank.waits_in for rank in positions):
+                return positions
             self.moved_at = now
-        elif self.timeout is not None and now - self.moved_at > self.timeout and not self._computing(now):
-            self.asked_at = now
-            self.ask()
+        elif self.timeout is not None and now - self.moved_at > self._patience(seen) and not self._is_computing(now):
+            self._asked_at = now
+            self.request_stacks()
         return ()
 
-    def standing(self, seen: RunState) -> tuple[RankPosition, ...]:
-        """Return where every rank stands, by what it said when it was asked."""
-        return tuple(self._standing(rank, seen) for rank in seen.here)
+    def _patience(self, seen: RunState) -> float:
+        """Return after how many seconds without movement the ranks hang.
 
-    def _standing(self, rank: int, seen: RunState) -> RankPosition:
+        While all of them are in init_process_group no rank is missing: the network may just be slow.
+        """
+        joining = all(seen.waits_in(rank) == "init_process_group" for rank in seen.here)
+        return max(self.timeout or 0.0, JOINING if joining else 0.0)
+
+    def positions(self, seen: RunState) -> tuple[RankPosition, ...]:
+        """Return where every rank stands, by the stacks that they have written."""
+        return tuple(self._position(rank, seen) for rank in seen.here)
+
+    def _position(self, rank: int, seen: RunState) -> RankPosition:
         stack = self.stacks.get(rank, "")
-        frames = list(itertools.takewhile(lambda frame: not RUNS.search(frame[0]), frames_in(stack)))
+        frames = list(itertools.takewhile(lambda frame: not RUNS_SCRIPT.search(frame[0]), frames_in(stack)))
         inside = next((at for at, frame in enumerate(frames) if frame[0] == self.script), len(frames))
         file, line, _ = frames[inside] if inside < len(frames) else frames[0] if frames else ("", 0, "")
         waits_in = seen.waits_in(rank)
@@ -87,8 +95,8 @@ class Watchdog:
             waits_in = "wait"  # for an operation that has ended already, or for the store
         return RankPosition(rank, waits_in, file, line, stack)
 
-    def _computing(self, now: float) -> bool:
-        """Whether the silent ranks use a processor."""
+    def _is_computing(self, now: float) -> bool:
+        """Return whether the silent ranks use a processor."""
         used, before = self.processes.cpu_seconds(), self._cpu
         busy = used - before > max(0.015, 0.005 * (now - self._cpu_at))  # a clock tick is 0.01 s
         self._cpu, self._cpu_at = used, now

@@ -1,1 +1,1 @@
-"""Inside a rank: run the script, see every operation, tell the launcher. Only here is torch known all over."""
+"""Code that runs inside a rank: it runs the script, records every operation, and sends events to the launcher."""

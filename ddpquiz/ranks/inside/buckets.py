@@ -1,78 +1,78 @@
-"""The buckets of gradients that DDP's reducer issues while autograd goes backward, and when it waits for them."""
+"""The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 import torch.distributed as dist
 
 from ddpquiz.ranks.inside import source_location
-from ddpquiz.ranks.inside.operators import ENGINE
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from ddpquiz.ranks.inside.recorder import Open, Recorder
+    import torch
+
+    from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
 
 
 class Buckets:
-    """The buckets of one pass of autograd through a graph; with the next pass it begins anew."""
+    """The buckets of the latest backward."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.open: list[Open] = []
-        self._pass = -1
+    def __init__(self, operations: OpenOperations, script: str) -> None:
+        self.operations, self.private, self.script = operations, operations.private, script
+        self.open: list[OpenOperation] = []
+        self._backward = -1
         self._counted = 0  # buckets that the reducer issued itself, without a hook
-        self._done = 0.0  # when autograd was, and the reducer began to wait for its buckets
-        self._standing: tuple[str, int] | None = None  # the whole pass is one line of the script
+        self._done = 0.0  # when autograd was done, and the reducer began to wait for its buckets
+        self._location: tuple[str, int] | None = None  # the line of the script that called backward
 
-    def number(self, op: str, brought: list[torch.Tensor], caller: FrameType | None) -> int | None:
+    def number(self, op: str, tensors: list[torch.Tensor], caller: FrameType | None) -> int | None:
         """Return the number of the bucket that is being reduced, or None if this is something else.
 
-        The reducer calls from within autograd: itself, with no frame of Python in between, or through a hook, whose
-        second parameter must be called `bucket`.
+        The reducer runs inside autograd. It calls the operation itself, without a Python frame in between, or through
+        a hook, whose second parameter must be named `bucket`.
         """
-        task = torch._C._current_graph_task_id()
-        if task == -1:
+        backward = self.private.graph_task_id()
+        if backward == -1:
             return None
         hook = None
-        while caller is not None and caller.f_code is not ENGINE:
+        while caller is not None and caller.f_code is not self.private.backward_code:
             hook, caller = caller, caller.f_back
         if hook is not None:
             bucket: Any = hook.f_locals.get("bucket")
             if not isinstance(bucket, dist.GradBucket):
                 return None
-        elif op != "all_reduce" or not (brought[0].is_floating_point() or brought[0].is_complex()):
+        elif op != "all_reduce" or not (tensors[0].is_floating_point() or tensors[0].is_complex()):
             return None  # the map of unused parameters holds integers
-        if task != self._pass:
-            self._pass, self._counted, self.open, self._standing = task, 0, [], None
-            torch.autograd.Variable._execution_engine.queue_callback(self._pass_done)
+        if backward != self._backward:
+            self._backward, self._counted, self.open, self._location = backward, 0, [], None
+            self.private.queue_callback(self._backward_done)
         if hook is not None:
             return int(bucket.index())
         self._counted += 1
         return self._counted - 1
 
-    def standing(self, caller: FrameType | None) -> tuple[str, int]:
-        """Return the file and line where the program stands in this pass; a hook may stand in lines of its own."""
-        if caller is None or caller.f_code is not ENGINE:
-            return source_location.standing(self.recorder.script, caller)
-        if self._standing is None:
-            self._standing = source_location.standing(self.recorder.script, caller)
-        return self._standing
+    def locate(self, caller: FrameType | None) -> tuple[str, int]:
+        """Return the file and line that the program is at in this backward; a hook may have lines of its own."""
+        if caller is None or caller.f_code is not self.private.backward_code:
+            return source_location.locate(self.script, caller)
+        if self._location is None:
+            self._location = source_location.locate(self.script, caller)
+        return self._location
 
-    def _pass_done(self) -> None:
-        """Note that autograd is done; the reducer waits for its buckets next, in a callback that is queued by now."""
-        self._done = self.recorder.waits(self.open[-1]) if self.open else self.recorder.teller.now()
-        torch.autograd.Variable._execution_engine.queue_callback(self._reduced)
+    def _backward_done(self) -> None:
+        """Note that autograd is done. The reducer waits for its buckets in a callback that is queued by now."""
+        self._done = self.operations.waits(self.open[-1]) if self.open else self.operations.writer.now()
+        self.private.queue_callback(self._reduced)
 
     def _reduced(self) -> None:
-        """Tell what the reducer has waited for, and what that left."""
+        """Send that the reducer has waited for its buckets, and what they hold."""
         try:
             for opened in self.open:
-                self.recorder.forget(opened)
+                self.operations.remove(opened)
                 last = opened is self.open[-1]
-                self.recorder.waited(opened, self._done if last else self.recorder.teller.now())
+                self.operations.waited(opened, self._done if last else self.operations.writer.now())
         except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
-            self.recorder.missed(fault)
+            self.operations.report_fault(fault)
         self.open = []

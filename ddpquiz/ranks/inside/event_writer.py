@@ -1,78 +1,76 @@
-"""How a rank says what happens there: events as lines, written at once, so that nothing is lost when it is killed.
+"""How a rank reports what happens: each event is a line, written at once, so that nothing is lost if it is killed.
 
-An operation is told in two or three lines on the thread of the script, so these are put together by hand from pieces
-that are kept; they are what `encode` would write.
+The thread of the script writes two or three lines for each operation, so these are joined from cached pieces of text.
+They are equal to what `encode` returns.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import io
 import os
 import threading
-from time import monotonic  # of this one, since a script's may stand still
+from time import monotonic  # our own reference: a script may replace time.monotonic
 from typing import TYPE_CHECKING, Any
 
 from ddpquiz.analysis.event_codec import encode
 from ddpquiz.analysis.events import Issued, Note
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.ranks.messages import encode_write
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.operation import Operation
 
-MOST_FORMS = 10_000  # different calls of one rank whose text is kept
+MOST_CALLS = 10_000  # different calls of one rank whose text is cached
 
 
 class EventWriter:
-    """Writes events to the launcher; a fault of the pipe never reaches the script."""
+    """Writes events to a pipe; its faults never reach the script."""
 
     def __init__(self, fd: int, rank: int, epoch: float) -> None:
         self.fd, self.rank, self.epoch = fd, rank, epoch
         self.lock = threading.Lock()
-        self._forms: dict[tuple[object, ...], str] = {}
+        self._pipe = _identity(fd)
+        self._texts: dict[Operation, str] = {}
 
     def now(self) -> float:
-        """Return the seconds since the run was asked for; all processes of a machine share this clock."""
+        """Return the seconds since the run was requested, on a clock that all processes of a machine share."""
         return round(monotonic() - self.epoch, 6)
 
-    def tell(self, event: Event) -> None:
+    def send(self, event: Event) -> None:
         """Send one event."""
         self.write(encode(event) + "\n")
 
     def note(self, text: str) -> None:
-        """Send something that the learner should know, in a sentence."""
-        self.tell(Note(self.now(), self.rank, text))
+        """Send a sentence that the learner should read."""
+        self.send(Note(self.now(), self.rank, text))
 
-    def hush(self) -> None:
-        """Say nothing from now on."""
+    def disable(self) -> None:
+        """Send nothing from now on."""
         self.fd, self.lock = -1, threading.Lock()
 
     def write(self, lines: str) -> None:
-        """Send whole lines."""
-        data = lines.encode(errors="replace")  # a text may hold half of a character that is no UTF-8
+        """Write whole lines; nothing if a script has closed our descriptor and opened a file at its number."""
+        data = lines.encode(errors="replace")  # a text may hold half of a surrogate pair
         with self.lock:
             try:
-                while data:
+                while data and _identity(self.fd) == self._pipe:
                     data = data[os.write(self.fd, data) :]
             except OSError:
                 return
 
-    def issued(
-        self, time: float, number: int, before: tuple[str, ...], bucket: int | None,
-        op: str, members: tuple[int, ...], peer: int | None, shapes: tuple[tuple[int, ...], ...], dtype: str,
-        size: int, file: str, line: int, group: str, reduce: str, asynchronous: bool,
-    ) -> str:  # fmt: skip
+    def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> str:
         """Return the line of an Issued."""
-        call = (op, members, peer, shapes, dtype, size, file, line, group, reduce, asynchronous)
-        form = self._forms.get(call)
-        if form is None:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            whole = encode(Issued(0.0, self.rank, 0, Operation(*call)))
-            form = whole.partition('"op": ')[2].removesuffix('null, "before": []}')
-            self._forms[call] = form
+        text = self._texts.get(operation)
+        if text is None:
+            if len(self._texts) >= MOST_CALLS:
+                self._texts.clear()
+            whole = encode(Issued(0.0, self.rank, 0, operation))
+            text = self._texts[operation] = whole.partition('"op": ')[2].removesuffix("[]}")
         return (
-            f'{{"event": "issued", "time": {time!r}, "rank": {self.rank}, "number": {number}, "op": {form}'
-            f'{"null" if bucket is None else bucket}, "before": {_texts(before)}}}\n'
+            f'{{"event": "issued", "time": {time!r}, "rank": {self.rank}, "number": {number}, "op": {text}'
+            f"{_list(before)}}}\n"
         )
 
     def ended(
@@ -97,25 +95,45 @@ class EventWriter:
         """Return the line of a Result."""
         return (
             f'{{"event": "result", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
-            f'"after": {_texts(after)}}}\n'
+            f'"after": {_list(after)}}}\n'
         )
 
 
-class ToldFile(io.FileIO):
-    """A standard stream of the script; each write to it is told, with its time."""
+class RecordedStream(io.FileIO):
+    """A standard stream of the script that reports each write, with its time."""
 
-    def __init__(self, fd: int, stream: str, teller: EventWriter) -> None:
+    def __init__(self, fd: int, name: str, writer: EventWriter) -> None:
         super().__init__(fd, "w", closefd=False)
-        self.stream, self.teller = stream, teller
+        self.stream, self.writer = name, writer
 
     def write(self, data: Any, /) -> int:
-        """Write, and tell how much."""
-        now, count = self.teller.now(), super().write(data)
+        """Write, and report how many bytes."""
+        now, count = self.writer.now(), super().write(data)
         if count:
-            self.teller.write(f"{self.stream} {now!r} {count}\n")
+            self.writer.write(encode_write(self.stream, now, count))
         return count
 
 
-def _texts(texts: tuple[str, ...]) -> str:
-    """Return values of tensors, which hold nothing that JSON escapes, as a list of JSON."""
+def move_up(fd: int) -> int:
+    """Move a descriptor to a number that scripts do not reach by closing those from 3 on; return the number."""
+    moved = fd
+    for number in (900, 200, 100):  # as far as the limit on open files allows
+        with contextlib.suppress(OSError):
+            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, number)
+            os.close(fd)
+            break
+    return moved
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    """Return what tells an open file from others; None when `fd` is not open."""
+    try:
+        status = os.fstat(fd)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    """Return values of tensors, in which JSON escapes nothing, as a JSON list."""
     return '["' + '", "'.join(texts) + '"]' if texts else "[]"

@@ -1,6 +1,6 @@
-"""What a call of one of the dispatcher's operators says: the operation, as scripts call it, and what it works on.
+"""What a call of one of the dispatcher's c10d operators means: the operation as scripts call it, and its tensors.
 
-The dispatcher hands over arguments alone; where in them stands what, the operator's schema tells.
+The dispatcher passes arguments without names; the operator's schema says which is which.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch.autograd import graph
+
+from ddpquiz.ranks.inside import torch_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-FEW = 16  # the values of tensors with up to this many elements are kept
+    from ddpquiz.ranks.inside.torch_private import TorchPrivate
+
+FEW = 16  # values are reported of tensors with up to this many elements
 C10D = dist.distributed_c10d.__file__
-ENGINE = graph._engine_run_backward.__code__  # the frame in which autograd works
+FUNCTIONAL = "_functional_collectives.py"
 NAMES = {
     "allreduce_": "all_reduce", "allgather_": "all_gather", "alltoall_": "all_to_all", "recv_any_source_": "recv",
     "alltoall_base_": "all_to_all_single", "_allgather_base_": "all_gather_into_tensor",
@@ -30,49 +33,55 @@ NAMES = {
 INPUTS = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input", "tensor")
 OUTPUTS = ("output_tensors", "output_tensor", "output_lists", "outputs", "output", "tensors")
 PEERS = ("root_rank", "dst", "src")
-_unboxed_work = dist.Work.unbox
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator of the dispatcher: what scripts call it, and where in its arguments stands what."""
+    """An operator of the dispatcher: its name in scripts, and the positions of its arguments."""
 
     op: str
+    private: TorchPrivate
     redispatch: Callable[..., Any]
     group: int
-    brings: int
-    leaves: int | None
+    inputs: int
+    outputs: int | None
     peer: int | None
     reduce: int | None
     asynchronous: int | None
 
     @classmethod
-    def of(cls, overload: Any, name: str) -> Operator:
-        """Read the schema of an operator."""
-        names = [argument.name for argument in overload._schema.arguments]
+    def of(cls, overload: Any, name: str, private: TorchPrivate) -> Operator:
+        """Read the schema of an operator that has a process group."""
+        names = torch_private.argument_names(overload)
 
         def at(*wanted: str) -> int | None:
             return next((names.index(each) for each in wanted if each in names), None)
 
         return cls(
-            NAMES.get(name, name.rstrip("_")), overload._handle.redispatch_boxed, names.index("process_group"),
-            at(*INPUTS) or 0, None if name == "send" else at(*OUTPUTS), at(*PEERS), at("reduce_op"), at("async_op"),
+            op=NAMES.get(name, name.rstrip("_")), private=private, redispatch=torch_private.redispatch(overload),
+            group=names.index("process_group"), inputs=at(*INPUTS) or 0,
+            outputs=None if name == "send" else at(*OUTPUTS), peer=at(*PEERS), reduce=at("reduce_op"),
+            asynchronous=at("async_op"),
         )  # fmt: skip
 
     def reduce_op(self, args: tuple[Any, ...], caller: FrameType | None) -> str:
-        """Name the reduce op; to ask the operator's own argument costs ten times as much as to look at who calls."""
+        """Return the name of the reduce op; to read it from the calling frame costs a tenth of asking torch."""
         if self.reduce is None:
             return ""
-        if caller is not None and caller.f_code is ENGINE and self.op == "all_reduce":
+        kind = self.private.reduce_op_type
+        if caller is not None and caller.f_code is self.private.backward_code and self.op == "all_reduce":
             return "sum"  # DDP's reducer has divided already
         if caller is not None and caller.f_code.co_filename == C10D:
             op = caller.f_locals.get("op")
-            if isinstance(op, dist.ReduceOp.RedOpType):
+            if isinstance(op, kind):
                 return _reduce_name(op)
-        return _reduce_name(dist.ReduceOp.RedOpType(args[self.reduce].op()))
+        try:
+            return _reduce_name(kind(args[self.reduce].op()))
+        except (AttributeError, RuntimeError):  # before torch 2.10 it has no `op`
+            return _functional_reduce_op(caller)
 
     def is_asynchronous(self, args: tuple[Any, ...], caller: FrameType | None) -> bool:
-        """Whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
+        """Return whether the script goes on while it runs; send and recv are torch's isend and irecv, and a wait."""
         if self.asynchronous is not None:
             return len(args) <= self.asynchronous or bool(args[self.asynchronous])
         if self.op not in ("send", "recv"):
@@ -84,21 +93,18 @@ class Operator:
         return True
 
 
-@cache
-def members_of(group_name: str) -> tuple[int, ...]:
-    """Return the global ranks of a group."""
-    group = dist.distributed_c10d._resolve_process_group(group_name)
-    return tuple(dist.get_process_group_ranks(group))
-
-
-def forget_groups() -> None:
-    """Forget who belongs to which group: new groups may take the names of old ones."""
-    members_of.cache_clear()
+def _functional_reduce_op(caller: FrameType | None) -> str:
+    """Return the reduce op that a functional collective was called with, or nothing."""
+    while caller is not None:
+        if caller.f_code.co_filename.endswith(FUNCTIONAL) and isinstance(op := caller.f_locals.get("reduceOp"), str):
+            return op.lower()
+        caller = caller.f_back
+    return ""
 
 
 @cache
 def name_of(dtype: torch.dtype) -> str:
-    """Return what a dtype is called, without the `torch.`."""
+    """Return the name of a dtype without the `torch.`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -107,11 +113,11 @@ def _reduce_name(op: Any) -> str:
     return str(op.name).lower()
 
 
-def work_of(out: Any) -> Any:
-    """Return the Work that an operator gave back, or None."""
+def work_of(out: Any, private: TorchPrivate) -> Any:
+    """Return the Work that an operator returned, or None."""
     for each in out if isinstance(out, tuple | list) else (out,):
         if isinstance(each, torch.ScriptObject):
-            return _unboxed_work(each)
+            return private.unbox_work(each)
     return None
 
 
@@ -120,12 +126,12 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if type(value) is list and len(value) == 1 and isinstance(value[0], torch.Tensor):
-        return value  # as nearly always
+        return value  # nearly always
     return [tensor for each in value for tensor in tensors_in(each)] if isinstance(value, tuple | list) else []
 
 
 def are_few(tensors: list[torch.Tensor]) -> bool:
-    """Whether the values of all of them are kept."""
+    """Return whether the values of all these tensors are reported."""
     left = FEW
     for tensor in tensors:
         left -= tensor.numel()
@@ -135,7 +141,7 @@ def are_few(tensors: list[torch.Tensor]) -> bool:
 
 
 def values_of(tensors: list[torch.Tensor]) -> tuple[str, ...]:
-    """Return the values of each tensor as text, where they are few."""
+    """Return the values of each tensor as text, if there are few."""
     if not are_few(tensors) or (tensors and tensors[0].is_cuda):  # nothing waits for a GPU
         return ()
     return tuple([str(tensor.tolist()) for tensor in tensors])

@@ -1,4 +1,4 @@
-"""Where a program stands, in files of its own: not in torch, not in an installed package, not in ours."""
+"""Which line of the learner's own files a program is at: not of torch, installed packages or ddpquiz."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "plat
 _OWN, _FOREIGN, _HIDDEN = range(3)
 
 
-def standing(script: str = "", frame: FrameType | None = None) -> tuple[str, int]:
-    """Return the file and line where the program stands, looking outward from `frame`, or from the caller.
+def locate(script: str = "", frame: FrameType | None = None) -> tuple[str, int]:
+    """Return the file and line that the program is at, searching outward from `frame`, or from the caller.
 
-    That is the innermost line of the script; but a script whose body only calls into modules beside it stands where
-    they do, and a program that is all packages in the nearest one that is not torch. A thread in which no line of
-    theirs runs, such as one of autograd's, works for the main thread, and stands where that does.
+    This is the innermost line of the script, if it is in a function. Otherwise modules beside the script come first,
+    then the body of the script, then the nearest package that is not torch. A thread that runs no such line, such as
+    one of autograd's, works for the main thread and has its location.
     """
     if frame is None:
         frame = sys._getframe(1)  # noqa: SLF001  # what inspect.currentframe() returns
@@ -53,14 +53,19 @@ def _place(script: str, frame: FrameType | None) -> tuple[str, int]:
 
 
 def line_in(script: str) -> int:
-    """Return the line of the script where the program stands, or 0 when that is in another file."""
-    file, line = standing(script, sys._getframe(1))  # noqa: SLF001  # the same
+    """Return the line of the script that the program is at, or 0 if that is in another file."""
+    file, line = locate(script, sys._getframe(1))  # noqa: SLF001  # the same
     return line if file == script else 0
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file is one of those that run ranks, and not of theirs."""
+    """Return whether a file belongs to ddpquiz.ranks."""
     return file.startswith(_OURS)
+
+
+def is_torchs(file: str) -> bool:
+    """Return whether a file belongs to torch."""
+    return file.startswith(_PACKAGES) and f"{os.sep}torch{os.sep}" in file
 
 
 @cache
@@ -68,5 +73,5 @@ def _kind(file: str) -> int:
     if is_ours(file) or file.startswith("<"):
         return _HIDDEN
     if file.startswith(_PACKAGES):
-        return _HIDDEN if f"{os.sep}torch{os.sep}" in file else _FOREIGN
+        return _HIDDEN if is_torchs(file) else _FOREIGN
     return _HIDDEN if file.startswith(_LIBRARY) else _OWN

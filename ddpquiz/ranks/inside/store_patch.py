@@ -1,9 +1,10 @@
-"""Where ranks find each other: what torchrun would tell them, and one store, whatever address their script names."""
+"""Where ranks find each other: the variables that torchrun would set, and one store for every address."""
 
 from __future__ import annotations
 
+import collections
+import functools
 import importlib
-import itertools
 import multiprocessing.spawn
 import os
 import sys
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
+from ddpquiz.ranks.resolver import without_lookups
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
-    """Return what torchrun would set, and what keeps all traffic on this machine."""
+    """Return the variables that torchrun would set, and those that hold all traffic on this machine."""
     loopback = "lo0" if sys.platform == "darwin" else "lo"
     r, n = str(rank), str(ranks)
     return {
@@ -32,44 +35,41 @@ def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     }  # fmt: skip
 
 
-def meet(host: str, port: int, life: str, *, own: bool = False) -> None:
-    """Let every rendezvous of this process use our store, whatever address it names: torch's own listen everywhere.
+def use_store(host: str, port: int, life: str, *, spawned: bool = False) -> None:
+    """Let every rendezvous of this process use the store of the run, whatever address it names.
 
-    `life` keeps the groups of one set of ranks from finding keys of another. Ranks that a script starts itself are
-    counted as they come: the first `world_size` of them are a set, the next ones another.
+    torch's own stores would listen on all addresses. `life` separates the keys of ranks from those that they had before
+    a restart. The key of a rendezvous holds the port that the script names, since that is what tells two groups on one
+    machine apart, and how often this process has met others there. Ranks that a script starts itself are counted as
+    they come: the first `world_size` of them form a group, the next ones another.
     """
-    rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # the package's attribute is a function
-    calls, process = itertools.count(), os.getpid()
+    rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # dist.rendezvous is a function
+    calls: collections.Counter[int] = collections.Counter()
+    process = os.getpid()
 
-    def store(*_: Any, **kwargs: Any) -> dist.Store:
-        ours = dist.TCPStore(host, port, is_master=False, timeout=kwargs.get("timeout", timedelta(minutes=5)))
-        whose = f"rendezvous {life} {next(calls)}"
-        if own or os.getpid() != process:
-            whose += f" of {os.getppid()}"
-            whose += f" {(ours.add(whose, 1) - 1) // (kwargs.get('world_size') or 1)}"
-        return dist.PrefixStore(whose, ours)
+    def store(*args: Any, **kwargs: Any) -> dist.Store:
+        asked = dict(zip(("host_name", "port", "world_size", "is_master", "timeout"), args, strict=False)) | kwargs
+        timeout, port_asked = asked.get("timeout", timedelta(minutes=5)), asked["port"]
+        ours = without_lookups(lambda: dist.TCPStore(host, port, is_master=False, timeout=timeout))
+        key = f"rendezvous {life} {port_asked} {calls[port_asked]}"
+        calls[port_asked] += 1
+        if spawned or os.getpid() != process:
+            key += f" of {os.getppid()}"
+            key += f" {(ours.add(key, 1) - 1) // (asked.get('world_size') or 1)}"
+        return dist.PrefixStore(key, ours)
 
     rendezvous.TCPStore = store
     _send_spawned_there(host, port, life)
 
 
-def wait_for_all() -> None:
-    """Come back when every rank of the default group is in it.
-
-    Over Gloo a rank may be in while a slower one is still connecting; if it leaves at once, that one fails with
-    "Connection closed by peer".
-    """
-    store, ranks = dist.distributed_c10d._get_default_store(), dist.get_world_size()
-    if store.add("ddpquiz ranks in", 1) == ranks:
-        store.set("ddpquiz all in", "yes")
-    store.wait(["ddpquiz all in"])
-
-
 def _send_spawned_there(host: str, port: int, life: str) -> None:
-    """Let the processes that multiprocessing spawns from this one meet in our store too."""
+    """Let the processes that multiprocessing spawns from this one use the same store."""
     original = multiprocessing.spawn.get_command_line
-    first = f"from ddpquiz.ranks.inside.store_patch import meet; meet({host!r}, {port}, {life!r}, own=True); "
+    first = (
+        f"from ddpquiz.ranks.inside.store_patch import use_store; use_store({host!r}, {port}, {life!r}, spawned=True); "
+    )
 
+    @functools.wraps(original)
     def get_command_line(**kwargs: Any) -> list[str]:
         command: list[str] = original(**kwargs)
         code = command.index("-c") + 1
@@ -79,13 +79,14 @@ def _send_spawned_there(host: str, port: int, life: str) -> None:
     multiprocessing.spawn.get_command_line = get_command_line
 
 
-def tell_of_spawning(tell: Callable[[str], None]) -> None:
-    """Call `tell` when the script starts ranks of its own with torch.multiprocessing."""
+def note_spawned_ranks(note: Callable[[str], None]) -> None:
+    """Call `note` when the script starts ranks of its own with torch.multiprocessing."""
     spawning: Any = importlib.import_module("torch.multiprocessing.spawn")
     original = spawning.start_processes
 
+    @functools.wraps(original)
     def start_processes(*args: Any, **kwargs: Any) -> Any:
-        tell(
+        note(
             "The script starts ranks of its own with torch.multiprocessing; those are not watched. Give --nproc 1, or "
             "let `ddpquiz run` start the ranks: they find RANK and WORLD_SIZE in os.environ."
         )

@@ -1,4 +1,4 @@
-"""Inside a rank: the points of a training script that tell what its communication is for."""
+"""Points of a training script that show what its communication is for."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.inside.event_writer import EventWriter
 
 
-def watch(teller: EventWriter, script: str) -> None:
-    """Tell when an optimizer has stepped, and where DDP stops and starts to synchronise gradients."""
+def watch(writer: EventWriter, script: str) -> None:
+    """Report when an optimizer has stepped, and where DDP stops and starts to synchronise gradients."""
 
     def mark(what: str) -> None:
-        teller.tell(Marked(teller.now(), teller.rank, what, line_in(script)))
+        writer.send(Marked(writer.now(), writer.rank, what, line_in(script)))
 
     register_optimizer_step_post_hook(lambda *_: mark("step"))
     original = DistributedDataParallel.no_sync

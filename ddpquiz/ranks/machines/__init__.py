@@ -1,1 +1,1 @@
-"""Several machines, or restarts: torchrun's own agent with our worker, and job files for schedulers."""
+"""Several machines, or restarts: torchrun's agent with our worker, and job files for schedulers."""

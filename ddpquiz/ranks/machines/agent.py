@@ -1,4 +1,4 @@
-"""torchrun's elastic agent in a process of its own: it meets the other nodes, starts this one's ranks, and again."""
+"""torchrun's elastic agent in a process of its own: it meets the other nodes, and starts this node's ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import faulthandler
 import logging
 import os
 import signal
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from torch.distributed import DistError
 from torch.distributed.elastic.agent.server import WorkerSpec
@@ -27,46 +27,44 @@ from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
 from ddpquiz.ranks.machines.rendezvous import Alone, NodeRendezvous, interface
 
+if TYPE_CHECKING:
+    from ddpquiz.ranks.messages import RunPlan
 
-def run(pipes: list[list[int]], request: dict[str, Any]) -> NoReturn:
-    """Be the agent of one run and leave: the last pipes are its own, the others those of its ranks.
 
-    Why it could not do its work is printed as one sentence.
+def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
+    """Be the agent of one run, and leave. The last pipes are its own, the others those of its ranks.
+
+    If it fails for a reason that the user can mend, it prints one sentence.
     """
-    cluster = Cluster(**request["cluster"])
+    cluster = plan.request.cluster or Cluster()
     out, err, events, _ = pipes[-1]
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.environ.clear()
-    os.environ.update(request["env"], TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # else a restart hangs (pytorch 135712)
-    os.chdir(request["cwd"])
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback takes it seconds
-    teller = EventWriter(events, AGENT, request["epoch"])
+    os.environ.update(plan.environment, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # or a restart hangs (pytorch 135712)
+    os.chdir(plan.cwd)
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds
+    writer = EventWriter(events, AGENT, plan.epoch)
     status = 1
     try:
-        status = follow(cluster, pipes, request, teller)
+        meeting = NodeRendezvous(cluster, plan, writer) if cluster.nodes > 1 else Alone(cluster)
+        with contextlib.closing(meeting):
+            status = lead(meeting, pipes, plan)
     except UserError as wrong:
         print(wrong, flush=True)
     os._exit(status)
 
 
-def follow(cluster: Cluster, pipes: list[list[int]], request: dict[str, Any], teller: EventWriter) -> int:
-    """Meet the other nodes, run the ranks to their end, and return 0 if they all end well."""
-    meeting = NodeRendezvous(cluster, request, teller) if cluster.nodes > 1 else Alone(cluster)
-    with contextlib.closing(meeting):
-        return lead(meeting, pipes, request)
-
-
-def lead(meeting: Alone, pipes: list[list[int]], request: dict[str, Any]) -> int:
+def lead(meeting: Alone, pipes: list[list[int]], plan: RunPlan) -> int:
     """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
     cluster, agent = meeting.cluster, os.getpid()
     local = interface(meeting.local)
-    for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # Gloo would listen where the hostname points
+    for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # else Gloo would listen where the hostname points
         if local:
             os.environ.setdefault(variable, local)
     spec = WorkerSpec(
-        role="default", local_world_size=request["ranks"], rdzv_handler=meeting, max_restarts=cluster.restarts,
-        entrypoint=lambda: shepherd(agent, pipes, request, meeting.life), monitor_interval=0.05,
+        role="default", local_world_size=plan.ranks, rdzv_handler=meeting, max_restarts=cluster.restarts,
+        entrypoint=lambda: shepherd(agent, pipes, plan, meeting.life), monitor_interval=0.05,
     )  # fmt: skip
     try:
         result = LocalElasticAgent(spec, NoLogs(), start_method="fork").run()
@@ -76,9 +74,7 @@ def lead(meeting: Alone, pipes: list[list[int]], request: dict[str, Any]) -> int
             f"Only {came} in {cluster.patience:g} s; start the others with the same command line."
         ) from None
     except RendezvousClosedError:
-        raise UserError(
-            "Another node has failed and given up, so the run is over; look there for the reason."
-        ) from None
+        raise UserError("Another node has failed, so the run is over; look there for the reason.") from None
     except (RendezvousConnectionError, DistError) as lost:
         if cluster.node == 0:
             raise
@@ -88,51 +84,51 @@ def lead(meeting: Alone, pipes: list[list[int]], request: dict[str, Any]) -> int
     return int(result is None or result.is_failed())
 
 
-class NoLogs(LogsSpecs):  # type: ignore[misc]  # torch leaves it untyped
+class NoLogs(LogsSpecs):  # type: ignore[misc]  # untyped in torch
     """No files, and no threads that read them: each rank has its own pipes."""
 
     root_log_dir = ""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Say so for each rank."""
+        """Return destinations that are nowhere, for each rank."""
         for variables in envs.values():
             variables["TORCHELASTIC_ERROR_FILE"] = ""
         return LogsDest(dict.fromkeys(envs, ""), dict.fromkeys(envs, ""), error_files=dict.fromkeys(envs, os.devnull))
 
 
-def shepherd(agent: int, pipes: list[list[int]], request: dict[str, Any], life: str) -> None:
-    """Start the rank that this process stands for, in a group of its own; say how it ended, and end as it did."""
+def shepherd(agent: int, pipes: list[list[int]], plan: RunPlan, life: str) -> None:
+    """Start the rank that this process stands for, in a group of its own; report its end, and end as it did."""
     die_with(agent)
-    faulthandler.disable()  # the agent's library turned it on, and it is the script's to choose
+    faulthandler.disable()  # the agent's library enabled it, but that is for the script to decide
     environment = dict(os.environ)
     fds, rank = pipes[int(environment["LOCAL_RANK"])], int(environment["RANK"])
     others = open_files(besides=fds)  # the agent's store and its port, too
-    end = {signal.SIGTERM}  # torchrun's way to end a rank, which is the rank's to handle
+    end = {signal.SIGTERM}  # how torchrun ends a rank, which the rank may handle
     signal.pthread_sigmask(signal.SIG_BLOCK, end)
     for agents in (signal.SIGTERM, signal.SIGQUIT):
         signal.signal(agents, signal.SIG_DFL)
 
     def work() -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
-        worker.run(rank, fds, request, environment, life)
+        worker.run(rank, fds, plan, environment, life)
 
-    pid, told = fork(work, close=others), False
+    pid, ended = fork(work, close=others), False
 
-    def tell(*_: object) -> None:
-        nonlocal told
-        told = True
+    def end_rank(*_: object) -> None:
+        nonlocal ended
+        ended = True
         with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
             os.kill(pid, signal.SIGTERM)
 
-    signal.signal(signal.SIGTERM, tell)
+    signal.signal(signal.SIGTERM, end_rank)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    signal.pthread_sigmask(signal.SIG_BLOCK, end)  # its end is told of first
+    signal.pthread_sigmask(signal.SIG_BLOCK, end)  # first report its end
     kill_group(pid)
     os.write(fds[2], b"\n")  # a killed rank may have stopped in the middle of a line
-    teller = EventWriter(fds[2], rank, request["epoch"])
-    teller.tell(Exited(teller.now(), rank, status, stopped=told and status in (-signal.SIGTERM, 0)))
-    if status or told:  # who returns is waited for until all have done so
+    writer = EventWriter(fds[2], rank, plan.epoch)
+    writer.send(Exited(writer.now(), rank, status, stopped=ended and status in (-signal.SIGTERM, 0)))
+    if status or ended:  # a process that returns is waited for until all have returned
         os._exit(1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, end)

@@ -1,20 +1,20 @@
-"""Several machines, or one whose ranks may be restarted: what torchrun's agent is told, and where the ranks are."""
+"""Several machines, or one whose ranks may be restarted: the settings of torchrun's agent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 PORT = 29400  # torchrun's
-AGENT = -1  # stands where a rank's number would
+AGENT = -1  # the number of the agent among the ranks that it starts
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Nodes that run a script together, seen from one of them; each runs the same number of ranks."""
+    """Nodes that run a script together, seen from one of them; all have the same number of ranks."""
 
     nodes: int = 1
-    node: int = 0  # which of them this one is
-    endpoint: str = ""  # where node 0 listens, HOST:PORT
+    node: int = 0  # the number of this one
+    endpoint: str = ""  # HOST:PORT at which node 0 listens
     restarts: int = 0  # how often the ranks are started again after one has failed
     patience: float = 300.0  # seconds to wait for the other nodes
 
@@ -25,18 +25,18 @@ class Cluster:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port where node 0 listens; without several nodes a port of loopback that the kernel chooses."""
+        """Host and port at which node 0 listens; on a single node, a port of loopback that the kernel chooses."""
         if self.nodes == 1:
             return "127.0.0.1", 0
         host, _, port = self.endpoint.rpartition(":") if ":" in self.endpoint else (self.endpoint, "", str(PORT))
         return host.strip("[]"), int(port)
 
     def here(self, ranks: int) -> range:
-        """Return the numbers of this node's ranks when it has `ranks` of them."""
+        """Return the ranks of this node, of which there are `ranks`."""
         return range(self.node * ranks, (self.node + 1) * ranks)
 
     def reason(self) -> str:
-        """Say what is different from a plain run: whom this node meets, what listens, how many restarts there are."""
+        """Return what differs from a plain run: where nodes meet, what listens, how many restarts there are."""
         parts = []
         if self.nodes > 1:
             host, port = self.address
@@ -48,11 +48,11 @@ class Cluster:
 
 
 def complaint(cluster: Cluster) -> tuple[str, str] | None:
-    """Return the option that is wrong and the sentence that says why, or None when all is well."""
+    """Return the option that is wrong, and why, or None if all are right."""
     if cluster.nodes < 1:
         return "--nnodes", f"{cluster.nodes} nodes run nothing; it counts the machines, this one included."
     if cluster.restarts < 0:
-        return "--max-restarts", f"{cluster.restarts} is no number of restarts."
+        return "--max-restarts", f"{cluster.restarts} is not a number of restarts; it must be 0 or more."
     if not 0 <= cluster.node < cluster.nodes:
         return "--node-rank", f"it says which of the {cluster.nodes} nodes this is: 0 to {cluster.nodes - 1}."
     if cluster.nodes == 1:

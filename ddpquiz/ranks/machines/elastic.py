@@ -1,8 +1,9 @@
-"""A run under torchrun's agent: what is different when it starts the ranks, here and on other machines."""
+"""A run under torchrun's agent, seen from the launcher: the agent starts the ranks, here and on other machines."""
 
 from __future__ import annotations
 
-import math
+import contextlib
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.events import Exited, Output, Started
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
+from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.run import Run
 
 if TYPE_CHECKING:
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 
     from ddpquiz.analysis.events import Event
     from ddpquiz.analysis.mismatch import Mismatch
-    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.messages import PipeData, RankExited
+    from ddpquiz.ranks.request import Request
 
 LOST = "Rank {rank} lost another node: its ranks have failed, or it is gone ({message})."
-ELSEWHERE = "A rank on another node may be the one that does not come: look there. --timeout says how long to wait."
-LOOK = "Look at what the other node says; the reason is there."
+ELSEWHERE = "The missing rank may be on another node: look there. --timeout sets how long to wait."
+LOOK = "Look at the output of the other node; the reason is there."
 
 
 def begin(request: Request) -> Run:
@@ -31,66 +34,89 @@ def begin(request: Request) -> Run:
 
 
 def of_demo(path: Path) -> Cluster | None:
-    """Return what torchrun's agent does for a demo whose own command has restarts; None where there is no agent."""
+    """Return the agent's settings for a demo whose own command has restarts; None for other demos."""
     restarts = read_demo(path).restarts
     return Cluster(restarts=restarts) if restarts else None
 
 
+class ElasticProcesses(Processes):
+    """The agent, which the server starts, and the ranks, which the agent starts."""
+
+    def _members(self, local_ranks: range) -> list[int]:
+        return [*local_ranks, AGENT]
+
+    def _members_started(self) -> list[int]:
+        return [AGENT]
+
+    def living_ranks(self) -> list[int]:
+        """Return the ranks whose processes live."""
+        return [rank for rank in self.pids if rank != AGENT]
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every rank."""
+        for rank in self.living_ranks():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pids[rank], number)
+
+
 class ElasticRun(Run):
-    """The ranks of this machine in a run that torchrun's agent leads; it says when a failed rank ends the run."""
+    """The ranks of this machine in a run that torchrun's agent leads; the agent ends it when a rank fails."""
+
+    processes_class = ElasticProcesses
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         self._cluster = request.cluster or Cluster()
-        self._said: dict[str, list[str]] = {"stdout": [], "stderr": []}  # by the agent
-        self._status = 0  # with which it ended
+        self._agent_lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._agent_status = 0
 
-    def _understand(self, rank: int, carries: str, data: bytes) -> list[Event]:
-        events = super()._understand(rank, carries, data)
-        if rank != AGENT or carries == "events":
-            return [self._with_last_words(event) for event in events]
-        for event in [*events, *self._outputs(AGENT, math.inf)]:
+    def _events_of(self, message: PipeData | RankExited) -> list[Event]:
+        events = super()._events_of(message)
+        if message.rank != AGENT or getattr(message, "pipe", "") == "events":
+            return [self._completed(event) for event in events]
+        for event in [*events, *self._reader.rest(AGENT)]:
             if isinstance(event, Output):
-                self._said[event.stream].append(event.text)
+                self._agent_lines[event.stream].append(event.text)
             elif isinstance(event, Exited):
-                self._status = event.status
+                self._agent_status = 0 if self._stopped else event.status
         return []
 
-    def _with_last_words(self, event: Event) -> Event:
-        """Add to an exit, of which the rank's shepherd tells, what only we know."""
+    def _completed(self, event: Event) -> Event:
+        """Add to an exit, which the rank's shepherd reports, what only the launcher knows."""
         if not isinstance(event, Exited):
             return event
-        killed = event.status == -9 and self._processes.memory_ran_out()
         stopped = event.stopped or bool(self._stopped)
-        return replace(event, stack=self._watchdog.last_words(event.rank), memory=killed, stopped=stopped)
+        stack, memory = self._watchdog.crash_stack(event.rank), self._ran_out(event.status)
+        return replace(event, stack=stack, memory=memory, stopped=stopped)
 
     def _note(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, Started):
-                self._processes.came(event.rank, event.pid)
-                if event.restart > self.seen.restart:  # whatever was before, the agent has started the ranks again
+                self._processes.add_rank(event.rank, event.pid)
+                if event.restart > self.seen.restart:  # whatever failed, the agent has started the ranks again
                     self._failed_at = None
             elif isinstance(event, Exited):
-                self._processes.went(event.rank)
+                self._processes.remove_rank(event.rank)
             super()._note([event])
 
     def _watch(self) -> list[Event]:
-        """Find out in the end whether a hang made the last ranks fail: there are no more restarts."""
+        """Find out at the end whether a hang made the last ranks fail: there are no more restarts."""
         if self._processes.over and self.began.restarts and self._failed_at is not None and not self._stopped:
-            return self._gave_up()
+            return self._hang_that_failed()
         return super()._watch()
 
-    def _cause(self, unlike: Sequence[Mismatch]) -> root_cause.Cause:
-        found = super()._cause(unlike)
+    def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
+        found = super()._cause(mismatches)
         raised = self.seen.raised.get(found.rank) if found.rank is not None else None
-        if self._status > 0 and (said := self._said["stdout"]):
+        if self._agent_status and (said := self._agent_lines["stdout"]):
             return root_cause.Cause(why=said[-1])
         if self._cluster.nodes > 1 and raised and root_cause.CONSEQUENCE.search(raised.message):
             message = raised.message.strip().partition("\n")[0]
             return root_cause.Cause(found.rank, LOST.format(rank=found.rank, message=message), LOOK)
         if self._cluster.nodes > 1 and self.seen.hung:
             return replace(found, mend=ELSEWHERE)
-        if not found.why and self._status > 0:
-            last = [line for line in self._said["stderr"] if line.strip()][-1:] or [f"exit status {self._status}"]
-            return root_cause.Cause(why=f"torchrun's agent has failed: {last[0]}")
+        if not found.why and self._agent_status:
+            lines = [line for line in self._agent_lines["stderr"] if line.strip()]
+            how = f"signal {-self._agent_status}" if self._agent_status < 0 else f"exit status {self._agent_status}"
+            return root_cause.Cause(why=f"torchrun's agent has failed: {(lines or [how])[-1]}")
         return found

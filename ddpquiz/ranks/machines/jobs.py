@@ -1,4 +1,4 @@
-"""A run as others start it: torchrun's command line, an sbatch file for Slurm, a Kubeflow PyTorchJob."""
+"""A run as torchrun or a scheduler starts it: a command line, an sbatch file for Slurm, a Kubeflow PyTorchJob."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class JobFile:
 
     @property
     def name(self) -> str:
-        """A name for the job that every scheduler takes."""
+        """A name for the job that every scheduler accepts."""
         letters = re.sub(r"[^a-z0-9]+", "-", (self.module or self.script.stem).lower()).strip("-")
         begun = letters if letters[:1].isalpha() else f"job-{letters}"  # a PyTorchJob's name begins with a letter
         return begun[:40].strip("-")
 
     def command(self, endpoint: str = "", *, run_id: str = "ddpquiz", script: str = "") -> str:
-        """Return torchrun's command line; `endpoint` and `run_id` are text of the shell, quoted where they must be."""
+        """Return torchrun's command line; `endpoint` and `run_id` are shell text, already quoted."""
         words = ["torchrun"]
         if self.nodes > 1:
             words += ["--nnodes", str(self.nodes)]
@@ -101,7 +101,7 @@ def kubernetes(job: JobFile) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
     Dumper.add_representer(str, text)
-    file = re.sub(r"[^-._a-zA-Z0-9]", "-", job.script.name)  # what a ConfigMap takes for a key
+    file = re.sub(r"[^-._a-zA-Z0-9]", "-", job.script.name)  # what a ConfigMap accepts as a key
     path = f"/ddpquiz/{file}"
     container: dict[str, Any] = {"name": "pytorch", "image": IMAGE, "command": _words(job, path)}
     pod: dict[str, Any] = {"containers": [container]}
@@ -142,7 +142,7 @@ def _data(file: str, script: Path) -> dict[str, Any]:
 
 
 def _words(job: JobFile, path: str) -> list[str]:
-    """Return torchrun's words; the operator tells it by variables how many nodes there are, and where they meet."""
+    """Return torchrun's words; the operator sets the number of nodes and the endpoint as environment variables."""
     restarts = ["--max-restarts", str(job.restarts)]
     what = ["-m", job.module] if job.module else [path]
     return ["torchrun", "--nproc-per-node", str(job.ranks), *restarts, *what, *map(_literal, job.args)]

@@ -1,4 +1,4 @@
-"""Where the nodes of a run meet, and one node its own ranks: torchrun's rendezvous, in a store at one known address."""
+"""torchrun's rendezvous, in a store at one known address."""
 
 from __future__ import annotations
 
@@ -38,24 +38,25 @@ if TYPE_CHECKING:
 
     from ddpquiz.ranks.inside.event_writer import EventWriter
     from ddpquiz.ranks.machines.cluster import Cluster
+    from ddpquiz.ranks.messages import RunPlan
 
 RUN = "ddpquiz"  # torchrun's --rdzv-id
 ANSWER = 10  # seconds in which a store that listens must answer
 
 
 class Backend(C10dRendezvousBackend):  # type: ignore[misc]
-    """torchrun's rendezvous state, which also says how many nodes have joined whenever that changes."""
+    """torchrun's rendezvous state, which also reports the number of nodes whenever it changes."""
 
-    def __init__(self, store: Store, nodes: int, teller: EventWriter) -> None:
+    def __init__(self, store: Store, nodes: int, writer: EventWriter) -> None:
         super().__init__(store, RUN)
-        self.nodes, self.teller = nodes, teller
+        self.nodes, self.writer = nodes, writer
         self.joined = 0  # now
         self.most = 0  # in this round, before some gave up
 
-    def tell(self) -> None:
-        """Say it, where there are several."""
+    def report(self) -> None:
+        """Send how many nodes have joined."""
         if self.nodes > 1:
-            self.teller.tell(Nodes(self.teller.now(), self.joined, self.nodes))
+            self.writer.send(Nodes(self.writer.now(), self.joined, self.nodes))
 
     def get_state(self) -> tuple[bytes, Token] | None:
         """Read the state."""
@@ -75,11 +76,11 @@ class Backend(C10dRendezvousBackend):  # type: ignore[misc]
         joined = len(pickle.loads(state).participants)  # noqa: S301  # torch reads it just so
         if joined != self.joined:
             self.joined, self.most = joined, max(joined, self.most)
-            self.tell()
+            self.report()
 
 
 class Alone(RendezvousHandler):  # type: ignore[misc]
-    """The rendezvous of a node that meets no other: a store on loopback, in which each life has keys of its own."""
+    """The rendezvous of a single node: a store on loopback, with separate keys for each life of the ranks."""
 
     use_agent_store = True
     joined = 1
@@ -106,11 +107,11 @@ class Alone(RendezvousHandler):  # type: ignore[misc]
         return "static"
 
     def is_closed(self) -> bool:
-        """Whether a node has given up."""
+        """Return whether a node has closed the rendezvous."""
         return False
 
     def set_closed(self) -> None:
-        """Let every node know that it is over."""
+        """Tell every node that the run is over."""
 
     def num_nodes_waiting(self) -> int:
         """Count the nodes that want to begin anew."""
@@ -131,12 +132,12 @@ class Alone(RendezvousHandler):  # type: ignore[misc]
 
 
 class NodeRendezvous(Alone):
-    """torchrun's rendezvous, except that each node keeps the number that it was given and is known to the others."""
+    """torchrun's rendezvous, but each node has the number of its --node-rank, and introduces itself to the others."""
 
-    def __init__(self, cluster: Cluster, request: dict[str, Any], teller: EventWriter) -> None:
+    def __init__(self, cluster: Cluster, plan: RunPlan, writer: EventWriter) -> None:
         super().__init__(cluster)
-        self.request = request
-        self.backend = Backend(self.store, cluster.nodes, teller)
+        self.plan = plan
+        self.backend = Backend(self.store, cluster.nodes, writer)
         self.handler = create_handler(
             self.store,
             self.backend,
@@ -152,7 +153,7 @@ class NodeRendezvous(Alone):
         return self.backend.most
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait until all nodes are there, and see that they fit together."""
+        """Wait until all nodes have joined, and check that they fit together."""
         self.backend.most = 0
         met = self.handler.next_rendezvous()
         ours, others = self.introduce(met.store, met.rank, met.world_size)
@@ -176,14 +177,14 @@ class NodeRendezvous(Alone):
 
     def introduce(self, store: Store, rank: int, nodes: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Exchange with the other nodes what must be the same on all of them; return ours, and theirs."""
-        script = Path(self.request["script"]).read_bytes()
+        script = Path(self.plan.script).read_bytes()
         ours = {
             "node": self.cluster.node,
             "version of ddpquiz's events": VERSION,
             "torch": torch.__version__.partition("+")[0],
-            "--nproc": self.request["ranks"],
+            "--nproc": self.plan.ranks,
             "--max-restarts": self.cluster.restarts,
-            "backend": self.request["backend"],
+            "backend": self.plan.backend,
             "script": f"the one of sha256 {hashlib.sha256(script).hexdigest()[:8]}",
         }
         store.set(f"ddpquiz/{rank}", json.dumps(ours))
@@ -198,11 +199,11 @@ class NodeRendezvous(Alone):
         return "c10d"
 
     def is_closed(self) -> bool:
-        """Whether a node has given up."""
+        """Return whether a node has closed the rendezvous."""
         return bool(self.handler.is_closed())
 
     def set_closed(self) -> None:
-        """Let every node know that it is over."""
+        """Tell every node that the run is over."""
         self.handler.set_closed()
 
     def num_nodes_waiting(self) -> int:
@@ -215,7 +216,7 @@ class NodeRendezvous(Alone):
 
 
 def host(cluster: Cluster) -> tuple[int, int]:
-    """Open the store in which all meet, at the address of node 0 and no other; return its process and its port."""
+    """Host the store, at the address of node 0 only; return its process and its port."""
     with listen(cluster) as listener:
         return host_store(listener, close=open_files(besides=[listener.fileno()])), listener.getsockname()[1]
 
@@ -235,7 +236,7 @@ def listen(cluster: Cluster) -> socket.socket:
             ) from None
         if wrong.errno == errno.EADDRNOTAVAIL:
             raise UserError(
-                f"{where} is no address of this machine; --rdzv-endpoint must name the machine of --node-rank 0."
+                f"{where} is not an address of this machine; --rdzv-endpoint must name the machine of --node-rank 0."
             ) from None
         raise UserError(
             f"Nothing can listen on {where}:{port} ({wrong.strerror}); give another one on every node."
@@ -268,7 +269,9 @@ def join(cluster: Cluster, port: int) -> Store:
     try:
         store = TCPStore(where, port, None, False, timedelta(seconds=ANSWER))
     except (DistError, RuntimeError):
-        raise UserError(f"What listens on {where}:{port} is no node 0 of ddpquiz or torchrun; give its port.") from None
+        raise UserError(
+            f"What listens on {where}:{port} is not node 0 of ddpquiz or torchrun; give the port of node 0."
+        ) from None
     store.set_timeout(timedelta(seconds=cluster.patience))
     return store
 

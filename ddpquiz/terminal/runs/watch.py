@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.analysis.events import Event
     from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.ranks.launch import Request
+    from ddpquiz.ranks.request import Request
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen

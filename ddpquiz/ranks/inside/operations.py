@@ -1,0 +1,143 @@
+"""Operations that have been issued and have not been waited for: where they end, and what they leave."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ddpquiz.ranks.inside.gpu import GpuPoller, Queued, mark
+from ddpquiz.ranks.inside.operators import values_of
+
+if TYPE_CHECKING:
+    from ddpquiz.ranks.inside.event_writer import EventWriter
+    from ddpquiz.ranks.inside.torch_private import TorchPrivate
+
+LONG = 50e-6  # seconds; shorter waits are not reported
+MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is dropped
+
+
+@dataclass(slots=True, eq=False)
+class OpenOperation:
+    """An operation that nobody has waited for yet; it holds its work, so that the work's `wait` finds it."""
+
+    number: int
+    work: Any
+    outputs: list[torch.Tensor]  # if their values are reported
+    since: float = 0.0  # when a call began that returns when the operation has ended
+    on_gpu: bool = False  # it ends when the GPU is done with it, not when the script has waited
+    awaited: bool = False  # a Waiting was sent
+    storages: list[int] = field(default_factory=list)  # its keys in OpenOperations.by_storage
+    senders: tuple[int, ...] = ()  # the members of the group, for a receive from any rank
+
+
+class OpenOperations:
+    """The open operations of this rank, and the events that close them."""
+
+    def __init__(self, writer: EventWriter, private: TorchPrivate) -> None:
+        self.writer, self.private = writer, private
+        self.running: set[int] = set()  # numbers of operations whose end has not been sent
+        self.by_work: dict[int, OpenOperation] = {}
+        self.by_storage: dict[int, OpenOperation] = {}  # of functional collectives, by where their output lies
+        self.gpu = GpuPoller(writer.now)
+
+    def add(self, where: dict[int, OpenOperation], key: int, opened: OpenOperation) -> None:
+        """Add an operation to one of our dictionaries; drop the oldest if there are too many."""
+        where[key] = opened
+        if len(where) > MOST_OPEN:
+            del where[next(iter(where))]
+
+    def remove(self, opened: OpenOperation) -> None:
+        """Release the work and the tensors of an operation."""
+        self.by_work.pop(id(opened.work), None)
+        for storage in opened.storages:
+            if self.by_storage.get(storage) is opened:
+                del self.by_storage[storage]
+
+    def refused(self, number: int) -> None:
+        """Send the end of an operation that failed when it was called."""
+        self.running.discard(number)
+        self.writer.write(self.writer.ended(self.writer.now(), number, failed=True))
+
+    def send_end_when_done(self, opened: OpenOperation) -> None:
+        """Send the end of an asynchronous operation when its future is done, if its work has one."""
+
+        def done(future: Any) -> None:  # on a thread of the backend
+            try:
+                if line := self._end(opened, self.writer.now(), failed=_failed(future)):
+                    self.writer.write(line)
+                if not opened.outputs:  # nobody reports what it left
+                    self.remove(opened)
+            except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+                self.report_fault(fault)
+
+        with contextlib.suppress(RuntimeError):  # without a future, its end is sent by whoever waits for it
+            opened.work.get_future().add_done_callback(done)
+
+    def watch_gpu(self, opened: OpenOperation, begun: Any) -> None:
+        """Find out when the GPU begins with an operation, which is when it passes `begun`, and when it is done."""
+
+        def report(began: float) -> None:
+            if opened.number in self.running:
+                self.running.remove(opened.number)
+                self.writer.write(self.writer.ended(self.writer.now(), opened.number, began))
+            self.remove(opened)
+
+        has_ended = mark().query if opened.work is None else opened.work.is_completed
+        self.gpu.add(Queued(begun.query, has_ended, report))
+
+    def _send_gpu_result(self, opened: OpenOperation) -> None:
+        """Queue a copy of what an operation left, and send the values when the GPU has made it."""
+        copies = [torch.empty_like(each, device="cpu", pin_memory=True) for each in opened.outputs]
+        for copy, each in zip(copies, opened.outputs, strict=True):
+            copy.copy_(each, non_blocking=True)
+        copied = mark().query
+
+        def report(_: float) -> None:
+            self.writer.write(self.writer.result(self.writer.now(), opened.number, values_of(copies)))
+
+        self.gpu.add(Queued(copied, copied, report))
+
+    def _end(self, opened: OpenOperation, now: float, *, failed: bool = False) -> str:
+        """Return the line of an operation's end, only once: its future and its wait may both call this."""
+        try:
+            self.running.remove(opened.number)
+        except KeyError:
+            return ""
+        source = opened.senders[self.private.source_rank(opened.work)] if opened.senders and not failed else None
+        return self.writer.ended(now, opened.number, source=source, failed=failed)
+
+    def waits(self, opened: OpenOperation) -> float:
+        """Send that the script begins to wait for an asynchronous operation; return since when."""
+        now = self.writer.now()
+        if not (opened.on_gpu or opened.work.is_completed()):
+            opened.awaited = True
+            self.writer.write(self.writer.waiting(now, opened.number))
+        return now
+
+    def waited(self, opened: OpenOperation, since: float, *, failed: bool = False) -> None:
+        """Send that the script has waited for an operation since `since`, and what the operation left."""
+        now = self.writer.now()
+        lines = "" if opened.on_gpu and not failed else self._end(opened, now, failed=failed)
+        if opened.awaited or now - since > LONG:
+            lines += self.writer.waited(now, opened.number, since)
+        if opened.outputs and opened.on_gpu and not failed:
+            self._send_gpu_result(opened)
+        elif opened.outputs and not failed:
+            lines += self.writer.result(now, opened.number, values_of(opened.outputs))
+        if lines:
+            self.writer.write(lines)
+
+    def report_fault(self, fault: Exception) -> None:
+        """Report a fault of the recorder."""
+        self.writer.note(f"The recorder missed an operation: {fault!r}")
+
+
+def _failed(future: Any) -> bool:
+    try:
+        future.value()
+    except RuntimeError:
+        return True
+    return False

@@ -1,0 +1,78 @@
+"""The private names of torch on which the recorder rests. No other module uses any.
+
+They are looked up once, before anything is changed. If one is missing, `find` raises AttributeError, and the run goes
+on unwatched.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = {
+    "keyset_after": "_C._dispatch_keyset_full_after",
+    "backend_select": "_C.DispatchKey.BackendSelect",
+    "operator_names": "_C._dispatch_get_all_op_names",
+    "graph_task_id": "_C._current_graph_task_id",
+    "queue_callback": "autograd.Variable._execution_engine.queue_callback",
+    "backward_code": "autograd.graph._engine_run_backward.__code__",
+    "unbox_group": "distributed.ProcessGroup.unbox",
+    "unbox_work": "distributed.Work.unbox",
+    "source_rank": "distributed.Work._source_rank",
+    "reduce_op_type": "distributed.ReduceOp.RedOpType",
+    "find_group": "distributed.distributed_c10d._resolve_process_group",
+    "wait_tensor": "ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed",
+    "wait_tensor_arguments": "ops._c10d_functional.wait_tensor.default._schema.arguments",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TorchPrivate:
+    """What stands behind NAMES."""
+
+    keyset_after: Callable[[Any], Any]
+    backend_select: Any
+    operator_names: Callable[[], list[str]]
+    graph_task_id: Callable[[], int]  # of the backward that runs in this thread; -1: none
+    queue_callback: Callable[[Callable[[], None]], None]  # called when this backward is done
+    backward_code: Any  # the code of the frame in which autograd works
+    unbox_group: Callable[[Any], Any]
+    unbox_work: Callable[[Any], Any]
+    source_rank: Callable[[Any], int]  # of a receive from any rank
+    reduce_op_type: Any
+    find_group: Callable[[str], Any]
+    wait_tensor: Callable[..., Any]
+    wait_tensor_arguments: Any
+
+    def operators(self) -> dict[str, Any]:
+        """Return the overloads of the c10d operators, by name."""
+        names = [full.split("::")[1] for full in self.operator_names() if full.startswith("c10d::")]
+        return {name: getattr(torch.ops.c10d, name).default for name in names}
+
+
+def find() -> TorchPrivate:
+    """Look up every name; AttributeError if torch has one no longer."""
+    return TorchPrivate(**{field: functools.reduce(getattr, path.split("."), torch) for field, path in NAMES.items()})
+
+
+def argument_names(overload: Any) -> list[str]:
+    """Return the names of the arguments of an operator."""
+    return [argument.name for argument in overload._schema.arguments]  # noqa: SLF001
+
+
+def redispatch(overload: Any) -> Callable[..., Any]:
+    """Return what calls the kernels of an operator that come after a dispatch key."""
+    found: Callable[..., Any] = overload._handle.redispatch_boxed  # noqa: SLF001
+    return found
+
+
+def default_store() -> Any:
+    """Return the store of the default process group; None if torch does not tell it."""
+    get = getattr(torch.distributed.distributed_c10d, "_get_default_store", None)
+    return get() if get else None

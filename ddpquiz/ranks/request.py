@@ -1,0 +1,28 @@
+"""What a run is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from ddpquiz.ranks.machines.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Request:
+    """A script that torchrun could run, its arguments, and how to run it."""
+
+    script: Path
+    _: KW_ONLY
+    args: Sequence[str] = ()
+    ranks: int | None = None  # None: one per GPU if there are several, else four
+    device: str = "auto"  # auto, cpu or cuda
+    timeout: float | None = None  # seconds without any movement that count as a hang; None: never
+    module: str = ""  # the script's name for `python -m`, if it runs that way
+    cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
+    strict: bool = False  # refuse a script that asks for NCCL where NCCL cannot run
+    environment: Mapping[str, str] = field(default_factory=dict)  # extra variables for the ranks
