@@ -580,3 +580,18 @@ def test_the_poller_polls_by_itself_until_nothing_is_left():
     again = threading.Event()
     poller.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
     assert again.wait(10)
+
+
+def test_events_are_not_written_to_a_file_that_has_got_the_number_of_our_pipe(tmp_path):
+    reader, pipe = os.pipe()
+    writer = EventWriter(pipe, 0, 0.0)
+    writer.write("first\n")
+    with (tmp_path / "data").open("w") as data:
+        os.dup2(data.fileno(), pipe)
+        writer._checked_at -= 1  # a while later
+        writer.write("second\n")
+    writer.write("third\n")
+    os.close(pipe)
+    assert os.read(reader, 100) == b"first\n"
+    assert (tmp_path / "data").read_text() == ""
+    os.close(reader)

@@ -10,18 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import proc
+from ddpquiz.ranks import messages, proc
 from ddpquiz.ranks.launch import preloads
-from ddpquiz.ranks.messages import (
-    PIPES,
-    PipeData,
-    RankExited,
-    RanksStarted,
-    RunPlan,
-    RunStopped,
-    SignalRanks,
-    StopRun,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +43,7 @@ class Processes:
         self._kernel_kills = proc.kernel_kills()
         self.pipes: dict[int, tuple[int, str]] = {}  # descriptor -> rank, and which of its PIPES
         ends = self._open_pipes()
-        plan = RunPlan(
+        plan = messages.RunPlan(
             number=self.number, request=request, script=str(script.path), ranks=len(local_ranks),
             backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()), epoch=self.epoch,
             environment=_environment(request, device, len(local_ranks)), claims=script.claims,
@@ -72,7 +62,7 @@ class Processes:
         ends: list[int] = []
         try:
             for rank in self.members:
-                for name in PIPES:
+                for name in messages.PIPES:
                     ours, end = os.pipe()
                     os.set_blocking(ours, False)
                     self.pipes[ours] = rank, name
@@ -83,7 +73,7 @@ class Processes:
             self.close()
             if wrong.errno != errno.EMFILE:
                 raise
-            count = 2 * len(PIPES) * len(self.members) + 64
+            count = 2 * len(messages.PIPES) * len(self.members) + 64
             raise UserError(
                 f"{len(self.members)} ranks need about {count} open files, and the limit of this shell is lower; "
                 f"lower --nproc, or run `ulimit -n {count}` first."
@@ -94,7 +84,7 @@ class Processes:
         """Return the seconds since the run was requested."""
         return round(time.monotonic() - self.epoch, 6)
 
-    def read(self, timeout: float) -> Iterator[PipeData | RankExited]:
+    def read(self, timeout: float) -> Iterator[messages.PipeData | messages.RankExited]:
         """Wait up to `timeout` seconds, and yield what has come."""
         if self.over:
             return
@@ -116,20 +106,20 @@ class Processes:
             self.server.close(timeout=0)
             self._end()
 
-    def _from_server(self) -> Iterator[PipeData | RankExited]:
+    def _from_server(self) -> Iterator[messages.PipeData | messages.RankExited]:
         while self.server.messages:
             message = self.server.messages.popleft()
             if message.run != self.number:  # of a run that was abandoned
                 continue
             match message:
-                case RanksStarted(pids=pids, store=store):
+                case messages.RanksStarted(pids=pids, store=store):
                     self.pids = dict(zip(self._members_started(), pids, strict=True))
                     self.server.pids |= {*pids, store} - {0}  # a run may have no store; group 0 would be our own
-                case RankExited(rank=rank):
+                case messages.RankExited(rank=rank):
                     self.remove_rank(rank)
                     yield from self._drain(rank)  # what the rank wrote comes before its exit
                     yield message
-                case RunStopped():
+                case messages.RunStopped():
                     self.server.pids.clear()
                     self._end()
 
@@ -142,7 +132,7 @@ class Processes:
         self.pids.clear()
         self.close()
 
-    def _from_pipe(self, fd: int) -> Iterator[PipeData]:
+    def _from_pipe(self, fd: int) -> Iterator[messages.PipeData]:
         rank, name = self.pipes[fd]
         try:
             data = os.read(fd, 1 << 16)
@@ -151,21 +141,21 @@ class Processes:
         if not data:
             del self.pipes[fd]
             os.close(fd)
-        yield PipeData(rank, name, data)
+        yield messages.PipeData(rank, name, data)
 
     def _pipes_of(self, ranks: set[int]) -> list[int]:
         """Return the descriptors of ranks; outputs come last, so that all that was written before an event is read."""
         mine = [fd for fd, (rank, _) in self.pipes.items() if rank in ranks]
         return sorted(mine, key=lambda fd: self.pipes[fd][1] in ("stdout", "stderr"))
 
-    def _drain(self, rank: int) -> Iterator[PipeData]:
+    def _drain(self, rank: int) -> Iterator[messages.PipeData]:
         for fd in self._pipes_of({rank}):
             while fd in self.pipes and (pieces := list(self._from_pipe(fd))):
                 yield from pieces
 
     def signal(self, number: int) -> None:
         """Send a signal to every rank."""
-        self.server.send(SignalRanks(self.number, number))
+        self.server.send(messages.SignalRanks(self.number, number))
 
     def living_ranks(self) -> list[int]:
         """Return the ranks whose processes live."""
@@ -184,7 +174,7 @@ class Processes:
         """Kill every process of the run; call `read` until `over`."""
         if self._stop_by is None:
             self._stop_by = time.monotonic() + SERVER_PATIENCE
-        self.server.send(StopRun(self.number))
+        self.server.send(messages.StopRun(self.number))
 
     def memory_ran_out(self) -> bool:
         """Return whether the kernel has killed a process for its memory since the run began (Linux)."""

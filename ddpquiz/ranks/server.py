@@ -19,21 +19,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_strays
-from ddpquiz.ranks.messages import (
-    PIPES,
-    Channel,
-    Preload,
-    QueryMachine,
-    RankExited,
-    RanksStarted,
-    Refused,
-    RunPlan,
-    RunStopped,
-    SignalRanks,
-    StopRun,
-)
 from ddpquiz.ranks.store import host_store
 
 OLDEST_TORCH = 2, 6
@@ -66,7 +54,7 @@ class LiveRun:
 class Server:
     """Answers one launcher until its socket closes."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: messages.Channel) -> None:
         self.channel = channel
         self.runs: dict[int, LiveRun] = {}
         self.to_preload: list[str] = []
@@ -91,10 +79,10 @@ class Server:
                             pass
                     self.reap()
                 if self.channel.fileno() in ready:
-                    messages = self.channel.receive()
-                    if messages is None:
+                    received = self.channel.receive()
+                    if received is None:
                         return
-                    for message in messages:
+                    for message in received:
                         self.handle(message)
                 if not ready:
                     preload(self.to_preload.pop(0))
@@ -109,27 +97,27 @@ class Server:
     def handle(self, message: object) -> None:
         """Do what the launcher asks."""
         match message:
-            case QueryMachine():
+            case messages.QueryMachine():
                 self.channel.send(machine())
-            case Preload(modules):
+            case messages.Preload(modules):
                 self.to_preload += modules
-            case RunPlan():
+            case messages.RunPlan():
                 self.start(message)
-            case SignalRanks(number, which) if number in self.runs:
+            case messages.SignalRanks(number, which) if number in self.runs:
                 for pid in self.runs[number].ranks:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, which)
-            case StopRun(number) if number in self.runs:
+            case messages.StopRun(number) if number in self.runs:
                 self.runs[number].kill()
                 self.report_if_stopped(self.runs[number])
 
-    def start(self, plan: RunPlan) -> None:
+    def start(self, plan: messages.RunPlan) -> None:
         """Fork the store and the ranks of a run; the pipes of the ranks have arrived before."""
         for module in plan.preload:
             preload(module)
         fds = self.channel.fds[:]
         self.channel.fds.clear()
-        pipes = [fds[at : at + len(PIPES)] for at in range(0, len(fds), len(PIPES))]
+        pipes = [fds[at : at + len(messages.PIPES)] for at in range(0, len(fds), len(messages.PIPES))]
         run = LiveRun(plan.number)
         if plan.request.cluster:
             self.fork_agent(run, pipes, plan)
@@ -138,9 +126,9 @@ class Server:
         for fd in fds:
             os.close(fd)
         self.runs[run.number] = run
-        self.channel.send(RanksStarted(run.number, tuple(run.ranks), run.store))
+        self.channel.send(messages.RanksStarted(run.number, tuple(run.ranks), run.store))
 
-    def fork_agent(self, run: LiveRun, pipes: list[list[int]], plan: RunPlan) -> None:
+    def fork_agent(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork torchrun's agent, which starts the ranks."""
         from ddpquiz.ranks.machines import agent
         from ddpquiz.ranks.machines.cluster import AGENT
@@ -150,7 +138,7 @@ class Server:
         run.ranks[fork(lambda: agent.run(pipes, plan), close=ours)] = AGENT
         os.close(write_end)
 
-    def fork_ranks(self, run: LiveRun, pipes: list[list[int]], plan: RunPlan) -> None:
+    def fork_ranks(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork a store on loopback, and the ranks, which find each other there."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))  # loopback only, at a port that the kernel chooses
@@ -172,7 +160,7 @@ class Server:
                     kill_group(pid)  # processes that the rank left in its group
                     del run.ranks[pid]
                     run.wait_for_shepherds()
-                    self.channel.send(RankExited(run.number, rank, os.waitstatus_to_exitcode(status)))
+                    self.channel.send(messages.RankExited(run.number, rank, os.waitstatus_to_exitcode(status)))
             if run.store and os.waitpid(run.store, os.WNOHANG)[0]:
                 run.store = 0
             self.kill_strays()
@@ -190,10 +178,10 @@ class Server:
             kill_group(run.store)
             os.waitpid(run.store, 0)
         del self.runs[run.number]
-        self.channel.send(RunStopped(run.number))
+        self.channel.send(messages.RunStopped(run.number))
 
 
-def run_rank(rank: int, port: int, fds: list[int], plan: RunPlan) -> NoReturn:
+def run_rank(rank: int, port: int, fds: list[int], plan: messages.RunPlan) -> NoReturn:
     """Become a rank."""
     from ddpquiz.ranks.inside import store_patch, worker
 
@@ -246,10 +234,10 @@ def why_no_ranks() -> str:
 
 def main() -> None:
     """Import torch, then serve the launcher at the other end of the descriptor that is the only argument."""
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    channel = messages.Channel(socket.socket(fileno=int(sys.argv[1])))
     gc.disable()
     if why := why_no_ranks():
-        channel.send(Refused(why))
+        channel.send(messages.Refused(why))
         os._exit(1)
 
     from ddpquiz.ranks.inside import worker  # noqa: F401  # once here, not in every rank

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.events import Event
     from ddpquiz.analysis.operation import Operation
 
+UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt
 MOST_CALLS = 10_000  # different calls of one rank whose text is cached
 
 
@@ -31,7 +32,7 @@ class EventWriter:
     def __init__(self, fd: int, rank: int, epoch: float) -> None:
         self.fd, self.rank, self.epoch = fd, rank, epoch
         self.lock = threading.Lock()
-        self._pipe = _identity(fd)
+        self._pipe, self._checked_at = _identity(fd), monotonic()
         self._texts: dict[Operation, str] = {}
 
     def now(self) -> float:
@@ -51,14 +52,19 @@ class EventWriter:
         self.fd, self.lock = -1, threading.Lock()
 
     def write(self, lines: str) -> None:
-        """Write whole lines; nothing if a script has closed our descriptor and opened a file at its number."""
+        """Write whole lines. If the script has closed our descriptor, write nothing any more: it may be a file now."""
         data = lines.encode(errors="replace")  # a text may hold half of a surrogate pair
         with self.lock:
+            now = monotonic()
+            if now - self._checked_at > UNCHECKED:
+                self._checked_at = now
+                if _identity(self.fd) != self._pipe:
+                    self.fd = -1
             try:
-                while data and _identity(self.fd) == self._pipe:
+                while data:
                     data = data[os.write(self.fd, data) :]
             except OSError:
-                return
+                self.fd = -1
 
     def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> str:
         """Return the line of an Issued."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -31,16 +31,8 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.inside.event_writer import EventWriter
     from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
+Issue = tuple[int, float, bool, int | None]  # number, time, whether asynchronous, bucket; a class would cost 0.4 µs
 _LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its library
-
-
-class Issue(NamedTuple):
-    """An operation that was reported: its number, when it was called, and what matters for its end."""
-
-    number: int
-    time: float
-    asynchronous: bool
-    bucket: int | None
 
 
 class Recorder:
@@ -81,7 +73,7 @@ class Recorder:
                 out = redispatch(keyset & below, *args)  # releases the GIL
             except BaseException:
                 if issue:
-                    self.operations.refused(issue.number)
+                    self.operations.refused(issue[0])
                 raise
             try:
                 if issue:
@@ -96,7 +88,7 @@ class Recorder:
         """Report that an operation was called."""
         op = operator.op
         group = self.private.unbox_group(args[operator.group]).group_name
-        members = self._members_of(group)
+        members = self.members.get(group) or self._find_members(group)
         peer = None if operator.peer is None else args[operator.peer]
         if peer is not None and 0 <= peer < len(members):
             peer = members[peer]
@@ -119,7 +111,7 @@ class Recorder:
             file, line, group, operator.reduce_op(args, caller), asynchronous, bucket,
         )  # fmt: skip
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
-        return Issue(number, now, asynchronous, bucket)
+        return number, now, asynchronous, bucket
 
     def follow(
         self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, work: Any, begun: Any, issue: Issue
@@ -130,7 +122,7 @@ class Recorder:
         few = outputs if are_few(outputs) else []
         opened = OpenOperation(number, work, few, 0.0 if asynchronous else since, begun is not None)
         if operator.op == "recv" and operator.peer is None:
-            opened.senders = self._members_of(self.private.unbox_group(args[operator.group]).group_name)
+            opened.senders = self.members[self.private.unbox_group(args[operator.group]).group_name]
         if begun is not None:
             self.operations.watch_gpu(opened, begun)
         if work is None:  # a monitored barrier has ended when the call returns
@@ -146,11 +138,8 @@ class Recorder:
         if asynchronous and not opened.on_gpu:
             self.operations.send_end_when_done(opened)
 
-    def _members_of(self, group: str) -> tuple[int, ...]:
-        members = self.members.get(group)
-        if members is None:
-            ranks = dist.get_process_group_ranks(self.private.find_group(group))
-            members = self.members[group] = tuple(ranks)
+    def _find_members(self, group: str) -> tuple[int, ...]:
+        members = self.members[group] = tuple(dist.get_process_group_ranks(self.private.find_group(group)))
         return members
 
     def _watch_wait(self) -> None:
