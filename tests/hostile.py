@@ -23,12 +23,12 @@ from ddpquiz.terminal.runs.suggestions import to_try, tries
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 VALUES = [
-    None, True, False, -1, 0, 1, 2, 3, 7, 63, 64, 1000, 4095, 4096, 10**6, 2**31, 2**53, 2**64, 10**400, 0.5, -0.5,
+    None, True, False, -1, 0, 1, 2, 3, 7, 63, 64, 1000, 1023, 1024, 10**6, 2**31, 2**53, 2**64, 10**400, 0.5, -0.5,
     1e-320, 1e8, 1e9, 1e308, float("nan"), float("inf"), -float("inf"), "", "x", "0", "nan", "1e999", "all_reduce", "send",
     "recv", "scatter", "barrier", "broadcast", "cuda", "cpu", "step", "no_sync", "SystemExit", "loss: 1", "/dev/zero",
     "/dev/stdin", "/", "\x1b]52;c;aGk=\x07", "\x1b[2J\x1b[31mred", "\x9b31m", "\u202eabc\u2066", "a\x00b", "\ud800", "\ufffe",
     "a\nb\r\nc\td", "</text><script>&]]>{title}%s", "é數🙂\u0301", "x" * 5000, "word " * 3000, "9" * 400, [], {}, [[]], [0], [0, 0],
-    [0, 1, 2, 3], [[0]], [[2**53] * 64], ["\x1b[2J"], [{"line": 1, "text": "\x1b[2J"}], list(range(4096)), [0] * 5000,
+    [0, 1, 2, 3], [[0]], [[2**53] * 64], ["\x1b[2J"], [{"line": 1, "text": "\x1b[2J"}], list(range(1024)), [0] * 5000,
     {"a": 1}, [[2, 3], []], 'File "/x/train.py", line 99999999999, in f\n' * 50, 'File "' * 5000,
 ]  # fmt: skip
 RAW = [

@@ -1,11 +1,13 @@
 """A saved run is foreign data: whatever its file holds, it is shown or refused in a sentence, and steers no terminal."""
 
+import io
 import json
 import os
 from pathlib import Path
 
 import pytest
 from hostile import CONTROL, attack, shown
+from rich.segment import Segment, Segments
 
 from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.event_codec import decode, encode
@@ -33,6 +35,7 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.source_text import MAX_BYTES, read_source, source_line
 from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit import style
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    dist.barrier()\n'
 SUM = Operation("all_reduce", (0, 1), None, ((2,), ()), "float32", 12, "train.py", 7, "0", "sum")
@@ -96,8 +99,14 @@ def test_escape_sequences_in_any_text_of_a_run_are_dropped_on_the_screen_and_esc
     assert [way for way, text in out.items() if CONTROL.search(text)] == []
 
 
+def test_a_console_drops_escapes_of_texts_and_leaves_its_own():
+    console = style.console(io.StringIO(), width=40)
+    console.print(Segments([Segment("a\x1b[2Jb"), Segment("\x1b[K", None, [])]), end="")
+    assert console.file.getvalue() == "a[2Jb\x1b[K"
+
+
 LIMITS = {
-    '"rank": 1': '"rank": 4096',
+    '"rank": 1': '"rank": 1024',
     '"time": 1.8': '"time": 1e400',
     '"status": 1': '"status": true',
     '"number": 3': '"number": -1',

@@ -67,7 +67,7 @@ FAULTS = {
         "{} holds events of version 9; ddpquiz reads only version 1."
     ),
     encode(BEGAN).replace('"ranks": 1', '"ranks": 1000000') + "\n" + END: (
-        "{}:1: invalid event: `ranks` must be a whole number from 1 to 4,096."
+        "{}:1: invalid event: `ranks` must be a whole number from 1 to 1,024."
     ),
     f"{encode(BEGAN)}\n{END.replace('0.5', 'NaN')}": "{}:2: invalid event: `time` must be a number from 0 to 100,000,000.",
     f"{encode(BEGAN)}\n{END.replace('true', '1')}": "{}:2: invalid event: `ok` must be true or false.",

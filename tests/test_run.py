@@ -141,7 +141,7 @@ def test_a_broken_claim_ends_the_run_with_its_line(script):
     path = script('dist.barrier()\nassert rank == 0, "everybody is rank 0"\ndist.barrier()\n')
     events = run(path)
     assert (end(events).ok, end(events).rank, end(events).proven) == (False, 1, 0)
-    assert end(events).why == "Rank 1 raised AssertionError: everybody is rank 0"
+    assert end(events).why == "Rank 1 raised AssertionError at script.py:6: everybody is rank 0"
     trace = next(event.traceback for event in of(events, Raised) if event.rank == 1)
     assert trace.startswith("Traceback (most recent call last):\n")
     assert f'File "{path}", line 6, in <module>' in trace
@@ -168,7 +168,7 @@ def test_a_hang_says_who_waits_in_what_and_where_everybody_stands(script):
     assert time.monotonic() - began < 300  # it may have to load torch first
     hung = of(events, Hung)[0]
     assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 6), ("all_reduce", 7)]
-    assert end(events).why.endswith("ranks 0, 2 wait in all_reduce for rank 1, which stands at script.py:6.")
+    assert end(events).why.endswith("ranks 0 and 2 wait in all_reduce for rank 1, which is at script.py:6.")
 
 
 def test_lines_and_operations_come_in_their_order_however_late_they_are_read(script):
@@ -484,7 +484,7 @@ main()
 
 
 def test_a_script_that_records_its_errors_for_torchrun_fails_with_its_own(script):
-    assert end(run(script(RECORDED, ""), ranks=1)).why == "Rank 0 raised ValueError: bad"
+    assert end(run(script(RECORDED, ""), ranks=1)).why == "Rank 0 raised ValueError at script.py:5: bad"
 
 
 MODULE = (

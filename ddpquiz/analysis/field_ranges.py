@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-MAX_RANKS = 4096
+MAX_RANKS = 1024
 
 
 class Range(NamedTuple):

@@ -63,7 +63,7 @@ class PlainConsole(Console):
         """Yield the segments of something, with plain text."""
         for segment in super().render(renderable, options):
             text, style, control = segment
-            if control or text.isprintable():
+            if control is not None or text.isprintable():
                 yield segment
             else:
                 yield Segment(plain(text), style)
