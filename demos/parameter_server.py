@@ -85,7 +85,7 @@ def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: floa
             dist.send(torch.tensor([PUSH, version[server]]), dst=server)
             send(gradient[server::servers], server)
             dist.recv(age[server], src=server)
-        print(f"age of gradient (updates): {' '.join(map(str, age.tolist()))}")
+        print(f"gradient age: {' '.join(map(str, age.tolist()))}")
         oldest = max(oldest, *age.tolist())
     return oldest
 
@@ -135,7 +135,7 @@ def main() -> None:
         share = weights.nbytes
         mine = slice((rank - servers) * SAMPLES, (rank - servers + 1) * SAMPLES)
         oldest = work(x[mine], y[mine], servers, steps, pause)
-    print(f"oldest gradient (updates): {oldest}")
+    print(f"oldest gradient: {oldest}")
     print(f"done after: {time.perf_counter() - start:.2f} s")
     print(f"bytes sent a step: {moved['sent'] // steps}")
     assert moved["sent"] == moved["received"] == steps * share, (
