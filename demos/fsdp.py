@@ -5,7 +5,7 @@
 Each rank trains on its own samples, as in DDP, but stores only 1/N of the
 weights, gradients and Adam's two averages (ZeRO-3). A layer is all-gathered
 before it computes and freed afterwards; its gradients are reduce-scattered.
-Follow the layers from `forward A` to `backward A`: a letter is a layer that
+Follow the layers from `forward a` to `backward a`: a letter is a layer that
 is whole on this rank, a dot a layer of which it holds only its part. Then
 compare `bytes per parameter` (weights + gradients + averages) with the
 4 + 4 + 8 of DDP, and count the all-gathers, which are the price.
@@ -101,7 +101,7 @@ def main() -> None:
     counts = []
 
     def show(moment: str) -> None:
-        now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("ABCD", layers, strict=True)]
+        now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("abcd", layers, strict=True)]
         counts.append(LAYERS - now.count("."))
         print(f"{moment}: {' '.join(now)}", flush=True)
 
@@ -112,7 +112,7 @@ def main() -> None:
 
         layer.register_forward_hook(hook)
 
-    for name, layer in zip("ABCD", layers, strict=True):
+    for name, layer in zip("abcd", layers, strict=True):
         watch(name, layer[0])
 
     # 4. Train, and look closely at the last step; and train one process on the whole batch.

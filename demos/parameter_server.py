@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 4 demos/parameter_server.py
 
 Rank 0 is the server and keeps the weights of a linear regression. A worker
-pulls them, computes a gradient on its own samples (a sleep) and pushes it.
+pulls them, computes a gradient on its own samples (a sleep of 50 ms, or 300
+on the slow worker) and pushes it.
 Nobody waits for the slow worker, the last rank. So the others finish first,
 and by the time the slow one pushes, the weights have changed: look at the
 age of its gradients, the number of updates between its pull and its push.
@@ -85,7 +86,7 @@ def work(x: torch.Tensor, y: torch.Tensor, servers: int, steps: int, pause: floa
             dist.send(torch.tensor([PUSH, version[server]]), dst=server)
             send(gradient[server::servers], server)
             dist.recv(age[server], src=server)
-        print(f"age of gradient (updates): {' '.join(map(str, age.tolist()))}")
+        print(f"gradient age: {' '.join(map(str, age.tolist()))}")
         oldest = max(oldest, *age.tolist())
     return oldest
 
@@ -126,7 +127,7 @@ def main() -> None:
 
     # 1. Servers serve and workers work. The keys of server s are the rows s, s + servers, s + 2 * servers, ...
     pause = 0.3 if rank == slow else 0.05
-    print(f"role: {'server' if rank < servers else f'worker ({1e3 * pause:.0f} ms)'}")
+    print(f"role: {'server' if rank < servers else 'slow worker' if rank == slow else 'worker'}")
     if rank < servers:
         share = workers * weights[rank::servers].nbytes  # S bytes of its keys, m workers: m S each way (Li et al. 2014)
         version, ages = serve(weights[rank::servers], workers, steps, sync)
@@ -135,7 +136,7 @@ def main() -> None:
         share = weights.nbytes
         mine = slice((rank - servers) * SAMPLES, (rank - servers + 1) * SAMPLES)
         oldest = work(x[mine], y[mine], servers, steps, pause)
-    print(f"oldest gradient (updates): {oldest}")
+    print(f"oldest gradient: {oldest}")
     print(f"done after: {time.perf_counter() - start:.2f} s")
     print(f"bytes sent a step: {moved['sent'] // steps}")
     assert moved["sent"] == moved["received"] == steps * share, (

@@ -5,6 +5,7 @@ source once, becomes `new`, on so many `ranks` and with these `args`.
 """
 
 import ast
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,7 @@ def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
         return
     assert seen.end.ok, seen.end.why
     assert seen.rows, "it shows something in columns"
+    assert [line.text for line in seen.lines if re.match("[a-z][^:]{0,60}: ", line.text)] == [], "each label is a row"
     assert seen.end.proven >= 1
     assert seen.notes == []
 
