@@ -61,9 +61,13 @@ def failures(python: Path) -> dict[str, list[str]]:
         works, lines = run(python, "ddpquiz", "demo", name, "--nproc", "2", "--plain")
         found["demos"] += [] if works else [f"{name}: {lines[-1] if lines else ''}"]
     works, lines = run(python, "ddpquiz", "check", "--proofs", limit=3600)
-    found["proofs"] = [] if works else [line for line in lines if ": the proof of " in line] or lines[-1:]
+    found["proofs"] = (
+        [] if works else [line for line in lines if ": the proof of " in line] or lines[-1:] or ["no output"]
+    )
     works, lines = run(python, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_recorder.py", limit=1800)
-    found["recorder"] = [] if works else [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:]
+    found["recorder"] = (
+        [] if works else [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:] or ["no output"]
+    )
     return found
 
 

@@ -37,7 +37,7 @@ def spoil(content):
 def test_content_that_fits_is_one_friendly_line(content, path):
     result = run(path)
     assert result.exit_code == 0
-    assert result.stdout == "All is well: 1 concept, 6 cards, 10 questions, 10 proofs.\n"
+    assert result.stdout == "No problems: 1 concept, 6 cards, 10 questions, 10 proofs.\n"
     assert result.stderr == ""
 
 
@@ -85,8 +85,8 @@ def test_proofs_from_elsewhere_run_only_when_they_are_trusted(content):
     result = run(content, "--proofs")
     assert isinstance(result.exception, UserError)
     assert str(result.exception) == (
-        "content did not come with ddpquiz, and its proofs are programs that would run on this machine;"
-        " read them, then add --trust."
+        "content is not part of ddpquiz, and its proofs are programs that would run on this machine."
+        " Read them, then add --trust."
     )
 
 

@@ -182,7 +182,7 @@ def test_the_doctor_ends_with_a_real_all_reduce(tmp_path):
     ran = doctor(tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "two ranks summed 1 and 2 to 3" in ran.stdout
-    assert ran.stdout.splitlines()[-1] == "All is well."
+    assert ran.stdout.splitlines()[-1] == "No problems found."
 
 
 def test_the_doctor_names_a_data_folder_that_cannot_be_written(tmp_path):

@@ -111,12 +111,12 @@ CASES = {
     "a quote that is never closed": (
         "title: All-reduce and the ring",
         "title: 'ring",
-        "93:67: not valid YAML: did not find expected key; the indentation is wrong here, or a text that begins with a quote goes on after it",
+        "93:67: not valid YAML: did not find expected key; the indentation is wrong here, or text follows a closing quotation mark",
     ),
     "a text that goes on after its quote": (
         "title: All-reduce and the ring",
         'title: "ring" and more',
-        "1:15: not valid YAML: did not find expected key; the indentation is wrong here, or a text that begins with a quote goes on after it",
+        "1:15: not valid YAML: did not find expected key; the indentation is wrong here, or text follows a closing quotation mark",
     ),
     "a bracket that is never closed": (
         "needs: []",
@@ -126,7 +126,7 @@ CASES = {
     "a line that is indented too little": (
         "  A ring has no root.",
         " A ring has no root.",
-        "11:2: not valid YAML: did not find expected key; the indentation is wrong here, or a text that begins with a quote goes on after it",
+        "11:2: not valid YAML: did not find expected key; the indentation is wrong here, or text follows a closing quotation mark",
     ),
     "a tab": ("      bytes sent: 1800", "\tbytes sent: 1800", '25:1: a tab; write spaces, or "\\t" in a quoted text'),
     "an escape character": (
@@ -224,7 +224,7 @@ CASES = {
     "a trap that is the answer": (
         '{answer: "[1.0, 0.5]", why',
         '{answer: "[2.0, 1.0]", why',
-        "204:9: this trap is the right answer",
+        "204:9: this trap equals the right answer",
     ),
     "an answer with an unknown name": (
         "answer: 2 * (n - 1) / n * s\n    unit",
@@ -297,17 +297,17 @@ CASES = {
     "an answer that nobody can type": (
         "s: [1200, 2400]}\n    answer: 2 * (n - 1) / n * s\n    unit: bytes\n    tolerance: 0.01\n",
         "s: [1000]}\n    answer: 2 * (n - 1) / n * s\n",
-        "130:13: with n = 3, s = 1000: the answer is 1333.3333333333333, which nobody can type exactly; give a `tolerance`",
+        "130:13: with n = 3, s = 1000: the answer is 1333.3333333333333, which a learner cannot type exactly; add a `tolerance`",
     ),
     "a trap that is right in one draw": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [2, 4, 8], s: [1200, 2400]}",
-        "135:9: with n = 2, s = 1200: this trap is the right answer; change it or the `vars`",
+        "135:9: with n = 2, s = 1200: this trap equals the right answer; change it or the `vars`",
     ),
     "too many draws": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39], s: [100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139]}",
-        "129:11: `vars`: 1,520 draws; 1,000 at most, so that all can be tried",
+        "129:11: `vars`: 1,520 draws; at most 1,000 are allowed, because each is tried",
     ),
     "a draw of too many ranks": (
         'ranks: "n"\n',
@@ -332,12 +332,12 @@ CASES = {
     "a wrong option that shows what is right": (
         '{text: the largest, shows: "4.0", why',
         '{text: the largest, shows: "10.0", why',
-        "70:36: `shows`: a right option shows the same; this cannot decide",
+        "70:36: `shows`: a right option shows the same, so the proof cannot decide",
     ),
     "the same, rank by rank": (
         '{text: the largest, shows: "4.0", why',
         '{text: the largest, shows: {0: "10.0", 1: "10.0", 2: "10.0", 3: "10.0"}, why',
-        "70:36: `shows`: a right option shows the same; this cannot decide",
+        "70:36: `shows`: a right option shows the same, so the proof cannot decide",
     ),
     "shows of a rank that is not there": (
         'shows: {0: "10.0", 1: "2.0", 2: "3.0", 3: "4.0"}',
@@ -357,7 +357,7 @@ CASES = {
     "shows beside an option line": (
         "{code: x /= world_size, right: true}",
         '{code: x /= world_size, right: true, shows: "0.5"}',
-        "91:53: `shows` does nothing beside `<option>`; the proof says what right options give",
+        "91:53: `shows` has no effect with `<option>`; the proof says what right options give",
     ),
     "an option line and an option in words": (
         "{code: x = x.mean(), why",
@@ -379,12 +379,12 @@ CASES = {
         '        f(<option>)\n      prints: "0.5"\n  - id: who',
         "100:13: `code`: `<option>` must appear once, alone on its line",
         "103:11: `code` is not valid Python: invalid syntax",
-        "104:15: `prints`: this goes with a line `<option>` in the code; without one, `shows` says what is seen",
+        "104:15: `prints`: this needs a line `<option>` in the code; without one, use `shows` in the options",
     ),
     "prints without an option line": (
         '        print(x.item() / 2)\n        print("done")\n',
         "        print(x.item() / 2)\n      prints: done\n",
-        "124:15: `prints`: this goes with a line `<option>` in the code; without one, `shows` says what is seen",
+        "124:15: `prints`: this needs a line `<option>` in the code; without one, use `shows` in the options",
     ),
     "shows of choices by rank": (
         '{text: "1.0", shows: "1.0", why',
@@ -399,17 +399,17 @@ CASES = {
     "two lines that show the same": (
         "{text: all-gather, shows: gather}",
         "{text: all-gather, shows: scatter}",
-        "166:35: `shows`: another line shows the same; this cannot decide",
+        "166:35: `shows`: another line shows the same, so the proof cannot decide",
     ),
     "code in the proof of an output": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 2, code: print(1)}\n",
-        "208:29: `code`: an `output` question is proven by its own `code`; leave this out",
+        "208:29: `code`: an `output` question is proven by its own `code`; remove this",
     ),
     "prints in the proof of an output": (
         "proof: {ranks: 2}\n",
         "proof: {ranks: 2, prints: a}\n",
-        "208:31: `prints`: an `output` question is proven by its `answer`; leave this out",
+        "208:31: `prints`: an `output` question is proven by its `answer`; remove this",
     ),
     "a demo in the proof of an output": (
         "proof: {ranks: 2}\n",
@@ -469,7 +469,7 @@ CASES = {
     "prints in the proof of a number": (
         "        print(sent)\n",
         "        print(sent)\n      prints: a\n",
-        "147:15: `prints`: a `number` question is proven by its `answer`; leave this out",
+        "147:15: `prints`: a `number` question is proven by its `answer`; remove this",
     ),
     "code that is no Python": (
         "      dist.all_reduce(x)\n      print(x.tolist())",
@@ -505,7 +505,7 @@ CASES = {
     "short lesson": (
         "A ring has no root. Each rank cuts its tensor into as many chunks as there are ranks. In the first phase, the\n  reduce-scatter, each rank sends one chunk to its neighbour and adds what it receives to its own. After N - 1 steps each\n  rank holds one finished chunk. In the second phase, the all-gather, the finished chunks go round once more.\n",
         "",
-        "6:9: `lesson`: 88 words; 120 to 300 are right, without code blocks",
+        "6:9: `lesson`: 88 words; 120 to 1000 are right, without code blocks",
     ),
     "no demos": (
         'demos:\n  - run: ring\n    args: [--size, "1200"]\n    ranks: 4\n    predict: ring-bytes\n    look: every rank sends the same\n',
@@ -696,7 +696,7 @@ def test_of_very_many_unknown_keys_only_the_first_are_compared_with_known_ones(m
 
 def test_a_code_block_that_is_never_closed_is_found(place):
     place.write_text(VALID.replace("rank 0\n  ```", "rank 0\n"), "utf-8")
-    assert "6:9: `lesson`: a code block is opened and never closed" in complaints()
+    assert "6:9: `lesson`: a code block is never closed" in complaints()
 
 
 FILES = {

@@ -1,4 +1,4 @@
-"""The command `check`: whether the content is right, and whether its proofs hold."""
+"""`ddpquiz check`: check content files and proofs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 
 def check(
-    path: Annotated[Path | None, typer.Argument(help="A folder with content, or one concept file.")] = None,
+    path: Annotated[Path | None, typer.Argument(help="A content folder, or one concept file.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     proofs: Annotated[bool, typer.Option("--proofs", help="Run every proof on real ranks.")] = False,
-    quality: Annotated[bool, typer.Option("--quality", help="Look for marks by which a guesser could tell.")] = False,
+    quality: Annotated[
+        bool, typer.Option("--quality", help="Measure what a guesser would score, and list weak items.")
+    ] = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run proofs that did not come with ddpquiz.")] = False,
 ) -> None:
-    """Validate content: every complaint at once, as file:line:column: what is wrong and what would be right."""
+    """Check content and print every complaint as file:line:column: what is wrong and what would be right."""
     from ddpquiz.curriculum.survey import survey
 
     if proofs:
@@ -57,13 +59,13 @@ def _refuse_strangers(path: Path | None, *, trust: bool) -> None:
 
     if path and not trust and not path.resolve().is_relative_to(content_dir().resolve()):
         raise UserError(
-            f"{path} did not come with ddpquiz, and its proofs are programs that would run on this machine;"
-            " read them, then add --trust."
+            f"{path} is not part of ddpquiz, and its proofs are programs that would run on this machine."
+            " Read them, then add --trust."
         )
 
 
 def _prove(catalog: Catalog, path: Path | None) -> list[str]:
-    """Run every proof and return a line about each that does not hold."""
+    """Run every proof and return a line for each that fails."""
     from ddpquiz.ranks.proof_check import prove_all
 
     questions = [question for question in catalog.questions() if question.proof]
@@ -79,7 +81,7 @@ def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     _progress("")
     total = sum(seconds for seconds, _ in slowest)
     slow = ", ".join(f"{key} {seconds:.1f} s" for seconds, key in sorted(slowest, reverse=True)[:3])
-    typer.echo(f"{_counted(len(questions), 'proof')} took {total:.1f} s; the slowest: {slow}", err=True)
+    typer.echo(f"{_counted(len(questions), 'proof')} in {total:.1f} s; the slowest: {slow}", err=True)
     return problems
 
 
@@ -134,15 +136,15 @@ def _print_quality(measured: Quality) -> None:
     from ddpquiz.terminal.kit.style import console
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("who picks", "gets", "where one stands out"):
+    for column in ("picking", "scores", "where it selects one option"):
         table.add_column(column)
     for score in measured.scores:
         table.add_row(score.rule, f"{score.bank:.0%}", f"{score.where_it_applies:.0%} of {score.applies}")
     out = console()
     out.print(table)
-    out.print(f"Chance is 25%, and {MOST:.0%} is the most that any may get.\n", style="quiet")
+    out.print(f"Chance is 25%; at most {MOST:.0%} is allowed.\n", style="quiet")
     for remark in measured.remarks:
-        typer.echo(f"look again: {remark}")
+        typer.echo(f"check: {remark}")
 
 
 def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bool) -> None:
@@ -155,9 +157,9 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
         _counted(summary["concepts"], "concept"),
         _counted(summary["cards"], "card"),
         _counted(sum(summary["questions"].values()), "question"),
-        f"{_counted(summary['proofs'], 'proof')}{', which all hold' if proven else ''}",
+        f"{_counted(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
     ]
-    typer.echo(f"All is well: {', '.join(parts)}.")
+    typer.echo(f"No problems: {', '.join(parts)}.")
 
 
 def _counted(number: int, noun: str) -> str:

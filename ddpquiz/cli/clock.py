@@ -1,4 +1,4 @@
-"""The time, read in one place so that tests can set it."""
+"""The current time, in one place so that tests can set it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Return the time, in the learner's time zone."""
+    """Return the current time in the local time zone."""
     return datetime.now(UTC).astimezone()

@@ -1,4 +1,4 @@
-"""The names that the shell completes: found by looking at files, because parsing them would be felt at each Tab."""
+"""The names that the shell completes. They are found without parsing files, which would make each Tab slow."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
 
 
 def list_demos() -> None:
-    """Print the demos, by track, and how long each took here."""
+    """Print the demos by track, and how long each took on this machine."""
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.demo_scripts import demos
     from ddpquiz.learning.side_files import load_timings
@@ -94,7 +94,7 @@ def list_demos() -> None:
 
 
 def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
-    """Note how long a demo took, if it ended well."""
+    """Save how long a demo took, if it succeeded."""
     from ddpquiz.learning.side_files import Timing, save_timing
     from ddpquiz.paths import data_dir
 
@@ -103,7 +103,7 @@ def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
 
 
 def explain(script: Path) -> None:
-    """Say what a demo shows and which arguments it takes, in its own words; UserError when it cannot."""
+    """Print what a demo shows and its options, from its docstring and its --help. UserError if that fails."""
     import subprocess
     import sys
 
@@ -124,11 +124,11 @@ def explain(script: Path) -> None:
     pager.show(style.console(), Group(*page))
     if asked.returncode:
         why = asked.stderr.strip().splitlines()[-1:]
-        raise UserError(f"{script.name} cannot say which arguments it takes: {''.join(why)}")
+        raise UserError(f"{script.name} cannot print its options: {''.join(why)}")
 
 
 def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> PredictedRun | None:
-    """Ask for a prediction, in a terminal, while torch is being imported elsewhere."""
+    """Ask for a prediction, if this is a terminal, while torch is imported in the server."""
     from ddpquiz.cli import prediction
     from ddpquiz.errors import ContentError
     from ddpquiz.terminal.kit import screen, style
@@ -138,7 +138,7 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
         return None
     try:
         return prediction.ask(script.stem, args, nproc, style.console())
-    except ContentError:  # a demo runs also while somebody writes content
+    except ContentError:  # demos also run while content is being edited
         return None
     except NoRun:
         raise typer.Exit from None
@@ -157,7 +157,7 @@ def script_of(name: str) -> Path:
 
 
 def demo_meant(name: str) -> str:
-    """Return the demo that is called nearly so, or that of the concept that is called so, if there is one."""
+    """Return the demo with the most similar name, else the demo of a concept with that name, else ""."""
     import difflib
 
     from ddpquiz.curriculum import loading
@@ -168,14 +168,14 @@ def demo_meant(name: str) -> str:
         return near[0]
     try:
         concepts = loading.load().concepts
-    except ContentError:  # a demo is looked for also while somebody writes content
+    except ContentError:  # demos are also found while content is being edited
         return ""
     about = (one for one in concepts if name.lower() in f"{one.id} {one.title}".lower())
     return next((one.demos[0].run for one in about if one.demos), "")
 
 
 def copy_script(script: Path, folder: Path) -> None:
-    """Put a script into a folder, without writing over anything."""
+    """Copy a script into a folder. UserError if the file exists or cannot be written."""
     import shutil
 
     target = folder / script.name
@@ -190,7 +190,7 @@ def copy_script(script: Path, folder: Path) -> None:
 
 
 def play_again(what: str, options: RunOptions) -> None:
-    """Play a saved run: one of a demo that is shipped, or one in a file; or save it otherwise, or sum it up."""
+    """Replay a saved run: that of a shipped demo, or a file. It can also be summarized or saved in another format."""
     from ddpquiz.analysis import saved_run
     from ddpquiz.analysis.event_codec import encode
     from ddpquiz.analysis.run_state import RunState

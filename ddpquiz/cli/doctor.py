@@ -1,4 +1,4 @@
-"""`ddpquiz doctor`: whether this machine can do what ddpquiz needs, ending with a real all-reduce."""
+"""`ddpquiz doctor`: check that this machine can do what ddpquiz needs."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ dist.destroy_process_group()
 
 
 def doctor() -> None:
-    """Look for what could keep demos from running, and end with a real all-reduce of two ranks."""
+    """Check what demos need, and run a real all-reduce of two ranks."""
     good = True
-    for name, examine in _EXAMINATIONS:
+    for name, check in _CHECKS:
         try:
-            for found in examine():
+            for found in check():
                 typer.echo(f"ok   {name:<9} {found}")
         except (UserError, OSError) as wrong:
             good = False
             typer.echo(f"BAD  {name:<9} {wrong}")
     if not good:
         raise UserError("Fix what is marked BAD above, then run `ddpquiz doctor` again.")
-    typer.echo("All is well.")
+    typer.echo("No problems found.")
 
 
 def _python() -> Iterator[str]:
     import platform
 
     if sys.flags.optimize:
-        raise UserError("Python runs with -O, which drops the asserts that demos make; start it without -O.")
+        raise UserError("Python runs with -O, which removes the asserts of the demos; start it without -O.")
     yield f"{platform.python_version()} on {platform.system()} {platform.release()}, {os.cpu_count()} cores"
 
 
@@ -58,7 +58,7 @@ def _packages() -> Iterator[str]:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             raise UserError(
-                f"{package} is not installed in {sys.prefix}; `pip install .` from a checkout does it."
+                f"{package} is not installed in {sys.prefix}; `pip install .` in a checkout installs it."
             ) from None
     yield ", ".join(found)
 
@@ -116,7 +116,7 @@ def _ranks() -> Iterator[str]:
     yield f"two ranks summed 1 and 2 to 3 in {end.time:.2f} s"
 
 
-_EXAMINATIONS: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
+_CHECKS: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
     ("python", _python),
     ("packages", _packages),
     ("content", _content),

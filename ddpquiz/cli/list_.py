@@ -1,4 +1,4 @@
-"""`ddpquiz list`: what there is to learn."""
+"""`ddpquiz list`: list the curriculum."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 def list_(
     concept: Annotated[
         str | None,
-        typer.Argument(help="List what this concept holds.", autocompletion=completion.concepts),
+        typer.Argument(help="List the items of this concept.", autocompletion=completion.concepts),
     ] = None,
     path: Annotated[
-        bool, typer.Option("--path", help="List what to learn first to understand CONCEPT; without one, all, in order.")
+        bool, typer.Option("--path", help="List what to learn before CONCEPT, in order; without CONCEPT, everything.")
     ] = False,
     track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
     hidden: Annotated[
-        bool, typer.Option("--hidden", help="List what you suspended, or buried until tomorrow.")
+        bool, typer.Option("--hidden", help="List items that you suspended, or buried until tomorrow.")
     ] = False,
-    flagged: Annotated[bool, typer.Option("--flagged", help="List what you flagged as wrong or unclear.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="List items that you flagged as wrong or unclear.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the curriculum, or what one concept holds."""
+    """List the curriculum, or the items of one concept."""
     import dataclasses
 
     from ddpquiz.curriculum import loading
@@ -63,7 +65,7 @@ def list_(
 
 
 def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
-    """List the items that the learner marked, of some concepts or all; the last first, and what is gone by its name."""
+    """List the items that the learner marked, newest first. Items that no longer exist are listed by name."""
     from ddpquiz.terminal.kit import pager, style
     from ddpquiz.terminal.pages import listing
     from ddpquiz.terminal.pages.item import asks

@@ -1,4 +1,4 @@
-"""`ddpquiz show`: one item with its answer."""
+"""`ddpquiz show`: show one item with its answer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ddpquiz.cli import completion, item_marks
 
 def show(
     item: Annotated[str, typer.Argument(help="The item, as concept/id.", autocompletion=completion.items)],
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show an item with its answer, the steps to it, its source and its proof."""
+    """Show an item with its answer, steps, source and proof."""
     import dataclasses
     import json
 
@@ -25,8 +25,8 @@ def show(
     chosen = known.item(item)
     marks = item_marks.marks().get(chosen.key, [])
     if as_json:
-        told = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
-        print(json.dumps(told, indent=2, ensure_ascii=False))
+        data = {"key": chosen.key, **dataclasses.asdict(chosen), "marks": marks}
+        print(json.dumps(data, indent=2, ensure_ascii=False))
         return
     source = known.sources.get(getattr(chosen, "source", ""))
     pager.show(style.console(), item_page(chosen, source, marks))

@@ -1,4 +1,4 @@
-"""Everything there is to learn: all concepts, cross-checked, in the order in which they are learned, searchable."""
+"""All content: the concepts in learning order, found by name or by search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All concepts, in the order in which they are learned."""
+    """All concepts, in learning order."""
 
     tracks: tuple[Track, ...]
     concepts: tuple[Concept, ...]
@@ -75,7 +75,7 @@ class Catalog:
         return tuple(question for concept in self.concepts for question in concept.questions)
 
     def path(self, concept_id: str) -> tuple[Concept, ...]:
-        """Return what to learn to understand a concept, in order; the concept itself is the last."""
+        """Return the concepts to learn before a concept, in order, and the concept itself as the last."""
         wanted: set[str] = set()
         pending = [self.concept(concept_id)]
         while pending:

@@ -1,4 +1,7 @@
-"""What there is to learn, as plain frozen data: a concept with its cards, questions, proofs and demos."""
+"""The content as plain frozen data: a concept with its cards, questions, proofs and demos.
+
+It is a little longer than other modules, because the shapes of all content belong side by side.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CardLevel(StrEnum):
-    """How far along a learner is who should know a card."""
+    """The level of learner who should know a card."""
 
     BEGINNER = "beginner"
     INTERMEDIATE = "intermediate"
@@ -19,7 +22,7 @@ class CardLevel(StrEnum):
 
 
 class Level(StrEnum):
-    """How hard a question is: recall, apply to a case, or compute and debug."""
+    """How hard a question is: recall, application, or computing and debugging."""
 
     EASY = "easy"
     MEDIUM = "medium"
@@ -30,10 +33,10 @@ class Kind(StrEnum):
     """How a question is answered."""
 
     CHOICE = "choice"  # one option is right
-    CHOICES = "choices"  # several are, and all of them are needed
-    NUMBER = "number"  # compute it, with values drawn afresh each time
+    CHOICES = "choices"  # several options are right, and all of them are needed
+    NUMBER = "number"  # compute a number from values that are drawn each time
     ORDER = "order"  # put the lines in order
-    OUTPUT = "output"  # what does this code print
+    OUTPUT = "output"  # say what this code prints
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Shows:
     """What a proof must observe.
 
     Exactly one field is set: `everywhere`, the text that every rank prints; `by_rank`, the text that each named rank
-    prints; `raises`, how the last line of the first traceback starts; `hangs`, that the ranks wait for ever.
+    prints; `raises`, how the last line of the first traceback starts; `hangs`, that the ranks wait forever.
     """
 
     everywhere: str | None = None
@@ -55,7 +58,7 @@ class CodeProof:
     """A proof that runs code on real ranks.
 
     In `code`, a line `<option>` stands for an option's code (`choice`, `choices`) or for the lines in order (`order`);
-    the variables of a `number` question are defined before it. `code` is None when the question's own code is to run.
+    the variables of a `number` question are defined before it. `code` is None if the question's own code runs.
     `ranks` is an arithmetic expression over the question's variables.
     """
 
@@ -79,7 +82,7 @@ Proof = CodeProof | DemoProof
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer to choose; `why` speaks to the belief behind a wrong one, `shows` is what a proof would then see."""
+    """One answer to choose. `why` explains the error behind a wrong one; `shows` is what a proof would observe."""
 
     text: str
     right: bool = False
@@ -90,7 +93,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A wrong answer that people give to a `number` or `output` question, and the belief behind it."""
+    """A common wrong answer to a `number` or `output` question, and the error behind it."""
 
     answer: str
     why: str
@@ -98,7 +101,7 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line to be put in order; `shows` is what a proof prints when this step happens."""
+    """One line to put in order. `shows` is what a proof prints when this step happens."""
 
     text: str
     shows: str | None = None
@@ -106,15 +109,28 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A name in a `number` question, and the values that it is drawn from."""
+    """A variable of a `number` question, and the values that it can have."""
 
     name: str
     values: tuple[str, ...]
 
 
+class _Keyed:
+    """What the log refers to by a key."""
+
+    __slots__ = ()
+    concept: str
+    id: str
+
+    @property
+    def key(self) -> str:
+        """The name of this item in the log. It never changes, whatever happens to the text."""
+        return f"{self.concept}/{self.id}"
+
+
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A fact to recall; `proof` is the id of the question whose proof shows it, if there is one."""
+class Card(_Keyed):
+    """A fact to recall. `proof` is the id of a question whose proof shows it, or ""."""
 
     concept: str
     id: str
@@ -124,15 +140,10 @@ class Card:
     source: str
     proof: str = ""
 
-    @property
-    def key(self) -> str:
-        """The name of this item in the log: it never changes, whatever happens to the text."""
-        return f"{self.concept}/{self.id}"
-
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question with its key. Which fields are used depends on `kind`: options, lines, or answer with its traps."""
+class Question(_Keyed):
+    """A question with its solution. `kind` decides which fields are used: options, lines, or answer with traps."""
 
     concept: str
     id: str
@@ -146,7 +157,7 @@ class Question:
     answer: str = ""  # NUMBER: an expression over the variables. OUTPUT: the text
     unit: str = ""
     tolerance: float = 0.0  # relative; of a NUMBER
-    rank: int | None = None  # OUTPUT: the rank whose text is asked for; None: every rank prints the same
+    rank: int | None = None  # OUTPUT: the rank whose text is the answer; None: every rank prints the same
     traps: tuple[Trap, ...] = ()
     hints: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
@@ -154,22 +165,17 @@ class Question:
     proof: Proof | None = None
     source: str = ""
 
-    @property
-    def key(self) -> str:
-        """The name of this item in the log: it never changes, whatever happens to the text."""
-        return f"{self.concept}/{self.id}"
-
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a rubric: what should be said, and words that show that it was."""
+    """One point of a rubric: what to say, and words that show that it was said."""
 
     say: str
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(_Keyed):
     """Something to explain in one's own words, with a model answer and the points that a good answer makes."""
 
     concept: str
@@ -178,11 +184,6 @@ class Prompt:
     hint: str
     answer: str
     points: tuple[Point, ...]
-
-    @property
-    def key(self) -> str:
-        """The name of this item in the log."""
-        return f"{self.concept}/{self.id}"
 
 
 Item = Card | Question | Prompt
@@ -209,7 +210,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class DemoLink:
-    """A demo that shows a concept; `predict` is the id of the question that is asked before it runs."""
+    """A demo that shows a concept. `predict` is the id of the question that is asked before it runs, or ""."""
 
     run: str
     look: str
@@ -238,13 +239,13 @@ class Concept:
     explain: tuple[Prompt, ...]
 
     def items(self) -> tuple[Item, ...]:
-        """Return everything in it that the log knows by a key."""
+        """Return all cards, questions and prompts."""
         return (*self.cards, *self.questions, *self.explain)
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A folder of concepts, in the order in which they are learned."""
+    """A folder of concepts, in learning order."""
 
     id: str
     title: str
@@ -253,7 +254,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a fact was read."""
+    """The source of a fact."""
 
     key: str
     title: str

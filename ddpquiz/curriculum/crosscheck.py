@@ -1,4 +1,4 @@
-"""What no file can know alone: that the concepts, tracks, sources and demos which it names are there and fit."""
+"""Check across files: the concepts, tracks, sources and demos that a file names must exist and fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the files of a content folder may name; `tracks` and `sources` are None when they could not be read."""
+    """What the files of a content folder may name. `tracks` and `sources` are None if they could not be read."""
 
     tracks: Sequence[Track] | None
     sources: Mapping[str, Source] | None
@@ -29,11 +29,11 @@ class Surroundings:
     _read: dict[str, Demo | str] = field(default_factory=dict)  # a demo, or why it cannot be read
 
     def track_of(self) -> dict[str, str]:
-        """Return the track of each concept, in the order in which they are learned."""
+        """Return the track of each concept, in learning order."""
         return {concept: track.id for track in self.tracks or () for concept in track.concepts}
 
     def demo(self, name: str) -> Demo | str:
-        """Read a demo once; a text says why it cannot be read."""
+        """Read a demo once. A text instead of a Demo says why it cannot be read."""
         if name not in self._read:
             try:
                 demo = self._read[name] = read_demo(self.demos / f"{name}.py")
@@ -44,7 +44,7 @@ class Surroundings:
 
 
 def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
-    """Complain, on the page of each reading, about what it names and is not there."""
+    """Complain about everything that a concept file names and that does not exist."""
     track_of, demos = around.track_of(), demo_names(around.demos)
     places = {concept: place for place, concept in enumerate(track_of)}
     needs = {reading.id: [m.value for m in reading.page.mentions if m.kind == "need"] for reading in readings}
@@ -65,14 +65,14 @@ def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
 
 
 def check_tracks(readings: Sequence[Reading], tracks: YamlFile, around: Surroundings, *, whole: bool) -> None:
-    """Complain about files that tracks.yaml does not name, and, of a whole folder, about names without a file."""
+    """Complain about files that tracks.yaml does not name and, for a whole folder, about names without a file."""
     track_of = around.track_of()
     files: dict[str, Reading] = {}
     for reading in readings:
         if (first := files.setdefault(reading.id, reading)) is not reading:
             reading.page.complain_at(1, 1, f"the concept `{reading.id}` already has the file {first.page.name}")
         elif reading.page.root is None:
-            continue  # it cannot be read, and that says enough
+            continue  # the file already has a complaint
         elif reading.id not in track_of:
             reading.page.complain_at(1, 1, f"`{reading.id}` is not in tracks.yaml; add it there under its track")
         elif track_of[reading.id] != reading.track:
@@ -102,7 +102,7 @@ def _check_need(
 
 
 def _way(start: str, goal: str, needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest way from one concept to another along their needs; [] when there is none."""
+    """Return the shortest path from one concept to another along their needs, or []."""
     ways = [[start]]
     seen = {start}
     for way in ways:
@@ -117,7 +117,7 @@ def _way(start: str, goal: str, needs: Mapping[str, Sequence[str]]) -> list[str]
 
 def _check_against_demo(page: YamlFile, mention: Mention, demo: Demo | str) -> None:
     if isinstance(demo, str):
-        return  # complained of where the demo is named
+        return  # the place that names the demo has the complaint
     if mention.kind == "label":
         filled_in = mention.value.partition("(")[0] + "({"  # a label such as f"loss ({way})"
         if mention.value not in demo.source and filled_in not in demo.source:

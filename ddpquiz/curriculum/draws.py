@@ -1,4 +1,4 @@
-"""The values of a `number` question: read, and tried out over every draw before a learner meets one."""
+"""The values of a `number` question: read, and tried for every draw before a learner sees one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _MOST_DRAWS = 1_000
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
-_TAKEN = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # what the prelude of a proof defines
+_TAKEN = formula.FUNCTIONS | {
+    "os",
+    "torch",
+    "dist",
+    "rank",
+    "world_size",
+}  # names that the start of every proof defines
 
 
 def read_variables(record: Fields) -> tuple[Variable, ...]:
-    """Read `vars`: a mapping of names to the numbers that they are drawn from."""
+    """Read `vars`: a mapping of names to lists of numbers."""
     node = record.find("vars")
     if node is None:
         return ()
@@ -51,7 +57,7 @@ def read_variables(record: Fields) -> tuple[Variable, ...]:
 
 
 def check_numbers(record: Fields, question: Question) -> None:
-    """Complain about expressions and placeholders of a question that have no value, or not a good one."""
+    """Complain about expressions and placeholders of a question that have no value or an unusable one."""
     known = {variable.name for variable in question.variables}
     if not known:
         return
@@ -104,7 +110,7 @@ def _check_names(record: Fields, node: Node, expression: str, known: set[str]) -
 
 
 def _check_placeholders(record: Fields, name: str, node: Node, text: str, known: set[str]) -> set[str]:
-    """Return the variables that a learner sees in this text."""
+    """Complain about wrong placeholders of a text; return the variables that a learner sees in it."""
     seen: set[str] = set()
     for inside, is_expression in placeholders(text):
         if inside in ("{", "}"):
@@ -123,7 +129,7 @@ def _check_placeholders(record: Fields, name: str, node: Node, text: str, known:
 def _try_all(record: Fields, question: Question) -> None:
     draws = math.prod(len(variable.values) for variable in question.variables)
     if draws > _MOST_DRAWS:
-        record.complain("vars", f"{draws:,} draws; {_MOST_DRAWS:,} at most, so that all can be tried")
+        record.complain("vars", f"{draws:,} draws; at most {_MOST_DRAWS:,} are allowed, because each is tried")
         return
     faults: dict[int, tuple[Node, str]] = {}  # the first draw that each place fails for
     for values in _draws(question):
@@ -148,13 +154,13 @@ def _try(record: Fields, question: Question, values: dict[str, str]) -> Iterator
         yield record.at("answer"), str(answer)
         return
     if not question.tolerance and not math.isclose(answer, float(formula.spell(answer)), rel_tol=1e-9):
-        yield record.at("answer"), f"the answer is {answer!r}, which nobody can type exactly; give a `tolerance`"
+        yield record.at("answer"), f"the answer is {answer!r}, which a learner cannot type exactly; add a `tolerance`"
     for trap, node in zip(question.traps, record.children("traps"), strict=False):
         wrong = _attempt(worth, trap.answer, values)
         if isinstance(wrong, ValueError):
             yield node, str(wrong)
         elif math.isclose(wrong, answer, rel_tol=max(question.tolerance, 1e-9), abs_tol=1e-12):
-            yield node, "this trap is the right answer; change it or the `vars`"
+            yield node, "this trap equals the right answer; change it or the `vars`"
     for name, node, text in _texts(record, question):
         if isinstance(filled := _attempt(fill, text, values), ValueError):
             yield node, f"`{name}`: {filled}"

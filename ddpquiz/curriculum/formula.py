@@ -1,4 +1,4 @@
-"""Arithmetic over named values, as content files write it: evaluated by walking its syntax, never by running it."""
+"""Arithmetic over named values in content files. It is evaluated by walking the syntax tree, never with eval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_LONGEST = 300  # characters; nobody reads a longer formula, and a deep one would exhaust the stack
+_LONGEST = 300  # characters; a deeply nested expression would exhaust the stack
 _LARGEST = 1e300
 
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
@@ -24,7 +24,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mod: operator.mod,
 }
 _UNARY: dict[type[ast.unaryop], Callable[[float], float]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
-_FUNCTIONS: dict[str, tuple[Callable[..., float], int, int]] = {  # with the fewest and the most arguments
+_FUNCTIONS: dict[str, tuple[Callable[..., float], int, int]] = {  # function, minimum and maximum number of arguments
     "min": (min, 2, 9),
     "max": (max, 2, 9),
     "ceil": (math.ceil, 1, 1),
@@ -38,7 +38,7 @@ FUNCTIONS = frozenset(_FUNCTIONS)
 
 
 def evaluate(expression: str, values: Mapping[str, float]) -> float:
-    """Return what `expression` is worth with these values; raises ValueError with a sentence when it has no value."""
+    """Return the value of `expression` with these values. ValueError with a sentence when it has none."""
     try:
         return _value(_parsed(expression), values)
     except ZeroDivisionError:
@@ -50,7 +50,7 @@ def evaluate(expression: str, values: Mapping[str, float]) -> float:
 
 
 def names(expression: str) -> set[str]:
-    """Return the names of the values that `expression` uses; raises ValueError when it is no arithmetic."""
+    """Return the names that `expression` uses. ValueError when it is not arithmetic."""
     found: set[str] = set()
     pending: list[ast.expr] = [_parsed(expression)]
     while pending:
@@ -71,7 +71,7 @@ def names(expression: str) -> set[str]:
 
 
 def spell(number: float) -> str:
-    """Write a number as a learner would: no `.0`, no thousands separators, six significant digits at most."""
+    """Format a number as a learner would write it: no `.0`, no thousands separators, at most six significant digits."""
     whole = round(number)
     if math.isclose(number, whole, rel_tol=1e-12, abs_tol=1e-15) or abs(number) >= 1e6:
         return str(whole)
@@ -84,7 +84,7 @@ def _parsed(expression: str) -> ast.expr:
         raise ValueError(f"an expression can have {_LONGEST} characters; this one has {len(expression)}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of `2if`, which is refused anyway
+            warnings.simplefilter("ignore")  # Python warns about `2if`, which is refused anyway
             return ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"`{expression}` is not an arithmetic expression") from None

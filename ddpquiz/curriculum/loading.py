@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def load(folder: Path | None = None) -> Catalog:
-    """Load the content of a folder, by default what is shipped; raises ContentError with all complaints.
-
-    What is shipped is read once and kept ready for the next start, which it would take half the time of.
-    """
+    """Load a content folder, by default the shipped one, which is cached. ContentError with all complaints."""
     if folder is not None:
         return _read(folder)
     return cache.cached(content_dir(), lambda: _read(None))

@@ -1,4 +1,4 @@
-"""A question as one learner meets it this time: values drawn, texts filled in, options shuffled."""
+"""A question as it is asked this time: values drawn, texts filled in, options shuffled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Posed:
     """A question ready to be shown.
 
     In `question` every text is filled in, and the answers of a `number` question are numbers. `values` is the draw.
-    `shown[place]` is the index into `question.options` or `question.lines` of what stands at that place.
+    `shown[place]` is the index into `question.options` or `question.lines` of the entry at that place.
     """
 
     question: Question
@@ -31,7 +31,7 @@ class Posed:
 
 
 def pose(question: Question, dice: random.Random) -> Posed:
-    """Draw the values of a question, fill them in, and decide the order of its options or lines."""
+    """Draw the values of a question, fill them in, and shuffle its options or lines."""
     if question.kind is not Kind.NUMBER:
         return Posed(question, {}, _arranged(question, dice))
     values = {variable.name: dice.choice(variable.values) for variable in question.variables}
@@ -41,7 +41,7 @@ def pose(question: Question, dice: random.Random) -> Posed:
 def fill(text: str, values: Mapping[str, str]) -> str:
     """Put values into `{name}` and computed ones into `{=expression}`; `{{` and `}}` are plain braces.
 
-    Raises ValueError with a sentence when a placeholder cannot be filled.
+    ValueError with a sentence when a placeholder cannot be filled.
     """
     if "{" not in text and "}" not in text:
         return text
@@ -49,17 +49,17 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def worth(expression: str, values: Mapping[str, str]) -> float:
-    """Evaluate an expression over a draw."""
+    """Return the value of an expression for a draw."""
     return formula.evaluate(expression, {name: number(value) for name, value in values.items()})
 
 
 def number(text: str) -> float:
-    """Read a number as content writes it; whole ones stay whole, so that large ones stay exact."""
+    """Parse a number; whole numbers become int, so that large ones stay exact."""
     return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
 def placeholders(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield what stands in each pair of braces and whether it is an expression; a single brace yields itself."""
+    """Yield the text in each pair of braces, and True if it is an expression. A single brace yields itself."""
     for brace in _BRACES.finditer(text):
         if brace[0] in ("{{", "}}"):
             continue
@@ -80,7 +80,7 @@ def _placed(brace: re.Match[str], values: Mapping[str, str]) -> str:
 
 
 def filled(question: Question, values: Mapping[str, str]) -> Question:
-    """Put a draw into every text of a `number` question, and the numbers that follow from it."""
+    """Return a `number` question with a draw and its results in every text."""
 
     def spelt(expression: str) -> str:
         return formula.spell(worth(expression, values))

@@ -1,4 +1,4 @@
-"""The proof behind an answer: read from a content file, and judged whether it can decide between the answers."""
+"""Read the proof behind an answer, and check that it can decide between the answers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
 
 
 def judge(record: Fields, question: Question) -> None:
-    """Complain about a proof that does not fit the kind of its question or cannot decide between its answers."""
+    """Complain about a proof that does not fit the kind of its question or cannot decide between the answers."""
     proof, kind = question.proof, question.kind
     if proof is None:
         if "proof" not in record:
@@ -106,7 +106,7 @@ def judge(record: Fields, question: Question) -> None:
         elif kind is not Kind.NUMBER:
             _judge_options(record, question)
     elif kind is Kind.OUTPUT and proof.code is not None:
-        _blame(record, "code", "an `output` question is proven by its own `code`; leave this out")
+        _blame(record, "code", "an `output` question is proven by its own `code`; remove this")
     elif kind is not Kind.OUTPUT and proof.code is None:
         record.complain("proof", f"{a(kind)} question needs `code` or `demo` in it")
     else:
@@ -135,7 +135,7 @@ def _judge_code(record: Fields, question: Question, proof: CodeProof) -> None:
 def _judge_option_line(record: Fields, question: Question, proof: CodeProof) -> None:
     if proof.shows is None:
         record.complain("proof", f"with `{OPTION}` it needs `prints`, `raises` or `hangs`")
-    _refuse_shows(record, question, f"`shows` does nothing beside `{OPTION}`; the proof says what right options give")
+    _refuse_shows(record, question, f"`shows` has no effect with `{OPTION}`; the proof says what right options give")
     for option, node in zip(question.options, record.children("options"), strict=False):
         if option.code:
             check_snippet(record.page, peek(node, "code"), "code", option.text)
@@ -153,7 +153,9 @@ def _judge_options(record: Fields, question: Question) -> None:
         elif question.kind is Kind.CHOICES and (option.shows.everywhere is None or "\n" in option.shows.everywhere):
             record.page.complain(peek(node, "shows"), "`shows`: in a `choices` question it is one line of text")
         elif not option.right and any(_alike(option.shows, other) for other in right):
-            record.page.complain(peek(node, "shows"), "`shows`: a right option shows the same; this cannot decide")
+            record.page.complain(
+                peek(node, "shows"), "`shows`: a right option shows the same, so the proof cannot decide"
+            )
 
 
 def _judge_lines(record: Fields, question: Question) -> None:
@@ -162,7 +164,9 @@ def _judge_lines(record: Fields, question: Question) -> None:
         if line.shows is None:
             record.page.complain(node, f"this line needs `shows`, or the proof a line `{OPTION}`")
         elif line.shows in seen:
-            record.page.complain(peek(node, "shows"), "`shows`: another line shows the same; this cannot decide")
+            record.page.complain(
+                peek(node, "shows"), "`shows`: another line shows the same, so the proof cannot decide"
+            )
         seen.add(line.shows or "")
 
 
@@ -214,10 +218,10 @@ def _alike(one: Shows, other: Shows) -> bool:
 
 def _misplaced(kind: Kind) -> str:
     if kind in (Kind.NUMBER, Kind.OUTPUT):
-        return f"{a(kind)} question is proven by its `answer`; leave this out"
-    return f"this goes with a line `{OPTION}` in the code; without one, `shows` says what is seen"
+        return f"{a(kind)} question is proven by its `answer`; remove this"
+    return f"this needs a line `{OPTION}` in the code; without one, use `shows` in the options"
 
 
 def a(kind: Kind) -> str:
-    """Return a kind with its article, as it stands in a sentence."""
+    """Return a kind with its article, for a sentence."""
     return f"an `{kind}`" if kind in (Kind.ORDER, Kind.OUTPUT) else f"a `{kind}`"

@@ -1,7 +1,7 @@
-"""What a learner would score who knows nothing but how questions are written, and other marks of hasty items.
+"""Estimate what a learner without knowledge scores from the look of the options, and find other weak items.
 
-Each *picker* answers every `choice` question by the look of its options alone. Where its rule points at several
-options, or at none, it guesses among them, so its score is an expectation and needs no dice.
+Each *picker* answers every `choice` question by the look of its options. Where its rule selects several options or
+none, it guesses among them; its score is the expected value.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Concept, Item, Question
 
-MOST = 0.32  # the share of the bank that no picker may get right; chance is 0.25
+MOST = 0.32  # the largest share of questions that a picker may get right; chance is 0.25
 STANDS_OUT = 0.6  # of one concept
-FEWEST = 5  # choice questions that a concept must have before it can stand out
+FEWEST = 5  # choice questions that a concept needs before its scores are looked at
 ALIKE = 0.75  # shared words of two items, over all their words
-HARDEST = 12.0  # the school grade that a lesson may need
-LONGEST_TO_SHORTEST = 2.5  # options may differ so much in length, once the longest has some
+HARDEST = 12.0  # the highest school grade that a lesson may require
+LONGEST_TO_SHORTEST = 2.5  # the largest ratio of option lengths, if the longest has more than SOME characters
 SOME = 24  # characters
 WORDS_OF_A_CARD = 40
 
@@ -45,7 +45,7 @@ _COMMON = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GuesserScore:
-    """What a picker gets right: of all `choice` questions, and of those where its rule singles out one option."""
+    """The share that a picker gets right: of all `choice` questions, and of those where its rule selects one option."""
 
     rule: str
     bank: float
@@ -55,7 +55,7 @@ class GuesserScore:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What was found; `fails` are sentences that must not be there, `remarks` ask for a second look."""
+    """The scores. `fails` are violations; `remarks` ask for a second look."""
 
     scores: tuple[GuesserScore, ...]
     fails: tuple[str, ...]
@@ -63,16 +63,18 @@ class Quality:
 
 
 def quality(concepts: Sequence[Concept]) -> Quality:
-    """Return the quality of a bank of items, as far as the look of them tells."""
+    """Measure the quality of all items, as far as their form shows it."""
     choices = [question for concept in concepts for question in concept.questions if question.kind is Kind.CHOICE]
     scores = tuple(_score(rule, picker, choices) for rule, picker in PICKERS.items())
     fails = tuple(
-        f"{_told(score, len(choices))}, and {MOST:.0%} is the most" for score in scores if choices and score.bank > MOST
+        f"{_sentence(score, len(choices))}; at most {MOST:.0%} is allowed"
+        for score in scores
+        if choices and score.bank > MOST
     )
     remarks = [*_standing_out(concepts), *_near_duplicates(concepts), *_hard_to_read(concepts)]
     remarks += [remark for concept in concepts for question in concept.questions for remark in _form(question)]
     remarks += [
-        f"{card.key}: its back has {len(card.back.split())} words, and {WORDS_OF_A_CARD} are the most"
+        f"{card.key}: its back has {len(card.back.split())} words; at most {WORDS_OF_A_CARD} are allowed"
         for concept in concepts
         for card in concept.cards
         if len(card.back.split()) > WORDS_OF_A_CARD
@@ -117,7 +119,7 @@ def _extreme(sizes: list[int], which: Callable[[list[int]], int]) -> list[int]:
 
 
 def expectation(question: Question, picked: Sequence[int]) -> float:
-    """Return the chance of being right by guessing among the options picked, or among all when none is."""
+    """Return the chance of being right by guessing among the picked options, or among all if none is picked."""
     among = picked or range(len(question.options))
     return sum(question.options[at].right for at in among) / len(among)
 
@@ -129,8 +131,8 @@ def _score(rule: str, picker: Callable[[Question], list[int]], questions: Sequen
     return GuesserScore(rule, _mean(bank), _mean(single), len(single))
 
 
-def _told(score: GuesserScore, questions: int) -> str:
-    return f"who picks {score.rule} gets {score.bank:.0%} of {questions} choice questions right"
+def _sentence(score: GuesserScore, questions: int) -> str:
+    return f"picking {score.rule} answers {score.bank:.0%} of {questions} choice questions correctly"
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -143,12 +145,14 @@ def _standing_out(concepts: Iterable[Concept]) -> list[str]:
         choices = [question for question in concept.questions if question.kind is Kind.CHOICE]
         if len(choices) >= FEWEST:
             scores = [_score(rule, picker, choices) for rule, picker in PICKERS.items()]
-            remarks += [f"{concept.id}: {_told(score, len(choices))}" for score in scores if score.bank >= STANDS_OUT]
+            remarks += [
+                f"{concept.id}: {_sentence(score, len(choices))}" for score in scores if score.bank >= STANDS_OUT
+            ]
     return remarks
 
 
 def _near_duplicates(concepts: Iterable[Concept]) -> list[str]:
-    """Compare items of one sort: a card may ask what a question asks, two cards may not."""
+    """Compare items of the same type: a card may ask the same as a question, two cards may not."""
     sorts: dict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for concept in concepts:
         for item in concept.items():
@@ -172,14 +176,14 @@ def _hard_to_read(concepts: Iterable[Concept]) -> list[str]:
         (concept.id, reading_grade(f"{concept.idea}\n\n{concept.why}\n\n{concept.lesson}")) for concept in concepts
     ]
     return [
-        f"{concept}: its lesson needs school grade {grade:.0f}; shorter sentences and words help"
+        f"{concept}: its lesson requires school grade {grade:.0f}; use shorter sentences and words"
         for concept, grade in grades
         if grade > HARDEST
     ]
 
 
 def reading_grade(text: str) -> float:
-    """Return the school grade that prose needs (Kincaid et al. 1975), without its drawings, code and tables."""
+    """Return the school grade that prose requires (Kincaid et al. 1975), without drawings, code and tables."""
     lines = re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines()
     prose = " ".join(line for line in lines if not line.startswith(("    ", "|", "#")))
     prose = re.sub(r"`[^`]*`", "name", prose)
@@ -191,14 +195,14 @@ def reading_grade(text: str) -> float:
 
 
 def _syllables(word: str) -> int:
-    """Count the groups of vowels, without a silent e at the end."""
+    """Count the groups of vowels, without a silent final e."""
     found = len(re.findall(r"[aeiouy]+", word.lower()))
     silent = word.lower().endswith("e") and not word.lower().endswith("le") and found > 1
     return max(1, found - silent)
 
 
 def _form(question: Question) -> list[str]:
-    """Return what tells the options of a question apart before anybody reads them."""
+    """Return differences in form between the options of a question."""
     texts = [option.text for option in question.options if not option.code]
     if len(texts) < len(question.options) or not texts:
         return [f"{question.key}: some options are code and some are not"] if texts else []
@@ -207,8 +211,8 @@ def _form(question: Question) -> list[str]:
     if sizes[-1] > SOME and sizes[-1] > LONGEST_TO_SHORTEST * sizes[0]:
         remarks.append(f"{question.key}: its longest option has {sizes[-1]} characters, its shortest {sizes[0]}")
     for looks, what in (
-        (lambda text: text.endswith("."), "end in a full stop"),
-        (_begins_large, "begin with a capital"),
+        (lambda text: text.endswith("."), "end with a full stop"),
+        (_begins_large, "start with a capital"),
     ):
         odd = sum(map(looks, texts))
         if odd in (1, len(texts) - 1) and len(texts) > 2:

@@ -1,4 +1,4 @@
-"""A question, read from a content file: what all kinds share, and what each kind has of its own."""
+"""Read a question from a content file: the keys of all kinds, and those of each kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHOICES = range(4, 7)
 
 
 def read_question(record: Fields, concept: str) -> Question:
-    """Read a question; what is wrong with it goes to the record's page."""
+    """Read a question. Complaints go to the page of the record."""
     kind = record.one_of("kind", Kind, Kind.CHOICE)
     known = record.fits("kind", Kind)
     question = Question(
@@ -110,7 +110,7 @@ def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
     answer, traps = record.code("answer"), _traps(record)
     for trap, entry in zip(traps, record.children("traps"), strict=False):
         if trap.answer == answer:
-            record.page.complain(entry, "this trap is the right answer")
+            record.page.complain(entry, "this trap equals the right answer")
     return {"answer": answer, "rank": record.whole("rank", 0, 15, optional=True), "traps": traps}
 
 

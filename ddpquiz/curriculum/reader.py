@@ -1,4 +1,4 @@
-"""Content files become frozen data, or every complaint about them with its file, line and column."""
+"""Read content files as frozen data, or collect every complaint with its file, line and column."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came out of a concept file; `concept` is None when the page has complaints."""
+    """The result of reading a concept file. `concept` is None if the page has complaints."""
 
     id: str
     track: str
@@ -45,9 +45,9 @@ class Reading:
 
 
 def read_concept(path: Path, *, thorough: bool = False) -> Reading:
-    """Read a concept file; its name is the concept's id, its folder's name the track's.
+    """Read a concept file. Its name is the id of the concept, and its folder the id of the track.
 
-    A thorough reading also compiles the Python in it and tries out every draw of every number.
+    A thorough reading also compiles the Python in it and tries every draw of every number.
     """
     page = YamlFile.open(path, thorough=thorough)
     reading = concept_of(page, path.stem, path.absolute().parent.name)
@@ -87,7 +87,7 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
 
 
 def read_tracks(page: YamlFile) -> tuple[Track, ...]:
-    """Read tracks.yaml; each concept that it names becomes a mention."""
+    """Read tracks.yaml. Each concept that it names becomes a mention."""
     tracks: list[Track] = []
     if page.root is None:
         return ()
@@ -211,7 +211,7 @@ def _check_ids(record: Fields, concept: Concept) -> None:
 
 
 def _check_links(record: Fields, concept: Concept) -> None:
-    """Complain of a demo that is predicted, or a card that is proven, by a question that is none."""
+    """Complain about a demo or a card that names a question that does not exist or cannot serve."""
     questions = {question.id: question for question in concept.questions}
     links = [("predict", link.predict) for link in concept.demos] + [("proof", card.proof) for card in concept.cards]
     nodes = [*record.children("demos"), *record.children("cards")]

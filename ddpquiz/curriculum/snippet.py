@@ -1,4 +1,4 @@
-"""Python inside a content file: does it compile, and if not, which line of the file is at fault."""
+"""Python inside a content file: does it compile, and if not, where is the error in the file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
 
 
 def has_option_line(code: str) -> bool:
-    """Return whether a line of this code stands for an option or for the lines in order."""
+    """Return True if a line of this code stands for an option or for the lines in order."""
     return _OPTION_LINE.search(code) is not None
 
 
 def with_option(code: str, option: str) -> str:
-    """Put an option's code, indented as it must be, in the place of the line `<option>`."""
+    """Replace the line `<option>` with the code of an option, indented like that line."""
 
     def indented(line: re.Match[str]) -> str:
         return "\n".join(line[1] + part if part.strip() else part for part in option.split("\n"))
@@ -31,7 +31,7 @@ def with_option(code: str, option: str) -> str:
 
 
 def check_snippet(page: YamlFile, node: Node, name: str, code: str) -> None:
-    """Complain when `code`, which stands at `node`, is no Python; only in a thorough reading, for it takes time."""
+    """Complain if `code` at `node` is not valid Python. Only a thorough reading checks this, because it takes time."""
     if not page.thorough or not code or getattr(node, "style", None) == ">":
         return
     try:
@@ -50,7 +50,9 @@ def _place(page: YamlFile, node: Node, problem: SyntaxError) -> tuple[int, int]:
     if getattr(node, "style", None) != "|" or not problem.lineno:
         return mark.line + 1, mark.column + 1
     lines = page.text.split("\n")
-    number = min(mark.line + problem.lineno, node.end_mark.line, len(lines) - 1)  # from 0; a block begins below its `|`
+    number = min(
+        mark.line + problem.lineno, node.end_mark.line, len(lines) - 1
+    )  # from 0; a block starts on the line after its `|`
     inside = (problem.text or "").rstrip("\n")
     indent = max(len(lines[number].rstrip()) - len(inside.rstrip()), 0)
     return number + 1, indent + max(problem.offset or 1, 1)

@@ -1,4 +1,4 @@
-"""Read all content and note everything that is wrong with it, at once."""
+"""Read all content and collect every complaint about it."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _BESIDE = ("tracks.yaml", "sources.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A catalog as far as it could be read, and everything that is wrong with it."""
+    """A catalog, as far as it could be read, and every complaint."""
 
     catalog: Catalog
     complaints: tuple[Complaint, ...]
 
 
 def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
-    """Read a content folder, or one concept file with the content around it, and note what is wrong.
+    """Read a content folder, or one concept file with the content around it, and collect every complaint.
 
-    The demos are those in the folder `demos` beside the content, or else those that are shipped. A thorough survey also
-    compiles the Python in it, tries out every draw, and looks into the demos.
+    The demos are those in the folder `demos` beside the content, else the shipped ones. A thorough survey also compiles
+    the Python in the content, tries every draw, and reads the demos.
     """
     path = path or content_dir()
-    whole = os.path.isdir(path)  # noqa: PTH112 - False for a path that may not be looked at, where Path raises
+    whole = os.path.isdir(path)  # noqa: PTH112 - False where Path raises PermissionError
     folder = path if whole else path.absolute().parent.parent
     if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
         folder = content_dir()
@@ -69,7 +69,7 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
 
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the concept files of a folder, and files that look like some but lie or are called wrong."""
+    """Return the concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
     found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
     good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
     return sorted(good), sorted(found - good - {folder / name for name in _BESIDE})
@@ -84,7 +84,7 @@ def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Con
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Keep the garbage collector from going over hundreds of thousands of nodes that all stay alive."""
+    """Disable the garbage collector, which would visit hundreds of thousands of nodes that all stay alive."""
     was_on = gc.isenabled()
     gc.disable()
     try:

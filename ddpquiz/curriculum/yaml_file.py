@@ -1,4 +1,4 @@
-"""One content file: its bytes read with care into YAML nodes, and the complaints about them."""
+"""One content file: its bytes, its YAML nodes, and the complaints about them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ddpquiz.errors import Complaint
 
 LARGEST = 1_000_000  # bytes
 _DEEPEST = 30  # a concept needs eight
-_SHALLOW = 4_000  # with fewer brackets and dashes than this, no nesting can exhaust the C stack
+_SHALLOW = 4_000  # fewer brackets and dashes than this cannot be nested deep enough to exhaust the C stack
 _MOST_OF_A_KIND = 20
 _LONGEST_COMPLAINT = 400
 _ANCHOR = re.compile(r"&[\w-]")
-HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")  # would steer a terminal
+HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")  # would control a terminal
 _UNWANTED = re.compile(rf"\t+|(?!\r\n){HIDDEN.pattern}")
 _COMMON = bytes(range(0x20, 0x7F)) + b"\n"
 
 _ADVICE = {
     "mapping values are not allowed in this context": "text that holds `: ` must be quoted, or stand under `|`",
     "found character that cannot start any token": "text that begins with one of ` @ % must be quoted",
-    "found unexpected end of stream": "a quotation mark or a bracket is opened here and never closed",
+    "found unexpected end of stream": "a quotation mark or a bracket here is never closed",
     "did not find expected ',' or '}'": "this `{` is not closed, or a text in it holds , or } and must be quoted",
     "did not find expected ',' or ']'": "this `[` is not closed, or a text in it holds , or ] and must be quoted",
-    "did not find expected key": "the indentation is wrong here, or a text that begins with a quote goes on after it",
+    "did not find expected key": "the indentation is wrong here, or text follows a closing quotation mark",
     "did not find expected '-' indicator": "the indentation is wrong here, or a `-` is missing",
     "did not find expected alphabetic or numeric character": "text that begins with * or & must be quoted",
     "but found another document": "a file holds one document; remove the line `---`",
@@ -44,7 +44,7 @@ PLAIN_TAGS: dict[type[yaml.Node], str] = {
 
 
 class _Nodes(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The loader without types: `no`, 1.0 and 2024-01-01 stay the texts that they are."""
+    """A loader without types: `no`, 1.0 and 2024-01-01 stay text."""
 
     def resolve(self, kind: type[yaml.Node], _value: str, _implicit: tuple[bool, bool]) -> str:
         return PLAIN_TAGS[kind]
@@ -55,7 +55,7 @@ class _Nodes(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 
 
 class Mention(NamedTuple):
-    """A place in a file that names something outside of it: a concept, a source, a demo, its argument or label."""
+    """A place in a file that names something outside it: a concept, a source, a demo, its argument or label."""
 
     kind: str
     value: str
@@ -64,7 +64,7 @@ class Mention(NamedTuple):
 
 
 class YamlFile:
-    """A content file that is being read. `root` is None when there is nothing to read; `complaints` says why."""
+    """A content file that is being read. `root` is None if it cannot be parsed; `complaints` says why."""
 
     def __init__(self, name: str, data: bytes | None, *, thorough: bool = False) -> None:
         self.name = name
@@ -78,7 +78,7 @@ class YamlFile:
 
     @classmethod
     def open(cls, path: Path, *, thorough: bool = False) -> YamlFile:
-        """Read a file; one that cannot be read becomes a page with one complaint."""
+        """Read a file. If that fails, the result has one complaint."""
         try:
             data = _bytes(path)
         except (OSError, ValueError) as problem:
@@ -88,16 +88,16 @@ class YamlFile:
         return cls(shown(path), data, thorough=thorough)
 
     def complain(self, node: yaml.Node, text: str) -> None:
-        """Note what is wrong at a node."""
+        """Complain about a node."""
         self.complain_at(node.start_mark.line + 1, node.start_mark.column + 1, text)
 
     def complain_at(self, line: int, column: int, text: str) -> None:
-        """Note what is wrong at a line and column, both counted from 1."""
+        """Complain about a line and column, which start at 1."""
         text = HIDDEN.sub("\ufffd", text.replace("\n", " "))
         self.complaints.append(Complaint(self.name, line, column, text[:_LONGEST_COMPLAINT]))
 
     def mention(self, kind: str, value: str, node: yaml.Node, of: str = "") -> None:
-        """Note that this file names something outside of it."""
+        """Record that this file names something outside it."""
         self.mentions.append(Mention(kind, value, node, of))
 
     def _decode(self, data: bytes) -> bool:
@@ -113,7 +113,7 @@ class YamlFile:
             wrong = f"byte {at} is 0x{data[at]:02x}, which is not UTF-8; save the file as UTF-8"
             self.complain_at(line, column, wrong)
             return False
-        rare = data.translate(None, _COMMON).decode("utf-8")  # looking through all of the text takes 50 times as long
+        rare = data.translate(None, _COMMON).decode("utf-8")  # searching the whole text takes 50 times as long
         if "\t" in rare or HIDDEN.search(rare):
             self._complain_of_characters()
         return not self.complaints
@@ -167,7 +167,7 @@ class YamlFile:
 
 
 def shown(path: Path) -> str:
-    """Return a path as a user would write it: from the working directory when it lies below."""
+    """Return a path as a user would write it: relative if it is below the working directory."""
     with contextlib.suppress(ValueError, OSError):
         path = path.absolute().relative_to(Path.cwd())
     return HIDDEN.sub("\ufffd", str(path).replace("\n", " "))
