@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.terminal.kit.hotkeys import HELP, LEAVE, Hotkey
+from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpquiz.learning.judge import Verdict
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
+LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
 _COMMANDS = (NONE, HELP, LEAVE)
 
 
