@@ -306,7 +306,7 @@ def test_an_editor_whose_file_cannot_be_written_leaves_what_was_typed(home, edit
     terminal.wait("Why a ring")
     terminal.press("Others", "> Others_")
     resource.prlimit(terminal.child.pid, resource.RLIMIT_FSIZE, (0, 0))
-    terminal.press("\x1be", "The file for the editor cannot be written; make room", "> Others_")
+    terminal.press("\x1be", "The file for the editor cannot be written; free some disk space", "> Others_")
     terminal.child.kill(signal.SIGKILL)
     terminal.end()
 

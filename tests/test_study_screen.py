@@ -97,7 +97,7 @@ f      mark this item as wrong or unclear; press again to undo
 b      not before tomorrow
 x      never again, until `ddpquiz progress restore` brings it back
 ?      the keys that work now
-q      end the sitting; every answer is saved already
+q      leave; everything is saved already
 esc back"""
     )
 

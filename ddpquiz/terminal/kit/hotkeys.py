@@ -31,12 +31,7 @@ class Hotkey:
 HELP = Hotkey("?", "help", "the keys that work now")
 BACK = Hotkey("esc", "back", "back from this page (q, backspace and the key that opened it do it too)")
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
-FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
-DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
-PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
-SOURCE = Hotkey("v", "source", "show the source of this item")
-QUIT = Hotkey("q", "quit", "end the sitting; every answer is saved already")
-LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
+QUIT = Hotkey("q", "quit", "leave; everything is saved already")
 FROM_ESCAPE = Hotkey("esc", "back", "back to the text; a key that is not listed here goes back too, and is typed")
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine
 from ddpquiz.terminal.kit.editor import edit
-from ddpquiz.terminal.kit.hotkeys import DEMO, FLAG, FROM_ESCAPE, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_names import pasted
 from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
@@ -19,6 +19,7 @@ from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.question_view import command_line
 from ddpquiz.terminal.sittings.rubric_view import check, count
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.sitting_keys import DEMO, FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping

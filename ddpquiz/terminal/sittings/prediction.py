@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ddpquiz.learning.judge import Verdict
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
+LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
 _COMMANDS = (NONE, HELP, LEAVE)
 
 

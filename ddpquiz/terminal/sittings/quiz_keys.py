@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
-from ddpquiz.terminal.kit.hotkeys import DEMO, FROM_ESCAPE, HELP, PROOF, QUIT, Hotkey
+from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.answer_entry import is_typed
 from ddpquiz.terminal.sittings.question_view import is_calculation
+from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question

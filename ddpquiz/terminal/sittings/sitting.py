@@ -12,10 +12,11 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.errors import UserError
-from ddpquiz.terminal.kit.hotkeys import FLAG, Hotkey, key_line, prefixed
+from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, prefixed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.sittings.sitting_keys import FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

@@ -14,12 +14,13 @@ from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning import standing, study
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
-from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
+from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view, study_result
 from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF, SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
