@@ -56,7 +56,7 @@ def explain(
         if piped:
             _read(seat, prompts[0].key)
             console.quiet = as_json
-            layout.show(console, seat.spoken())
+            layout.show(console, seat.new_lines())
         else:
             try:
                 if editor:

@@ -76,11 +76,11 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     cards = predicted.catalog.concept(question.concept).cards
     given = worded(predicted.posed, predicted.prediction.words, verdict.chosen)
     with Progress(data_dir()) as progress:
-        kept = save_answer(
+        saved = save_answer(
             progress, question, cards, now(),
             right=verdict.right, credit=float(verdict.right), took=predicted.time, given=given,
         )  # fmt: skip
-    return kept.called
+    return saved.called
 
 
 def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Cards on the screen: a card with its buttons, and what a sitting with cards came to."""
+"""How a card is drawn: its header, its sides, the grades, and what is due."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
-    "A card comes back just before you would forget it, and `d` runs what it is about on real ranks. "
-    "Every grade is kept at once, so you can quit whenever you like. "
-    "New cards come in learning order; `ddpquiz study CONCEPT` takes those of one concept, which `ddpquiz list` names."
+    "A card comes back just before you would forget it, and `d` runs its demo on real ranks. "
+    "Every grade is saved at once, so you can quit at any time. "
+    "New cards come in learning order; `ddpquiz study CONCEPT` asks those of one; `ddpquiz list` lists all concepts."
 )
 
 
 def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    called = "due by a wrong answer" if sitting.called else ""
+    called = "due because of a wrong answer" if sitting.called else ""
     once_more = "once more" if sitting.is_again else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
-    cram = "cram: the schedule stays" if sitting.cram else ""
+    cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     return header(
         f"{bar(sitting.share)} {first}",
@@ -80,7 +80,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
 
 
 def last_grade(done: Done | None, *, cram: bool = False) -> str:
-    """Say what became of the last card, and when it comes back; None was done to one that was skipped."""
+    """Say what was done to the last card, and when it comes back; `done` is None when it was skipped."""
     if done is None:
         return "skipped · u undo"
     if isinstance(done, Hiding):
@@ -105,7 +105,7 @@ def interval(days: int) -> str:
 
 
 def more(held: int) -> Hotkey:
-    """Return the key that goes on with some of the new cards that a limit held back."""
+    """Return the key that deals some of the new cards that a limit held back."""
     count = min(held, MORE)
     return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
 

@@ -34,7 +34,7 @@ _COUNTS = "Time is up: what you had entered is your answer."
 
 
 class QuizScreen(AnswerScreen, SittingScreen):
-    """One sitting with questions."""
+    """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         super().__init__(desk)
         self.quiz = state
         self.note = opening
-        self._about = about  # the words of the command that say what is asked about
-        self._go_on = go_on  # the whole command
+        self._about = about
+        self._go_on = go_on
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._ledger = Ledger(desk)
         self._dice = dice
@@ -92,7 +92,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return tuple(key for key in super().early if len(key) > 1 or not self.typing)
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw what is said about the last key, and what was typed so far: in sight, however tall the question is."""
+        """Draw the note, what was typed so far, and the clock: in sight, however tall the question is."""
         posed = self.typing
         left = self._left()
         field = [question_view.field(posed.question, self.entry)] if posed else []
@@ -123,7 +123,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._has_demo())
 
     def press(self, key: str) -> None:
-        """Take a key that is no text."""
+        """Obey a key that is not text."""
         posed = self.quiz.posed
         match key:
             case "u":
@@ -171,7 +171,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._stop()
 
     def _stop(self) -> None:
-        """End the quiz; its result is shown first where there is one."""
+        """End the quiz; leave at once where there is no result."""
         self._do(QuizAction.STOP)
         self.left = not self.quiz.answers
 
@@ -184,7 +184,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
-        """Draw what the quiz came to; an exam is gone through before that, so that the result stays in sight."""
+        """Draw the result; the verdicts of an exam stand above it, so that the result stays in sight."""
         unfinished = self.quiz.stopped or not self.quiz.over
         if unfinished and not self.quiz.answers and not self._first:
             return Group()
@@ -250,7 +250,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self.run_proof(posed)
                 self._do(QuizAction.BACK)
             case "p":
-                self.note = "No proof for this one."
+                self.note = "This question has no proof."
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
@@ -265,12 +265,12 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return [question for question in everywhere if question.key in missed]
 
     def _do(self, event: quiz.Event) -> None:
-        """Do a step, and keep what it changed before anything else is shown."""
+        """Do a step, and save what it changed before anything else is shown."""
         now = self.desk.clock()
         after = quiz.step(self.quiz, event, now)
-        added, taken = quiz.news(self.quiz, after)
-        if taken:
-            self._ledger.undo(taken, now)
+        added, removed = quiz.news(self.quiz, after)
+        if removed:
+            self._ledger.undo(removed, now)
         if added:
             self._ledger.append(added, now, retry=self.quiz.retry)
         if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
