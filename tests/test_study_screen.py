@@ -191,7 +191,7 @@ def test_a_card_forgotten_often_offers_its_demo(progress):
         press(seat, "space", "1")
     assert screen(seat).startswith("Done")
     seat = studying(progress, (RING_CARDS[1], CARDS[4]), memories={"ring/two": Memory(study_day(START), lapses=4)})
-    assert "forgotten often: left out for today · d shows it running · u undo" in screen(press(seat, "space", "1"))
+    assert "forgotten often: left out for today · d runs its demo · u undo" in screen(press(seat, "space", "1"))
     press(seat, "d")
     assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
 

@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
     from ddpquiz.learning.study import Deal, Done, Sitting
 
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+UNDO = Hotkey("u", "undo", "undo the last grade or skip; press it again to go further back")
+SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
+BURY = Hotkey("b", "bury", "hide this card until tomorrow")
+SUSPEND = Hotkey("x", "suspend", "hide this card until `ddpquiz progress restore` brings it back")
+GRADES = {
+    Grade.AGAIN: "you did not know it; it comes again in this sitting",
+    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
+    Grade.GOOD: "you knew it",
+    Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
+}
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 
 _BAR = 10  # columns of a progress bar
@@ -77,6 +89,21 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
         line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
         line.append("" if until is None else f" {interval(until)}", style="quiet")
     return line
+
+
+def grade_keys(grades: Iterable[Grade]) -> list[Hotkey]:
+    """Return the keys that grade a card."""
+    return [Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in enumerate(grades, 1)]
+
+
+def about_last(sitting: Sitting, *, has_demo: bool) -> str:
+    """Say what was done to the card before this one; `has_demo` says whether `d` runs its demo now."""
+    before = sitting.previous
+    if before is None or before.card is None or sitting.shown:
+        return ""
+    if sitting.stuck:
+        return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
+    return last_grade(sitting.last, cram=sitting.cram)
 
 
 def last_grade(done: Done | None, *, cram: bool = False) -> str:

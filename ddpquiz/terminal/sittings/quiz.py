@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.concept import DemoLink
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.terminal.kit.hotkeys import Hotkey
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _COUNTS = "Time is up: what you had entered is your answer."
 
 
+# Longer than 250 lines: plain, timed and adaptive quizzes and exams are one screen with one state
 class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
@@ -78,18 +79,13 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self.quiz.overview:
             return exam_view.overview(self.quiz)
         if self.quiz.posed is None:
-            return Group(self._result(), Text(), *self._review())
+            return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
             head = Group(self._where(), question_view.verdict(answer), Text())
             view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
             return Group(head, view, Text())
         asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
         return Group(self._where(), Text(), *asked, Text())
-
-    @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
 
     def above_keys(self) -> list[RenderableType]:
         """Draw the note, what was typed so far, and the clock: in sight, however tall the question is."""
@@ -114,13 +110,13 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
-        return quiz_keys.keys(self.quiz, self.entry, self._flag_key(), demo=self._has_demo())
+        return quiz_keys.keys(self.quiz, self.entry, self._flag_key(), demo=self._demo is not None)
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
         if not self.typing or self.entry.escaped:
             return []
-        return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._has_demo())
+        return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
 
     def press(self, key: str) -> None:
         """Obey a key that is not text."""
@@ -144,8 +140,11 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._stop()
             case "f":
                 self.flag(posed.question.key)
+            case "p":
+                self._prove(posed)
             case _ if self.quiz.judged:
-                self._after_verdict(key, posed)
+                if key in ("enter", "space"):
+                    self._do(QuizAction.NEXT)
             case _ if self.quiz.pending:
                 said = sureness(chance(posed.question))
                 if key.isdecimal() and int(key) in said:
@@ -158,8 +157,6 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._do(QuizAction.SOLVE)
             case "s":
                 self._do(QuizAction.SKIP)
-            case "p":
-                self.note = "The proof comes with the verdict."
             case _ if not self.typing:
                 self.enter(key)
 
@@ -179,8 +176,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Run the demo, while no clock runs; before the answer it counts as all hints."""
         posed = self.quiz.posed
         if self._left() is None and not self.quiz.pending:
-            concept = posed.question.concept if posed else quiz.wanting(self.quiz)
-            shown = self.run_demo(self.demo_of(concept), answered=posed.question.key if posed else "")
+            shown = self.run_demo(self._demo, answered=posed.question.key if posed else "")
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
@@ -188,11 +184,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         unfinished = self.quiz.stopped or not self.quiz.over
         if unfinished and not self.quiz.answers and not self._first:
             return Group()
-        return Group(*self._review(), self._result())
-
-    def _review(self) -> list[RenderableType]:
-        first = self._first or self.quiz
-        return quiz_result.review(first) if first.rules.exam else []
+        return Group(*quiz_result.review(self._first or self.quiz), self._result())
 
     def _result(self) -> RenderableType:
         return quiz_result.result(
@@ -226,9 +218,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _left(self) -> timedelta | None:
         return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
 
-    def _has_demo(self) -> bool:
+    @property
+    def _demo(self) -> DemoLink | None:
         posed = self.quiz.posed
-        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz)) is not None
+        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz))
 
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
@@ -242,27 +235,21 @@ class QuizScreen(AnswerScreen, SittingScreen):
         posed = self.quiz.posed
         return self.flag_key(posed.question.key if posed else "")
 
-    def _after_verdict(self, key: str, posed: Posed) -> None:
-        match key:
-            case "enter" | "space":
-                self._do(QuizAction.NEXT)
-            case "p" if posed.question.proof:
-                self.run_proof(posed)
-                self._do(QuizAction.BACK)
-            case "p":
-                self.note = "This question has no proof."
+    def _prove(self, posed: Posed) -> None:
+        if not self.quiz.judged:
+            self.note = "The proof comes with the verdict."
+        elif posed.question.proof is None:
+            self.note = "This question has no proof."
+        else:
+            self.run_proof(posed)
+            self._do(QuizAction.BACK)
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
-        self.quiz = quiz.begin(self._originals(), self._dice, self.desk.clock(), retry=True)
+        missed = self.desk.questions({question.key for question in self.quiz.missed})  # to be posed anew
+        self.quiz = quiz.begin(missed, self._dice, self.desk.clock(), retry=True)
         self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
         self._ledger.close()
-
-    def _originals(self) -> list[Question]:
-        """Return the missed questions as they stand in the content, to be posed anew."""
-        missed = {question.key for question in self.quiz.missed}
-        everywhere = (q for concept in self.desk.concepts.values() for q in concept.questions)
-        return [question for question in everywhere if question.key in missed]
 
     def _do(self, event: quiz.Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""

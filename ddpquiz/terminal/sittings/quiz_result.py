@@ -84,7 +84,9 @@ def sureness(quiz: Quiz) -> Calibration | None:
 
 
 def review(quiz: Quiz) -> list[RenderableType]:
-    """Draw each question of an exam with the verdict on it."""
+    """Draw each question of an exam with the verdict on it; nothing of another quiz, which has shown them."""
+    if not quiz.rules.exam:
+        return []
     answers = {id(answer.posed): answer for answer in quiz.answers}
     parts: list[RenderableType] = []
     for number, posed in enumerate(quiz.asked, 1):

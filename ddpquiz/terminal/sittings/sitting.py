@@ -18,12 +18,12 @@ from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
     from datetime import datetime
 
     from rich.console import Console, RenderableType
 
-    from ddpquiz.curriculum.concept import Concept, DemoLink, Source
+    from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Receipt
     from ddpquiz.learning.progress import Progress
@@ -56,6 +56,10 @@ class Desk:
     sources: Mapping[str, Source]
     actions: Actions
     clock: Callable[[], datetime]
+
+    def questions(self, keys: Collection[str]) -> list[Question]:
+        """Return questions as they stand in the content, in its order."""
+        return [each for concept in self.concepts.values() for each in concept.questions if each.key in keys]
 
 
 class SittingScreen(KeyScreen):

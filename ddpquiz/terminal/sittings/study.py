@@ -17,6 +17,7 @@ from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view, study_result
+from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -29,19 +30,6 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.learning.log_rows import Receipt
-
-SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
-GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
-UNDO = Hotkey("u", "undo", "undo the last grade or skip; press it again to go further back")
-SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
-BURY = Hotkey("b", "bury", "hide this card until tomorrow")
-SUSPEND = Hotkey("x", "suspend", "hide this card until `ddpquiz progress restore` brings it back")
-GRADES = {
-    Grade.AGAIN: "you did not know it; it comes again in this sitting",
-    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
-    Grade.GOOD: "you knew it",
-    Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
-}
 
 
 class StudyScreen(SittingScreen):
@@ -77,7 +65,7 @@ class StudyScreen(SittingScreen):
     @property
     def reading(self) -> bool:
         """Whether a page that was looked up is open."""
-        return self.lookup is not None and self.lookup.open
+        return bool(self.lookup and self.lookup.open)
 
     @property
     def early(self) -> tuple[str, ...]:
@@ -132,16 +120,13 @@ class StudyScreen(SittingScreen):
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
         flag = self.flag_key(card.key)
-        usual = (
-            [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]
-        )  # a card is seldom skipped after its back
+        usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
         return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
         """Return the keys that work now, with the grades."""
         asked = self.sitting.card and self.sitting.shown and not self.lookup
-        grades = enumerate(self.sitting.buttons, 1) if asked else ()
-        return [*(Hotkey(str(number), card_view.NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
+        return [*(card_view.grade_keys(self.sitting.buttons) if asked else []), *self.keys()]
 
     def handle_key(self, key: str) -> None:
         """Obey a key; while words are looked up, all characters are text, also those that are keys elsewhere."""
@@ -237,13 +222,8 @@ class StudyScreen(SittingScreen):
         return card_view.where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key))
 
     def _about_last(self) -> str:
-        before = self.sitting.previous
-        if before is None or before.card is None or self.sitting.shown:
-            return ""
-        if stuck := self.sitting.stuck:
-            shows = " · d shows it running" if self.demo_of(stuck.concept) else ""
-            return f"forgotten often: left out for today{shows} · u undo"
-        return card_view.last_grade(self.sitting.last, cram=self.sitting.cram)
+        stuck = self.sitting.stuck
+        return card_view.about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
 
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, or of the card on screen."""
@@ -255,8 +235,8 @@ class StudyScreen(SittingScreen):
     def _proof(self) -> Question | None:
         """Return the question whose proof shows what the card on screen says."""
         card = self.sitting.card
-        concept = self.desk.concepts.get(card.concept) if card and card.proof else None
-        return next((q for q in concept.questions if card and q.id == card.proof), None) if concept else None
+        found = self.desk.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
+        return next(iter(found), None)
 
     def _prove(self) -> None:
         question = self._proof()
