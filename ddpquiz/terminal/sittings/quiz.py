@@ -1,5 +1,6 @@
 """A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
 
+# longer than 250 lines: plain, timed and adaptive quizzes and exams are one screen with one state
 from __future__ import annotations
 
 from datetime import timedelta
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.kit.hotkeys import Hotkey
 
 
+_ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
 _COUNTS = "Time is up: what you had entered is your answer."
 
 
-# Longer than 250 lines: plain, timed and adaptive quizzes and exams are one screen with one state
 class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
@@ -151,12 +152,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
                     self._do(SetSureness(said[int(key)]))
             case "d" | "h" | "x" if self.quiz.rules.exam:
                 self.note = quiz_keys.IN_EXAM
-            case "h":
-                self._do(QuizAction.HINT)
-            case "x":
-                self._do(QuizAction.SOLVE)
-            case "s":
-                self._do(QuizAction.SKIP)
+            case "h" | "x" | "s":
+                self._do(_ACTIONS[key])
             case _ if not self.typing:
                 self.enter(key)
 
