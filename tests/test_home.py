@@ -214,7 +214,7 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     assert rooms.seen == [("study", False, 10)]
     for _ in range(3):
         progress.review("ring/one", Grade.AGAIN, START, START - START)
-    assert "Due        Nothing is due now.\n" in screen(at_home(progress)[0])  # it is set aside for today
+    assert "Due        Nothing is due now.\n" in screen(at_home(progress)[0])  # it is left out for today
 
 
 def test_what_is_hidden_is_neither_due_nor_new(progress):

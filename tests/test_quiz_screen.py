@@ -27,7 +27,7 @@ Question 1/5 · medium · ring
 
 Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
 send?
-one is right
+Choose one.
 
  1  1,200 bytes
  2  1,800 bytes
@@ -47,7 +47,7 @@ Question 1/5 · medium · ring
 
 Four ranks all-reduce 1,200 bytes with a ring. How many bytes does each rank
 send?
-one is right
+Choose one.
 
 ✗>1  1,200 bytes
      Each sum travels to be made and again to be shared.
@@ -81,7 +81,7 @@ def test_hints_come_in_stages_and_a_right_answer_then_earns_half(progress):
 
 
 def test_a_solution_that_was_asked_for_earns_nothing(progress):
-    assert "This is the solution; it earns nothing." in screen(press(quizzing(progress), "x"))
+    assert "This is the solution; the question earns nothing." in screen(press(quizzing(progress), "x"))
     assert [(row.credit, row.given) for row in progress.entries("answer")] == [(0.0, "")]
 
 
@@ -114,7 +114,7 @@ def test_several_options_are_toggled_and_given_with_enter(progress):
     seat = press(quizzing(progress, PHASES), "1", "3", "1", "2")
     assert " [ ] 1  barrier\n [x] 2  reduce-scatter\n [x] 3  broadcast\n [ ] 4  all-gather\n" in screen(seat)
     assert (
-        "✓>2  reduce-scatter\n✗>3  broadcast\n     A broadcast copies from one rank.\n✓ 4  all-gather\n     missed: it is right too\n"
+        "✓>2  reduce-scatter\n✗>3  broadcast\n     A broadcast copies from one rank.\n✓ 4  all-gather\n     missed: this is right too\n"
         in screen(press(seat, "enter"))
     )
 
@@ -170,7 +170,7 @@ def test_a_key_after_escape_that_is_no_command_is_typed_and_escape_leads_back(pr
 def test_help_names_what_comes_after_escape(progress):
     shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
     assert "enter  submit what you chose or typed (← → home end move in it, ctrl+u clears\n       it)\n" in shown
-    assert "esc x  give up and see the solution; it earns nothing\n" in shown
+    assert "esc x  show the solution; the question then earns nothing\n" in shown
 
 
 def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
@@ -215,13 +215,13 @@ def test_a_letter_that_is_the_answer_is_one(progress):
 def test_a_flagged_question_says_so_above_and_can_be_unflagged_below(progress):
     seat = press(quizzing(progress, BYTES), "2", "f")
     assert screen(seat).startswith("Question 1/1 · medium · ring · flagged\n")
-    assert "flagged as wrong or unclear · f takes it back\nenter next" in screen(seat)
+    assert "flagged as wrong or unclear · f removes the flag\nenter next" in screen(seat)
     assert "f unflag" in screen(seat)
     assert "f flag" in screen(press(seat, "f"))
 
 
 def test_p_without_a_proof_says_so(progress):
-    assert "No proof for this one.\nenter next" in screen(press(quizzing(progress, PHASES), "x", "p"))
+    assert "This question has no proof.\nenter next" in screen(press(quizzing(progress, PHASES), "x", "p"))
     assert "The proof comes with the verdict.\n" in screen(press(quizzing(progress, BYTES), "p"))
 
 
@@ -338,9 +338,9 @@ By level
   hard    1 of 1 right
 
 Next
-  ddpquiz test ring --wrong  what was wrong, once more
-  ddpquiz learn ring         read about what cost most
-  ddpquiz study              1 card became due by wrong answers
+  ddpquiz test ring --wrong  answer what was wrong once more
+  ddpquiz learn ring         read about the concept that cost most
+  ddpquiz study              1 card became due because of wrong answers
 
 enter leave · r retry · u look back · d demo · ? help"""
     )
@@ -376,9 +376,7 @@ def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progres
     seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "r")
     assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
     seat = press(seat, "2", "enter")
-    assert screen(seat).startswith(
-        "Done: 1 of 2 right.\nOnce more: 1 of 1 right. That does not count for the verdict.\n"
-    )
+    assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right. It does not count for the verdict.\n")
     assert "unknown yet" in screen(seat)
     assert "--wrong" not in screen(seat)
     assert [row.retry for row in progress.entries("answer")] == [False, False, True]
@@ -429,9 +427,9 @@ def test_a_line_that_is_no_answer_counts_as_none_when_nobody_is_there(progress, 
     assert "Wrong" not in text
     assert capsys.readouterr().err == (
         """\
-ring/bytes: `bytes` is no answer. Answer with one number from 1 to 4.
-ddp/hooks: `2` is no answer. Give each number from 1 to 3 once, in order, such as 2 1 3.
-ring/steps: `foo` is no answer. Answer with a number of bytes, such as 1800, 1.8e3 or 3/4.
+ring/bytes: `bytes` cannot be read as an answer. Answer with one number from 1 to 4.
+ddp/hooks: `2` cannot be read as an answer. Give each number from 1 to 3 once, in order, such as 2 1 3.
+ring/steps: `foo` cannot be read as an answer. Answer with a number of bytes, such as 1800, 1.8e3 or 3/4.
 """
     )
     assert "Answer with one number from 1 to 4.\n" in spoken(quizzing(progress, BYTES), "bytes")

@@ -189,7 +189,7 @@ def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
 def test_a_line_that_is_no_answer_is_told_on_standard_error_and_not_kept(home):
     done = piped(home, "test", "ring", "--kind", "number", "--json", lines="foo\n")
     complaint = "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."
-    assert (done.returncode, done.stderr) == (1, f"ring/steps: `foo` is no answer. {complaint}\n")
+    assert (done.returncode, done.stderr) == (1, f"ring/steps: `foo` cannot be read as an answer. {complaint}\n")
     result = json.loads(done.stdout)
     assert (result["answered"], result["questions"][0]["right"], result["questions"][0]["why"]) == (
         0,
@@ -339,7 +339,7 @@ def test_the_curriculum_is_listed_though_the_progress_cannot_be_read(home):
     done = piped(home, "list", "ring")
     assert (done.returncode, done.stdout) == (0, piped(home / "other", "list", "ring").stdout)
     assert "progress.db cannot be opened;" in done.stderr
-    assert done.stderr.endswith(" Until then no marks are shown.\n")
+    assert done.stderr.endswith(" Until then, marks are not shown.\n")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_cramming_leaves_the_log_as_it_is(home):
     piped(home, "study", lines="\n3\n" * 6)
     before = log(home)
     said = piped(home, "study", "--cram", lines="\n1\n" + "\n3\n" * 6).stdout
-    assert "cram: the schedule stays" in said
+    assert "cram: the schedule does not change" in said
     assert "Done: 6 cards." in said
     assert log(home) == before
 
@@ -402,7 +402,7 @@ def test_a_concept_proven_strong_offers_no_new_cards_unless_all_are_wanted(home)
 def test_something_is_looked_up_from_a_card(home):
     terminal = sample(home, "study")
     terminal.wait("Front of one")
-    terminal.press("/", "Type words")
+    terminal.press("/", "Type words to search for")
     terminal.press("four", r"> ring/four  card\n    Front of four")
     terminal.press("\r", "Back of four")
     terminal.press("\x1b", r"/four_")

@@ -21,9 +21,9 @@ def test_the_first_card_ever_comes_with_a_few_sentences(progress):
         """\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
-what it is about on real ranks. Every grade is kept at once, so you can quit
-whenever you like. New cards come in learning order; `ddpquiz study CONCEPT`
-takes those of one concept, which `ddpquiz list` names.
+its demo on real ranks. Every grade is saved at once, so you can quit at any
+time. New cards come in learning order; `ddpquiz study CONCEPT` asks those of
+one; `ddpquiz list` lists all concepts.
 
 ────────── Card 1/6 · ring
 
@@ -90,12 +90,12 @@ Keys that work here
        not all come back together
 space  recalled, as usual (enter does it too)
 d      run this concept's demo on real ranks, and come back here
-s      not in this sitting
+s      leave this card out of this sitting
 v      show the source of this item
 f      mark this item as wrong or unclear; press again to undo
-/      find a concept or an item by its words, read it, and come back here
-b      not before tomorrow
-x      never again, until `ddpquiz progress restore` brings it back
+/      search for a concept or an item, read it, and come back here
+b      hide this card until tomorrow
+x      hide this card until `ddpquiz progress restore` brings it back
 ?      the keys that work now
 q      leave; everything is saved already
 esc back"""
@@ -161,7 +161,7 @@ def test_a_grade_that_cannot_be_kept_ends_the_sitting_in_a_sentence_and_counts_f
 def test_the_demo_and_the_proof_lead_back_to_the_card(progress):
     seat = press(studying(progress, (replace(RING_CARDS[0], proof="bytes"),)), "d", "p")
     assert seat.desk.actions.started == ["allreduce"]
-    assert "The proof would tell the back; turn the card over first." in screen(seat)
+    assert "The proof shows the answer; turn the card over first." in screen(seat)
     press(seat, "space", "p")
     assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
     assert "p proof" in screen(seat)
@@ -191,14 +191,14 @@ def test_a_card_forgotten_often_offers_its_demo(progress):
         press(seat, "space", "1")
     assert screen(seat).startswith("Done")
     seat = studying(progress, (RING_CARDS[1], CARDS[4]), memories={"ring/two": Memory(study_day(START), lapses=4)})
-    assert "forgotten often: set aside for today · d shows it running · u undo" in screen(press(seat, "space", "1"))
+    assert "forgotten often: left out for today · d runs its demo · u undo" in screen(press(seat, "space", "1"))
     press(seat, "d")
     assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
 
 
 def test_a_flag_is_kept_and_can_be_taken_back(progress):
     seat = press(studying(progress, CARDS), "f")
-    assert "flagged as wrong or unclear · f takes it back" in screen(seat)
+    assert "flagged as wrong or unclear · f removes the flag" in screen(seat)
     assert [row.item for row in progress.entries("flag")] == ["ring/one"]
     press(seat, "f")
     assert progress.entries("flag") == []
@@ -246,7 +246,7 @@ def test_who_quits_among_more_new_cards_is_told_the_limit_that_deals_the_rest(pr
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
     seat = studying(progress, CARDS, memories={"ring/one": Memory(study_day(START))})
-    assert "Card 1/6 · due by a wrong answer · ring" in screen(seat)
+    assert "Card 1/6 · due because of a wrong answer · ring" in screen(seat)
     assert "wrong answer" not in screen(press(seat, "space", "3"))
     assert "Done: 1 card.\n" in screen(press(seat, "q"))
 
@@ -297,7 +297,7 @@ def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
     seat = press(studying(progress, (CARDS[1], replace(CARDS[0], proof="bytes"))), "space", "3", "space")
     assert screen(seat, width=60).endswith("\nspace good · u undo · d demo · p proof · ? help · q quit")
     assert "b bury" not in screen(seat, width=60)
-    assert re.search("\nb +not before tomorrow\n", screen(press(seat, "?"), width=60))
+    assert re.search("\nb +hide this card until tomorrow\n", screen(press(seat, "?"), width=60))
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_card_is_suspended_or_buried_with_one_key_and_undo_takes_that_back(pro
 def test_cramming_writes_no_grade_and_says_so(progress):
     memories = {card.key: Memory(study_day(START), 10.0, 5.0, study_day(START), study_day(START), 2) for card in CARDS}
     seat = press(studying(progress, CARDS, memories=memories, cram=True), "space")
-    assert "Card 1/6 · cram: the schedule stays · ring" in screen(seat)
+    assert "Card 1/6 · cram: the schedule does not change · ring" in screen(seat)
     assert "1 forgot   2 hard but right   3 good   4 easy\n" in screen(seat)
     press(seat, "1", "space", "4", "x", "u", "u", "space", "4", "f")
     assert [row.kind for row in progress.log()] == ["suspend", "undo", "flag"]
@@ -344,7 +344,7 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
 
 def test_something_can_be_looked_up_in_the_middle_of_a_card(progress):
     seat = press(studying(progress, CARDS), "/", *"chunk", "backspace", "backspace", *"bytes")
-    assert "Nothing holds these words." in screen(seat)
+    assert "Nothing found." in screen(seat)
     press(seat, "ctrl+u", *"front our")
     assert screen(seat) == (
         """\
@@ -365,7 +365,7 @@ enter read · ↑↓ choose · esc back to the card"""
 
 def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(progress):
     seat = press(studying(progress, CARDS), "/", *"front", "up", *["down"] * 9)
-    keys = [hit.key for hit in seat.finding.hits]
+    keys = [hit.key for hit in seat.lookup.hits]
     assert keys == [card.key for card in CARDS]
     assert f"> {keys[-1]}  card\n" in screen(seat)
     assert "Back of two." in screen(press(seat, "enter"))
@@ -373,7 +373,7 @@ def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(prog
 
 def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_tells_its_answer_when_asked(progress):
     seat = press(studying(progress, CARDS), "/", *"ring")
-    assert [hit.key for hit in seat.finding.hits] == [
+    assert [hit.key for hit in seat.lookup.hits] == [
         "ring", *(card.key for card in RING_CARDS), "ring/bytes", "ring/phases", "ring/steps"
     ]  # fmt: skip
     press(seat, "ctrl+u", *"how many each", "down", "enter")

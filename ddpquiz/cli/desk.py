@@ -1,4 +1,4 @@
-"""What `study` and `test` share: which concepts are meant, the desk, and sitting down at it."""
+"""What `study`, `test` and home share: the concepts that are meant, the desk, and the runs of demos and proofs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> Sequence[Concept]:
-    """Return the concepts that were named, or all, in learning order; UserError for a name that is none."""
+    """Return the concepts that were named, or all, in learning order; UserError for an unknown name."""
     tracks = {one.id for one in catalog.tracks}
     if track is not None and track not in tracks:
         raise UserError(f"There is no track `{track}`; tracks are {', '.join(sorted(tracks))}.")
@@ -37,13 +37,13 @@ def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> 
 
 
 def words(*first: str, **options: str | int | None) -> str:
-    """Return the words of a command line; an option that is None or False was not given, one that is True is alone."""
+    """Return the words of a command line; options that are None or False are left out, True is an option alone."""
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
 
 
 def desk(catalog: Catalog, progress: Progress) -> Desk:
-    """Return a desk with everything on it."""
+    """Return what every sitting needs."""
     from ddpquiz.terminal.sittings.sitting import Desk
 
     concepts = {concept.id: concept for concept in catalog.concepts}
@@ -54,7 +54,7 @@ class Runs:
     """What a sitting can start, on the screen."""
 
     def warm(self) -> None:
-        """Import torch in the background, so that a demo starts at once; one that cannot start says so itself."""
+        """Import torch in the background, so that a demo starts at once; if it fails, the demo reports it."""
         from ddpquiz.ranks import launch
 
         with contextlib.suppress(UserError):
@@ -96,19 +96,19 @@ class Runs:
         return prove.visit(posed, console())
 
 
-def sit_down(seat: SittingScreen, console: Console, *, lines: bool = False) -> None:
-    """Let a learner, or the lines of a pipe, work through a sitting; its summary stays in the scrollback."""
+def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
+    """Show a sitting, or let the lines of a pipe control it; its summary stays in the scrollback."""
     from ddpquiz.terminal.kit.layout import show
     from ddpquiz.terminal.kit.screen import is_interactive
 
     interrupted = False
     try:
         if is_interactive() and not lines:
-            seat.show(console)
+            sitting.show(console)
         else:
-            seat.read(console, sys.stdin, asked=sys.stdin.isatty())
+            sitting.read(console, sys.stdin, asked=sys.stdin.isatty())
     except KeyboardInterrupt:
         interrupted = True
-    show(console, seat.summary())
+    show(console, sitting.summary())
     if interrupted:
         raise typer.Exit(130)

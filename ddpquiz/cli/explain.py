@@ -66,7 +66,7 @@ def explain(
             if seat.note:  # of a judge that failed
                 layout.show(console, Text(style.plain(seat.note), style="warn"))
             console.quiet = as_json
-            layout.show(console, seat.spoken())
+            layout.show(console, seat.new_lines())
         else:
             try:
                 if editor:

@@ -32,8 +32,8 @@ def home() -> None:
     known = loading.load()
     with Progress(data_dir()) as progress:
         if is_interactive():
-            seat = Home(desk.desk(known, progress), lambda: look(known, progress), HomeRooms(known, progress))
-            desk.sit_down(seat, style.console())
+            screen = Home(desk.desk(known, progress), lambda: look(known, progress), HomeCommands(known, progress))
+            desk.sit_down(screen, style.console())
         else:
             layout.show(style.console(), page(look(known, progress)))
 
@@ -52,19 +52,19 @@ def look(known: Catalog, progress: Progress) -> Standing:
     )
 
 
-class HomeRooms:
-    """What the keys of the home screen lead to: the commands."""
+class HomeCommands:
+    """The commands that the keys of the home screen start."""
 
     def __init__(self, known: Catalog, progress: Progress) -> None:
         self._known = known
         self._progress = progress
 
     def study(self, *, ahead: bool, new: int) -> None:
-        """Sit down with cards."""
+        """Study cards."""
         _sit(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
 
     def test(self, concept: Concept | None) -> None:
-        """Sit down with questions."""
+        """Answer questions."""
         _sit(lambda: test.sit(test.TestOptions((concept.id,) if concept else ())))
 
     def lesson(self, concept: Concept) -> RenderableType:
@@ -77,7 +77,7 @@ class HomeRooms:
 
 
 def _sit(command: Callable[[], None]) -> None:
-    """Run a command that ends by itself: being interrupted there leads back here."""
+    """Run a command; an interrupt there leads back to home."""
     try:
         command()
     except typer.Exit as end:

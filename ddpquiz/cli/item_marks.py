@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rows(kinds: Sequence[str]) -> list[Row]:
-    """Return the rows of the log that mark items in these ways and still count, by clocks of other places too."""
+    """Return the rows of the log that mark items in these ways and are still in force."""
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import study_day
     from ddpquiz.paths import data_dir
@@ -25,14 +25,14 @@ def rows(kinds: Sequence[str]) -> list[Row]:
 
 
 def marks() -> dict[str, list[str]]:
-    """Return how each item is marked; what is taught can be shown without the progress, which is not made here."""
+    """Return how each item is marked; without any progress nothing is marked, and no file is created."""
     import os
 
     from ddpquiz.learning import database
     from ddpquiz.paths import data_dir
 
     found: dict[str, list[str]] = {}
-    if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False for one that may not be looked at
+    if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False, and no exception, where access is denied
         return found
     try:
         for row in rows(("suspend", "bury", "flag")):
@@ -41,5 +41,5 @@ def marks() -> dict[str, list[str]]:
     except UserError as error:
         from ddpquiz.terminal.kit import style
 
-        style.complaints().print(style.plain(f"{error} Until then no marks are shown."), soft_wrap=True)
+        style.complaints().print(style.plain(f"{error} Until then, marks are not shown."), soft_wrap=True)
     return found

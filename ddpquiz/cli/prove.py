@@ -28,7 +28,7 @@ def prove(
 
     question = load().item(item)
     if not isinstance(question, Question):
-        raise UserError(f"{item} is no question; only questions have proofs.")
+        raise UserError(f"{item} is not a question; only questions have proofs.")
     if not play(pose(question, random.Random(seed)), style.console()):  # noqa: S311
         raise typer.Exit(1)
 
@@ -42,7 +42,7 @@ def play(posed: Posed, console: Console) -> bool:
 
 
 def visit(posed: Posed, console: Console) -> bool:
-    """Do the same in the middle of a sitting, on a screen of its own where there can be one."""
+    """Do the same in the middle of a sitting, on a screen of its own if the terminal can be painted."""
     from ddpquiz.terminal.kit import screen
     from ddpquiz.terminal.sittings import proof
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Card
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.study import Deal, Sitting
+    from ddpquiz.learning.study import Sitting
 
 Level = Literal["beginner", "intermediate", "advanced"]
 LIMIT = 20  # cards of a sitting, unless another limit is asked for
@@ -92,9 +92,8 @@ def study(
 def sit(options: StudyOptions) -> None:
     """Deal the cards, and show them; or show what else there is to do."""
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning import study
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.schedule import Schedule, study_day
+    from ddpquiz.learning.schedule import study_day
     from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.sittings.study import StudyScreen
@@ -105,21 +104,9 @@ def sit(options: StudyOptions) -> None:
     with Progress(data_dir()) as progress:
         at = clock.now()
         opening = _aim(progress, options.retention, at) if options.retention is not None else ""
-        earlier = progress.grades(study_day(at))
-        dealt = deal(known, cards, options, progress, study_day(at))
-        hidden = progress.hidden(study_day(at))
-        asked = {card.key for card in known.cards()} - set(hidden)
-        memories = {key: memory for key, memory in progress.memories().items() if key in asked}
-        sitting = study.begin(
-            dealt,
-            memories,
-            Schedule(progress.weights()),
-            at,
-            two_buttons=options.two_button,
-            cram=options.cram,
-            earlier=earlier,
-        )
-        if not dealt.cards:
+        sitting = begin(known, cards, options, progress, at)
+        if not sitting.deal.cards:
+            hidden = progress.hidden(study_day(at))
             gone = sum(card.key in hidden for card in cards)
             demos = [link.run for one in concepts for link in one.demos]
             layout.show(style.console(), _nothing_due(sitting, cards, options, gone, demos, opening))
@@ -136,24 +123,28 @@ def sit(options: StudyOptions) -> None:
         desk.sit_down(screen, style.console())
 
 
-def deal(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress: Progress, day: date) -> Deal:
-    """Choose the cards of a sitting from those given."""
+def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress: Progress, at: datetime) -> Sitting:
+    """Choose the cards of a sitting from those given, and return the sitting with the first card on screen."""
     from ddpquiz.learning import standing, study
+    from ddpquiz.learning.schedule import Schedule, study_day
 
-    here = {card.key for card in known.cards()}
+    day, here, a_day = study_day(at), {card.key for card in known.cards()}, options.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
-    a_day = options.a_day
-    return study.deal(
+    hidden, earlier = progress.hidden(day), progress.grades(day)
+    deal = study.deal(
         cards,
         memories,
         day,
         limit=options.limit,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=options.cram,
-        hidden=progress.hidden(day),
+        hidden=hidden,
         proven=() if options.every else _proven(progress, day),
-        earlier=progress.grades(day),
+        earlier=earlier,
     )
+    asked = {key: memory for key, memory in memories.items() if key not in hidden}
+    schedule = Schedule(progress.weights())
+    return study.begin(deal, asked, schedule, at, two_buttons=options.two_button, cram=options.cram, earlier=earlier)
 
 
 def _nothing_due(

@@ -125,7 +125,7 @@ def test(
     """Answer questions. In a pipe, answers are read from standard input, one a line; an empty line skips.
 
     A line that cannot be read as an answer does not count; it is reported on standard error and makes the exit status
-    1. With --confidence, a line from 1 (a guess) to 4 (sure) follows each answer.
+    1. With --confidence, a line with 1 (a guess) to 4 (sure) follows each answer.
     """
     if adaptive and wrong:
         raise typer.BadParameter(

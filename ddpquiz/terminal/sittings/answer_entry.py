@@ -96,6 +96,11 @@ class AnswerScreen(KeyScreen):
         """The question whose answer is typed now."""
         return self.answering if self.answering and is_typed(self.answering.question) else None
 
+    @property
+    def early(self) -> tuple[str, ...]:
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
+
     def handle_key(self, key: str) -> None:
         """Obey a key; while an answer is typed, all characters are text, also those that are keys elsewhere."""
         if self.helping or self.typing is None:

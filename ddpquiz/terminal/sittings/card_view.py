@@ -1,4 +1,4 @@
-"""Cards on the screen: a card with its buttons, and what a sitting with cards came to."""
+"""How a card is drawn: its header, its sides, the grades, and what is due."""
 
 from __future__ import annotations
 
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
     from ddpquiz.learning.study import Deal, Done, Sitting
 
+SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
+GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
+UNDO = Hotkey("u", "undo", "undo the last grade or skip; press it again to go further back")
+SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
+BURY = Hotkey("b", "bury", "hide this card until tomorrow")
+SUSPEND = Hotkey("x", "suspend", "hide this card until `ddpquiz progress restore` brings it back")
+GRADES = {
+    Grade.AGAIN: "you did not know it; it comes again in this sitting",
+    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
+    Grade.GOOD: "you knew it",
+    Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
+}
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
 
 _BAR = 10  # columns of a progress bar
@@ -29,19 +41,19 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
-    "A card comes back just before you would forget it, and `d` runs what it is about on real ranks. "
-    "Every grade is kept at once, so you can quit whenever you like. "
-    "New cards come in learning order; `ddpquiz study CONCEPT` takes those of one concept, which `ddpquiz list` names."
+    "A card comes back just before you would forget it, and `d` runs its demo on real ranks. "
+    "Every grade is saved at once, so you can quit at any time. "
+    "New cards come in learning order; `ddpquiz study CONCEPT` asks those of one; `ddpquiz list` lists all concepts."
 )
 
 
 def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    called = "due by a wrong answer" if sitting.called else ""
+    called = "due because of a wrong answer" if sitting.called else ""
     once_more = "once more" if sitting.is_again else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
-    cram = "cram: the schedule stays" if sitting.cram else ""
+    cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     return header(
         f"{bar(sitting.share)} {first}",
@@ -79,8 +91,23 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
+def grade_keys(grades: Iterable[Grade]) -> list[Hotkey]:
+    """Return the keys that grade a card."""
+    return [Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in enumerate(grades, 1)]
+
+
+def about_last(sitting: Sitting, *, has_demo: bool) -> str:
+    """Say what was done to the card before this one; `has_demo` says whether `d` runs its demo now."""
+    before = sitting.previous
+    if before is None or before.card is None or sitting.shown:
+        return ""
+    if sitting.stuck:
+        return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
+    return last_grade(sitting.last, cram=sitting.cram)
+
+
 def last_grade(done: Done | None, *, cram: bool = False) -> str:
-    """Say what became of the last card, and when it comes back; None was done to one that was skipped."""
+    """Say what was done to the last card, and when it comes back; `done` is None when it was skipped."""
     if done is None:
         return "skipped · u undo"
     if isinstance(done, Hiding):
@@ -105,7 +132,7 @@ def interval(days: int) -> str:
 
 
 def more(held: int) -> Hotkey:
-    """Return the key that goes on with some of the new cards that a limit held back."""
+    """Return the key that deals some of the new cards that a limit held back."""
     count = min(held, MORE)
     return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
 

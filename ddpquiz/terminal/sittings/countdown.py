@@ -14,7 +14,7 @@ _HURRY = 5  # seconds; from then on the clock is marked
 
 
 def remaining(left: timedelta) -> Text:
-    """Draw the time that is left, in whole seconds; the last one is 1, since at 0 the question is gone."""
+    """Draw the time that is left, in whole seconds; the last second shows as 1, since at 0 the time is over."""
     seconds = math.ceil(left.total_seconds())
     minutes = f"{seconds // 60}:{seconds % 60:02}" if seconds >= 60 else f"{seconds} s"
     return Text(f"{minutes} left", style="warn" if seconds <= _HURRY else "quiet")

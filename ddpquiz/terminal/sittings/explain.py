@@ -237,7 +237,7 @@ class ExplainScreen(SittingScreen):
         rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
         return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
 
-    def spoken(self) -> RenderableType:
+    def new_lines(self) -> RenderableType:
         """Draw what is new, for a terminal that only goes down."""
         if explanation := self.state.explanation:
             return Group(*check(explanation))

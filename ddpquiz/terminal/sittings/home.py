@@ -141,7 +141,7 @@ class Home(SittingScreen):
             return Group()
         return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
-    def spoken(self) -> RenderableType:
+    def new_lines(self) -> RenderableType:
         """Draw the page for a terminal that cannot be painted."""
         return page(self._now)
 

@@ -1,4 +1,4 @@
-"""Looking something up without leaving a sitting: words are typed, what holds them is listed, one of it is shown."""
+"""Search without leaving a sitting: type words, choose one of the hits, and read it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.search import Hit
 
 _SHOWN = 8  # hits; more words find fewer
-LOOK = Hotkey("/", "look up", "find a concept or an item by its words, read it, and come back here")
+LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is looked up: the words typed so far, what holds them, and which of it is marked, open and answered."""
+    """A search: the words typed so far, the hits, and which of them is marked, open and answered."""
 
     catalog: Catalog
     text: str = ""
     hits: tuple[Hit, ...] = ()
     at: int = 0
     open: bool = False
-    answered: bool = False  # a question tells its answer only when that is asked for, too
+    answered: bool = False  # the answer to an open question is shown
 
     def key(self, key: str) -> Lookup | None:
-        """Return what a key makes of it; None goes back to the sitting."""
+        """Return the search after a key; None goes back to the sitting."""
         match key:
             case "escape":
                 return replace(self, open=False, answered=False) if self.open else None
@@ -53,32 +53,32 @@ class Lookup:
             case "up":
                 return replace(self, at=max(0, self.at - 1))
             case "backspace":
-                return self.typed(self.text[:-1])
+                return self.search(self.text[:-1])
             case "ctrl+u":
-                return self.typed("")
+                return self.search("")
             case _:
-                return self.typed(self.text + text) if (text := typed(key)) else self
+                return self.search(self.text + text) if (text := typed(key)) else self
 
-    def typed(self, text: str) -> Lookup:
-        """Return it with other words."""
+    def search(self, text: str) -> Lookup:
+        """Return the search for other words."""
         return replace(self, text=text, hits=tuple(to_read(self.catalog.search(text))[:_SHOWN]), at=0)
 
-    def spoken(self, words: str) -> Lookup:
-        """Return it with these words, and what they name or alone fit open, for a terminal that only goes down.
+    def opened(self, words: str) -> Lookup:
+        """Return the search for these words, for a terminal that cannot be painted.
 
-        A question that is named tells its answer.
+        A hit is open when it is the only one or when the words are its name; a question that is named shows its answer.
         """
-        found = self.typed(words)
+        found = self.search(words)
         at = next((at for at, hit in enumerate(found.hits) if hit.key == words), 0)
         is_named = any(hit.key == words for hit in found.hits)
         return replace(found, at=at, open=is_named or len(found.hits) == 1, answered=is_named)
 
     def body(self) -> RenderableType:
-        """Draw what holds the words, or what is open."""
+        """Draw the hits, or the open one."""
         if self.open:
             return self._page(self.hits[self.at])
         if not self.hits:
-            return Text("Nothing holds these words." if self.text.strip() else "Type words; what holds all is listed.")
+            return Text("Nothing found." if self.text.strip() else "Type words to search for.")
         lines: list[RenderableType] = []
         for number, hit in enumerate(self.hits):
             mark = "> " if number == self.at else "  "

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.terminal.kit.hotkeys import HELP, LEAVE, Hotkey
+from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen

@@ -117,26 +117,26 @@ class ProofOutcome:
 
 def observe(posed: Posed) -> Iterator[ProofOutcome]:
     """Run a proof, and yield what it shows, bit by bit."""
-    asked, lab = posed.question, proof_runner.ProofRunner()
+    asked, runner = posed.question, proof_runner.ProofRunner()
     if _each_option_runs(asked):
         for option in asked.options:
-            seen = lab.observe(posed, proof_runner.code_of(option))
-            holds = proof_runner.answers(asked, seen)
-            yield ProofOutcome(_line(option, holds=holds, more=str(seen)), holds == option.right)
+            observed = runner.observe(posed, proof_runner.code_of(option))
+            holds = proof_runner.answers(asked, observed)
+            yield ProofOutcome(_line(option, holds=holds, more=str(observed)), holds == option.right)
         return
-    seen = lab.observe(posed, _lines_in_order(asked))
+    observed = runner.observe(posed, _lines_in_order(asked))
     yield ProofOutcome(
-        _observed(seen), not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, seen)
+        _observed(observed), not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed)
     )
     for option in asked.options:
-        holds = proof_runner.agrees(asked, option, seen)
+        holds = proof_runner.agrees(asked, option, observed)
         yield ProofOutcome(_line(option, holds=holds), holds == option.right)
     if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
-        yield _answer(posed, seen)
+        yield _answer(posed, observed)
 
 
 def _head(posed: Posed) -> RenderableType:
-    """Say where a proof runs, and what is put into its code."""
+    """Draw where a proof runs, and what stands in its code for the answer."""
     asked = posed.question
     ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
     where = (
@@ -171,10 +171,10 @@ def _lines_in_order(asked: Question) -> str | None:
     return "\n".join(line.text for line in asked.lines) if proof_runner.inserts(asked) and asked.lines else None
 
 
-def _observed(seen: proof_runner.Observed) -> Text:
-    if seen.hung or seen.raised or seen.failed or len(set(seen.printed.values())) == 1:
-        return Text(f"observed: {plain(str(seen))}", style="head")
-    lines = [f"rank {rank}  {plain(text)}" for rank, text in seen.printed.items()]
+def _observed(observed: proof_runner.Observed) -> Text:
+    if observed.hung or observed.raised or observed.failed or len(set(observed.printed.values())) == 1:
+        return Text(f"observed: {plain(str(observed))}", style="head")
+    lines = [f"rank {rank}  {plain(text)}" for rank, text in observed.printed.items()]
     return Text("observed:\n" + "\n".join(lines), style="head")
 
 
@@ -184,13 +184,13 @@ def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
     return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 
 
-def _answer(posed: Posed, seen: proof_runner.Observed) -> ProofOutcome:
+def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
     """Hold a computed or printed answer against what was observed."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
-        held = proof_runner.all_close(number(asked.answer), max(asked.tolerance, 1e-5), seen)  # the text is rounded
+        held = proof_runner.all_close(number(asked.answer), max(asked.tolerance, 1e-5), observed)  # the text is rounded
     else:
-        held = proof_runner.prints(asked, asked.answer, seen)
+        held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
 
@@ -198,7 +198,7 @@ def _answer(posed: Posed, seen: proof_runner.Observed) -> ProofOutcome:
 def _outcome(*, agrees: bool) -> Text:
     if agrees:
         return Text("The run agrees with the answer.", style="good")
-    return Text("The run does not agree with the answer; please tell us.", style="bad")
+    return Text("The run does not agree with the answer; please report it.", style="bad")
 
 
 @contextlib.contextmanager

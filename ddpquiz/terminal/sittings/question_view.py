@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.answer_entry import Entry
 
 _HOW = {
-    Kind.CHOICE: "one is right",
-    Kind.CHOICES: "several are right, and all of them are needed",
-    Kind.NUMBER: "a number",
-    Kind.ORDER: "the numbers of the lines, in the right order",
-    Kind.OUTPUT: "what is printed",
+    Kind.CHOICE: "Choose one.",
+    Kind.CHOICES: "Choose all that are right.",
+    Kind.NUMBER: "Type a number.",
+    Kind.ORDER: "Type the numbers of the lines in the right order.",
+    Kind.OUTPUT: "Type what this prints.",
 }
 
 
@@ -44,7 +44,7 @@ def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
 
 
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
-    """Draw a question, what was chosen so far where keys are read one by one, and the hints that were asked for."""
+    """Draw a question, what was chosen so far where keys are read one by one, and the hints."""
     question = posed.question
     parts = stem(question)
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
@@ -81,7 +81,7 @@ def judged(answer: Answer) -> list[RenderableType]:
 
 def stem(question: Question) -> list[RenderableType]:
     """Draw what is asked, without anything to choose from."""
-    unit = f" (unit: {plain(question.unit)})" if question.unit else ""
+    unit = f" The unit is {plain(question.unit)}." if question.unit else ""
     how = Text(_HOW[question.kind] + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.code:
@@ -129,7 +129,7 @@ def command_line() -> Text:
 
 
 def is_calculation(question: Question) -> bool:
-    """Whether the proof of a question only computes: one process, and nobody to talk to."""
+    """Whether the proof of a question only computes, in one process without communication."""
     proof = question.proof
     return isinstance(proof, CodeProof) and proof.ranks == "1" and "dist." not in (proof.code or question.code)
 
@@ -138,16 +138,16 @@ def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool) ->
     mark, style = ("✓", "good") if option.right else ("✗", "bad") if chosen else (" ", "quiet")
     text = code(option.text) if option.code else prose(option.text)
     label = Text(f"{mark}{'>' if chosen else ' '}{place}", style=style)
-    more = [Text("missed: it is right too", style="warn")] if missed else []
+    more = [Text("missed: this is right too", style="warn")] if missed else []
     return columns([(label, Group(text, *more, *([prose(option.why, "quiet")] if option.why else [])))])
 
 
 def verdict(answer: Answer) -> Text:
-    """Say in a line whether an answer is right."""
+    """Return in a line whether an answer is right."""
     if answer.late and not answer.given:
         return Text("Time is up, without an answer. Take your time to read the solution.", style="warn")
     if answer.solved:
-        return Text("This is the solution; it earns nothing.", style="warn")
+        return Text("This is the solution; the question earns nothing.", style="warn")
     late = "Time is up: what you had entered is your answer. " if answer.late else ""
     if not answer.verdict.right:
         return Text(f"{late}✗ Wrong.", style="bad")

@@ -1,5 +1,6 @@
 """A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
 
+# longer than 250 lines: plain, timed and adaptive quizzes and exams are one screen with one state
 from __future__ import annotations
 
 from datetime import timedelta
@@ -25,16 +26,17 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.concept import DemoLink
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.terminal.kit.hotkeys import Hotkey
 
 
+_ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
 _COUNTS = "Time is up: what you had entered is your answer."
 
 
 class QuizScreen(AnswerScreen, SittingScreen):
-    """One sitting with questions."""
+    """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
     def __init__(
         self,
@@ -49,8 +51,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         super().__init__(desk)
         self.quiz = state
         self.note = opening
-        self._about = about  # the words of the command that say what is asked about
-        self._go_on = go_on  # the whole command
+        self._about = about
+        self._go_on = go_on
         self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
@@ -78,7 +80,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if self.quiz.overview:
             return exam_view.overview(self.quiz)
         if self.quiz.posed is None:
-            return Group(self._result(), Text(), *self._review())
+            return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
             head = Group(self._where(), question_view.verdict(answer), Text())
             view = question_view.verdict_view(answer, lambda width: Group(head, Text(), self.foot(width)))
@@ -86,13 +88,8 @@ class QuizScreen(AnswerScreen, SittingScreen):
         asked = question_view.asked(self.quiz.posed, self.quiz.hints, self.entry.text)
         return Group(self._where(), Text(), *asked, Text())
 
-    @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
-
     def above_keys(self) -> list[RenderableType]:
-        """Draw what is said about the last key, and what was typed so far: in sight, however tall the question is."""
+        """Draw the note, what was typed so far, and the clock: in sight, however tall the question is."""
         posed = self.typing
         left = self._left()
         field = [question_view.field(posed.question, self.entry)] if posed else []
@@ -114,16 +111,16 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
-        return quiz_keys.keys(self.quiz, self.entry, self._flag_key(), demo=self._has_demo())
+        return quiz_keys.keys(self.quiz, self.entry, self._flag_key(), demo=self._demo is not None)
 
     def commands(self) -> list[Hotkey]:
         """Return the keys that work after escape, while an answer is typed."""
         if not self.typing or self.entry.escaped:
             return []
-        return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._has_demo())
+        return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
 
     def press(self, key: str) -> None:
-        """Take a key that is no text."""
+        """Obey a key that is not text."""
         posed = self.quiz.posed
         match key:
             case "u":
@@ -144,22 +141,19 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._stop()
             case "f":
                 self.flag(posed.question.key)
+            case "p":
+                self._prove(posed)
             case _ if self.quiz.judged:
-                self._after_verdict(key, posed)
+                if key in ("enter", "space"):
+                    self._do(QuizAction.NEXT)
             case _ if self.quiz.pending:
                 said = sureness(chance(posed.question))
                 if key.isdecimal() and int(key) in said:
                     self._do(SetSureness(said[int(key)]))
             case "d" | "h" | "x" if self.quiz.rules.exam:
                 self.note = quiz_keys.IN_EXAM
-            case "h":
-                self._do(QuizAction.HINT)
-            case "x":
-                self._do(QuizAction.SOLVE)
-            case "s":
-                self._do(QuizAction.SKIP)
-            case "p":
-                self.note = "The proof comes with the verdict."
+            case "h" | "x" | "s":
+                self._do(_ACTIONS[key])
             case _ if not self.typing:
                 self.enter(key)
 
@@ -171,7 +165,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._stop()
 
     def _stop(self) -> None:
-        """End the quiz; its result is shown first where there is one."""
+        """End the quiz; leave at once where there is no result."""
         self._do(QuizAction.STOP)
         self.left = not self.quiz.answers
 
@@ -179,20 +173,15 @@ class QuizScreen(AnswerScreen, SittingScreen):
         """Run the demo, while no clock runs; before the answer it counts as all hints."""
         posed = self.quiz.posed
         if self._left() is None and not self.quiz.pending:
-            concept = posed.question.concept if posed else quiz.wanting(self.quiz)
-            shown = self.run_demo(self.demo_of(concept), answered=posed.question.key if posed else "")
+            shown = self.run_demo(self._demo, answered=posed.question.key if posed else "")
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
-        """Draw what the quiz came to; an exam is gone through before that, so that the result stays in sight."""
+        """Draw the result; the verdicts of an exam stand above it, so that the result stays in sight."""
         unfinished = self.quiz.stopped or not self.quiz.over
         if unfinished and not self.quiz.answers and not self._first:
             return Group()
-        return Group(*self._review(), self._result())
-
-    def _review(self) -> list[RenderableType]:
-        first = self._first or self.quiz
-        return quiz_result.review(first) if first.rules.exam else []
+        return Group(*quiz_result.review(self._first or self.quiz), self._result())
 
     def _result(self) -> RenderableType:
         return quiz_result.result(
@@ -226,9 +215,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _left(self) -> timedelta | None:
         return self.quiz.left(self.desk.clock()) if self.quiz.rules.timed else None
 
-    def _has_demo(self) -> bool:
+    @property
+    def _demo(self) -> DemoLink | None:
         posed = self.quiz.posed
-        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz)) is not None
+        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz))
 
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
@@ -242,35 +232,29 @@ class QuizScreen(AnswerScreen, SittingScreen):
         posed = self.quiz.posed
         return self.flag_key(posed.question.key if posed else "")
 
-    def _after_verdict(self, key: str, posed: Posed) -> None:
-        match key:
-            case "enter" | "space":
-                self._do(QuizAction.NEXT)
-            case "p" if posed.question.proof:
-                self.run_proof(posed)
-                self._do(QuizAction.BACK)
-            case "p":
-                self.note = "No proof for this one."
+    def _prove(self, posed: Posed) -> None:
+        if not self.quiz.judged:
+            self.note = "The proof comes with the verdict."
+        elif posed.question.proof is None:
+            self.note = "This question has no proof."
+        else:
+            self.run_proof(posed)
+            self._do(QuizAction.BACK)
 
     def _retry(self) -> None:
         self._first = self._first or self.quiz
-        self.quiz = quiz.begin(self._originals(), self._dice, self.desk.clock(), retry=True)
+        missed = self.desk.questions({question.key for question in self.quiz.missed})  # to be posed anew
+        self.quiz = quiz.begin(missed, self._dice, self.desk.clock(), retry=True)
         self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
         self._log.close()
 
-    def _originals(self) -> list[Question]:
-        """Return the missed questions as they stand in the content, to be posed anew."""
-        missed = {question.key for question in self.quiz.missed}
-        everywhere = (q for concept in self.desk.concepts.values() for q in concept.questions)
-        return [question for question in everywhere if question.key in missed]
-
     def _do(self, event: quiz.Event) -> None:
-        """Do a step, and keep what it changed before anything else is shown."""
+        """Do a step, and save what it changed before anything else is shown."""
         now = self.desk.clock()
         after = quiz.step(self.quiz, event, now)
-        added, taken = quiz.news(self.quiz, after)
-        if taken:
-            self._log.undo(taken, now)
+        added, removed = quiz.news(self.quiz, after)
+        if removed:
+            self._log.undo(removed, now)
         if added:
             self._log.append(added, retry=self.quiz.retry)
         if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):

@@ -30,8 +30,8 @@ class QuizByLines(QuizScreen):
         self._final = final
         self._unread_sureness = False  # the next line says how sure somebody was of such an answer
 
-    def spoken(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
+    def new_lines(self) -> RenderableType:
+        """Draw what is new, for a terminal that cannot be painted."""
         if answer := self.quiz.shown:
             return Group(question_view.verdict(answer), *question_view.judged(answer))
         if self.quiz.pending:
@@ -43,13 +43,13 @@ class QuizByLines(QuizScreen):
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
 
     def goes_on(self) -> bool:
-        """Go on after a verdict, which stays in sight, and end an exam when no more lines can change its answers."""
+        """Go on after a verdict, which stays in sight, and end an exam whose answers no line can change."""
         goes_on = self.quiz.judged or (self.quiz.overview and self._final)
         self._do(QuizAction.STOP if self.quiz.overview and self._final else QuizAction.NEXT)
         return goes_on
 
     def handle_line(self, line: str) -> None:
-        """Take a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
+        """Obey a line: an answer, or the letter of a key, which is `:h` where the answer is typed."""
         if self._unread_sureness:
             self._unread_sureness = False
             return
@@ -80,11 +80,11 @@ class QuizByLines(QuizScreen):
             self.obey("enter")
 
     def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
-        """Count what cannot be read as no answer when nobody is there to be asked again, and say so."""
+        """Report a line that cannot be read as an answer, and skip the question, when nobody is there to try again."""
         if not self._final or not unclear:
             return
         key = posed.question.key
         self.unread[key] = unclear
         self._unread_sureness = self.quiz.rules.confidence
-        style.complaints().print(f"{key}: `{style.plain(line)}` is no answer. {unclear}", soft_wrap=True)
+        style.complaints().print(f"{key}: `{style.plain(line)}` cannot be read as an answer. {unclear}", soft_wrap=True)
         self._do(QuizAction.SKIP)

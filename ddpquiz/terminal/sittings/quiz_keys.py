@@ -1,4 +1,4 @@
-"""What a quiz offers at each moment: the keys that work now, and what is said without being asked."""
+"""The keys of a quiz that work now, and remarks about the question on screen."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ddpquiz.terminal.sittings.answer_entry import Entry
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
-SOLVE = Hotkey("x", "solution", "give up and see the solution; it earns nothing")
-UNDO = Hotkey("u", "undo", "take back the last step; what has been judged stays as it is")
-LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one; it stays as it is")
+SOLVE = Hotkey("x", "solution", "show the solution; the question then earns nothing")
+UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
+LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
 NEXT = Hotkey("enter", "next", "go on to the next question")
 FORWARD = Hotkey("enter", "forward", "go forward to where you were")
-RETRY = Hotkey("r", "retry", "ask what was wrong once more, with new values and in a new order; no verdict counts it")
+RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
 CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
 DEMO_AS_HINT = Hotkey(
     "d", "demo", "run this concept's demo; before the answer it counts as a hint, so a right answer earns half a point"
@@ -87,7 +87,7 @@ def _proof(question: Question) -> list[Hotkey]:
 
 
 def remark(quiz: Quiz) -> str:
-    """Return what is to be said about the question on screen."""
+    """Return a remark about the question on screen."""
     if quiz.posed is None:
         return ""
     if quiz.pending:

@@ -1,4 +1,4 @@
-"""What a quiz came to: the score, the verdict on what was asked about, calibration, and what to do next."""
+"""The result of a quiz: the score, the verdict on each concept, calibration, and what to do next."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _LEANS = {
     Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
-    Lean.UNDER: "You know more than you trust yourself to: said {said:.0%} on average, right {right:.0%}.",
-    Lean.NONE: "You judge yourself well: what you said and what was right differ by no more than chance.",
-    None: "Too few answers to tell whether you judge yourself well; it takes {enough}. `ddpquiz stats` adds them up.",
+    Lean.UNDER: "You know more than you think: said {said:.0%} on average, right {right:.0%}.",
+    Lean.NONE: "You judge yourself well: the difference between what you said and what was right is within chance.",
+    None: "It takes {enough} answers to see whether you judge yourself well. `ddpquiz stats` adds them up.",
 }
 
 
@@ -54,7 +54,7 @@ def result(
     if quiz.late:
         parts.append(Text(f"Time was up on {_questions(len(quiz.late))}.", style="warn"))
     if again:
-        parts.append(Text(f"Once more: {_score(quizzes.scores(again, '')[''])}. That does not count for the verdict."))
+        parts.append(Text(f"Once more: {_score(quizzes.scores(again, '')[''])}. It does not count for the verdict."))
     by_concept = quizzes.scores(quiz, "concept")
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
@@ -86,7 +86,9 @@ def sureness(quiz: Quiz) -> Calibration | None:
 
 
 def review(quiz: Quiz) -> list[RenderableType]:
-    """Draw each question of an exam with the verdict on it."""
+    """Draw each question of an exam with the verdict on it; nothing of another quiz, which has shown them."""
+    if not quiz.rules.exam:
+        return []
     answers = {id(answer.posed): answer for answer in quiz.answers}
     parts: list[RenderableType] = []
     for number, posed in enumerate(quiz.asked, 1):
@@ -98,7 +100,7 @@ def review(quiz: Quiz) -> list[RenderableType]:
         parts += [
             *(question_view.judged(answer) if answer else []),
             Text(),
-        ]  # one that may still come keeps its solution
+        ]  # a question that may be asked again does not show its solution
     return parts
 
 
@@ -120,11 +122,11 @@ def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, g
     score = quizzes.scores(quiz, "").get("")
     rows: list[tuple[str, str]] = []
     if quiz.missed:
-        rows.append((f"{test} --wrong", "what was wrong, once more"))
+        rows.append((f"{test} --wrong", "answer what was wrong once more"))
     if weak := quizzes.wanting(quiz):
-        rows.append((f"ddpquiz learn {weak}", "read about what cost most"))
+        rows.append((f"ddpquiz learn {weak}", "read about the concept that cost most"))
     if called:
-        rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due by wrong answers"))
+        rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due because of wrong answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
         command = f"{test} --wrong" if quiz.retry else go_on or test
         rows.append((command, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
@@ -141,7 +143,7 @@ def _row(name: str, score: str, strengths: Mapping[str, Strength]) -> tuple[Text
 
 
 def _score(score: LevelScore, *, exam: bool = False) -> str:
-    """Say how many answers were right; in an exam, of all that was asked."""
+    """Return how many answers were right; in an exam, of all questions."""
     skipped = score.asked - score.answered
     if not score.answered:
         return f"{skipped} not answered"

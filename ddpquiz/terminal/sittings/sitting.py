@@ -19,17 +19,17 @@ from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.sitting_keys import FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
     from datetime import datetime
 
     from rich.console import Console, RenderableType
 
-    from ddpquiz.curriculum.concept import Concept, DemoLink, Source
+    from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Receipt
     from ddpquiz.learning.progress import Progress
 
-UNFLAG = Hotkey("f", "unflag", "take back that something is wrong with this item")
+UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 
 
 class Actions(Protocol):
@@ -50,7 +50,7 @@ class Actions(Protocol):
 
 @dataclass
 class Desk:
-    """What lies around a sitting: the log, the concepts, what can be run, and the clock."""
+    """What every sitting needs: the log, the concepts, what can be run, and the clock."""
 
     progress: Progress
     concepts: Mapping[str, Concept]
@@ -58,9 +58,13 @@ class Desk:
     actions: Actions
     clock: Callable[[], datetime]
 
+    def questions(self, keys: Collection[str]) -> list[Question]:
+        """Return questions as they stand in the content, in its order."""
+        return [each for concept in self.concepts.values() for each in concept.questions if each.key in keys]
+
 
 class SittingScreen(KeyScreen):
-    """A learner at a desk, on a screen that keys control or, in a pipe, by lines."""
+    """A screen of a sitting, controlled by keys or, in a pipe, by lines."""
 
     def __init__(self, desk: Desk) -> None:
         super().__init__()
@@ -69,22 +73,22 @@ class SittingScreen(KeyScreen):
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Whether nothing is left to ask."""
+        """Whether the sitting is over."""
 
     @abstractmethod
     def summary(self) -> RenderableType:
-        """Draw what the sitting came to."""
+        """Draw the result of the sitting."""
 
     @abstractmethod
-    def spoken(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
+    def new_lines(self) -> RenderableType:
+        """Draw what is new, for a terminal that cannot be painted."""
 
     @abstractmethod
     def handle_line(self, line: str) -> None:
         """Obey a line."""
 
     def goes_on(self) -> bool:
-        """Go on by itself where a terminal that only goes down leaves everything in sight; return whether it did."""
+        """Go on without a line, where everything stays in sight; return whether it did."""
         return False
 
     def line_keys(self) -> list[Hotkey]:
@@ -114,22 +118,22 @@ class SittingScreen(KeyScreen):
         self._leave(lambda: self.desk.actions.prove(posed))
 
     def flag(self, item: str) -> None:
-        """Note that something is wrong with an item, or take that back."""
+        """Flag an item as wrong, or remove the flag."""
         now = self.desk.clock()
         if receipts := self._flags.pop(item, []):
             for receipt in receipts:
                 self.desk.progress.undo(receipt, now)
-            self.note = "the flag is taken back"
+            self.note = "flag removed"
         else:
             self._flags[item] = [self.desk.progress.flag(item, "", now)]
-            self.note = "flagged as wrong or unclear · f takes it back"
+            self.note = "flagged as wrong or unclear · f removes the flag"
 
     def is_flagged(self, item: str) -> bool:
-        """Return whether the learner noted that something is wrong with an item, now or in an earlier sitting."""
+        """Return whether the learner flagged an item, now or in an earlier sitting."""
         return item in self._flags
 
     def flag_key(self, item: str) -> Hotkey:
-        """Return the key that notes that something is wrong with an item, or takes that back."""
+        """Return the key that flags an item, or removes the flag."""
         return UNFLAG if self.is_flagged(item) else FLAG
 
     @cached_property
@@ -140,22 +144,22 @@ class SittingScreen(KeyScreen):
             flags.setdefault(row.item, []).append(row.receipt)
         return flags
 
-    def tell_source(self, key: str) -> None:
-        """Say where something was read."""
+    def show_source(self, key: str) -> None:
+        """Show the source of an item as the note."""
         source = self.desk.sources.get(key)
         parts = (source.title, source.authors, source.year, source.address) if source else (key,)
         self.note = " · ".join(part for part in parts if part)
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
-        """Let lines do what keys do, for pipes and terminals that cannot be painted; what is new is printed.
+        """Obey lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.
 
-        `asked` names the keys each time, for a person. The sitting ends with the lines.
+        With `asked`, the keys are printed each time, for a person. The sitting ends with the lines.
         """
         scene: Hashable = None
         commands = iter(lines)
         while not self.left and not self.over:
             if self.scene != scene:
-                show(console, self.spoken())
+                show(console, self.new_lines())
             if self.goes_on():
                 continue
             scene = self.scene
@@ -184,7 +188,7 @@ class SittingScreen(KeyScreen):
         except SystemExit as end:
             if isinstance(end.code, int) and end.code > 128:  # a signal ended the program
                 raise
-            self.note = "it did not end well"
+            self.note = "it failed"
         return None
 
 
@@ -194,5 +198,5 @@ def header(*parts: str) -> Text:
 
 
 def note_lines(note: str) -> list[RenderableType]:
-    """Draw what is said about the last key, if anything."""
+    """Draw the note about the last key, if there is one."""
     return [Text(plain(note), style="warn")] if note else []

@@ -1,4 +1,4 @@
-"""A sitting with cards at the keyboard: keys or lines go in, cards come out, and each grade is kept at once."""
+"""Cards on the screen: keys or lines go in, the next card comes out, and each grade is saved at once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view, study_result
+from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -31,22 +32,9 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.learning.log_rows import Receipt
 
-SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
-GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
-UNDO = Hotkey("u", "undo", "take back the last grade or skip, back to the start of the sitting if you like")
-SKIP = Hotkey("s", "skip", "not in this sitting")
-BURY = Hotkey("b", "bury", "not before tomorrow")
-SUSPEND = Hotkey("x", "suspend", "never again, until `ddpquiz progress restore` brings it back")
-GRADES = {
-    Grade.AGAIN: "you did not know it; it comes again in this sitting",
-    Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
-    Grade.GOOD: "you knew it",
-    Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
-}
-
 
 class StudyScreen(SittingScreen):
-    """One sitting with cards."""
+    """A sitting with cards. `go_on` is the command that was given, without the number of new cards."""
 
     def __init__(
         self,
@@ -61,29 +49,29 @@ class StudyScreen(SittingScreen):
     ) -> None:
         super().__init__(desk)
         self.sitting = sitting
-        self.finding: Lookup | None = None
-        self._receipts: list[Receipt | None] = []  # of what was done, in order; none where nothing was to be kept
+        self.lookup: Lookup | None = None
+        self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
         self._a_day = a_day  # new cards; None: without a limit
-        self._go_on = go_on  # the command that was given, without the number of new cards
+        self._go_on = go_on
         self._weakest = cache(weakest)  # before this sitting; computed when it is needed
         self._opening = [card_view.WELCOME] * welcome + [opening] * bool(opening)
 
     @property
     def scene(self) -> Hashable:
-        """The card and its side, or what is read."""
-        look = self.finding
+        """The card and its side, or the page that was looked up."""
+        look = self.lookup
         found = look and (look.open, look.answered, look.hits if look.open else ())
         return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
 
     @property
     def reading(self) -> bool:
-        """Whether something that was looked up is read."""
-        return self.finding is not None and self.finding.open
+        """Whether a page that was looked up is open."""
+        return bool(self.lookup and self.lookup.open)
 
     @property
     def early(self) -> tuple[str, ...]:
         """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.finding)
+        return tuple(key for key in super().early if len(key) > 1 or not self.lookup)
 
     @property
     def over(self) -> bool:
@@ -91,9 +79,9 @@ class StudyScreen(SittingScreen):
         return self.sitting.card is None
 
     def body(self) -> RenderableType:
-        """Draw the card, or what the sitting came to, or what is looked up."""
-        if self.finding:
-            return self.finding.body()
+        """Draw the card, the result of the sitting, or what is looked up."""
+        if self.lookup:
+            return self.lookup.body()
         if self.sitting.card is None:
             return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = []
@@ -111,9 +99,9 @@ class StudyScreen(SittingScreen):
         return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw the buttons once the back is seen."""
-        if self.finding:
-            return self.finding.field()
+        """Draw the grades once the back is shown, or the words that are looked up."""
+        if self.lookup:
+            return self.lookup.field()
         if self.sitting.card is None or not self.sitting.shown:
             return []
         if self.sitting.cram:
@@ -122,8 +110,8 @@ class StudyScreen(SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         """Return the keys that work now."""
-        if self.finding:
-            return self.finding.keys()
+        if self.lookup:
+            return self.lookup.keys()
         undo = [UNDO] if self.sitting.previous else []
         demo = [DEMO] if self.demo_of(self._concept_to_run()) else []
         if (card := self.sitting.card) is None:
@@ -133,29 +121,28 @@ class StudyScreen(SittingScreen):
         proof = [PROOF] if self.sitting.shown and self._proof() else []
         source = [SOURCE] if card.source and self.sitting.shown else []
         flag = self.flag_key(card.key)
-        usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # what was answered is seldom skipped
+        usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
         return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
         """Return the keys that work now, with the grades."""
-        asked = self.sitting.card and self.sitting.shown and not self.finding
-        grades = enumerate(self.sitting.buttons, 1) if asked else ()
-        return [*(Hotkey(str(number), card_view.NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
+        asked = self.sitting.card and self.sitting.shown and not self.lookup
+        return [*(card_view.grade_keys(self.sitting.buttons) if asked else []), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        """Take a key; words that are looked up take all characters, also those that are keys elsewhere."""
-        if self.finding:
+        """Obey a key; while words are looked up, all characters are text, also those that are keys elsewhere."""
+        if self.lookup:
             self.note = ""
-            self.finding = self.finding.key(key)
+            self.lookup = self.lookup.key(key)
         else:
             super().handle_key(key)
 
     def press(self, key: str) -> None:
-        """Take a key."""
+        """Obey a key."""
         card = self.sitting.card
         match key:
             case "/":
-                self.finding = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
+                self.lookup = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
             case "u":
                 self._do(StudyAction.UNDO)
             case "d":
@@ -180,7 +167,7 @@ class StudyScreen(SittingScreen):
             case "p":
                 self._prove()
             case "v" if self.sitting.shown:
-                self.tell_source(card.source)
+                self.show_source(card.source)
             case "f":
                 self.flag(card.key)
             case "q":
@@ -191,38 +178,38 @@ class StudyScreen(SittingScreen):
         """Draw the result of the sitting."""
         return study_result.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
 
-    def spoken(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
-        if self.finding:
-            return self.finding.body()
+    def new_lines(self) -> RenderableType:
+        """Draw what is new, for a terminal that cannot be painted."""
+        if self.lookup:
+            return self.lookup.body()
         if self.sitting.shown:
             return Group(card_view.back(self.sitting), *self.above_keys())
         last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
         return Group(*filter(None, last), Text(), self._where(), card_view.front(self.sitting))
 
     def handle_line(self, line: str) -> None:
-        """Take a line: the name of a key; an empty one turns the card. `/words` looks something up."""
-        looking = self.finding is not None
-        self.finding = None
+        """Obey a line: the name of a key; an empty line turns the card over. `/words` looks the words up."""
+        reading = self.lookup is not None
+        self.lookup = None
         if line.startswith("/"):
             self.press("/")
-            self.finding = self.finding and self.finding.spoken(line[1:])
-        elif line or not looking:
+            self.lookup = self.lookup and self.lookup.opened(line[1:])
+        elif line or not reading:
             self.handle_key(line.lower() or "space")
 
     def _do(self, event: study.Event) -> None:
-        """Do a step, and keep what it changed before anything else is shown."""
+        """Do a step, and save what it changed before anything else is shown."""
         now = self.desk.clock()
         after = study.step(self.sitting, event, now)
-        added, taken = study.news(self.sitting, after)
+        added, removed = study.news(self.sitting, after)
         if added:
-            self._receipts.append(self._keep(added, now))
-        if taken and (receipt := self._receipts.pop()):
+            self._receipts.append(self._save(added, now))
+        if removed and (receipt := self._receipts.pop()):
             self.desk.progress.undo(receipt, now)
         self.sitting = after
 
-    def _keep(self, done: study.Done, now: datetime) -> Receipt | None:
-        """Write what was done to the log; a grade given while cramming leaves the schedule as it is."""
+    def _save(self, done: study.Done, now: datetime) -> Receipt | None:
+        """Append what was done to the log; a grade in a cram does not change the schedule."""
         progress, card = self.desk.progress, done.card.key
         match done:
             case Review():
@@ -236,16 +223,11 @@ class StudyScreen(SittingScreen):
         return card_view.where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key))
 
     def _about_last(self) -> str:
-        before = self.sitting.previous
-        if before is None or before.card is None or self.sitting.shown:
-            return ""
-        if stuck := self.sitting.stuck:
-            shows = " · d shows it running" if self.demo_of(stuck.concept) else ""
-            return f"forgotten often: set aside for today{shows} · u undo"
-        return card_view.last_grade(self.sitting.last, cram=self.sitting.cram)
+        stuck = self.sitting.stuck
+        return card_view.about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
 
     def _concept_to_run(self) -> str | None:
-        """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
+        """Return the concept whose demo helps now: that of a card forgotten too often, or of the card on screen."""
         if self.sitting.card is None:
             return study.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
@@ -254,15 +236,15 @@ class StudyScreen(SittingScreen):
     def _proof(self) -> Question | None:
         """Return the question whose proof shows what the card on screen says."""
         card = self.sitting.card
-        concept = self.desk.concepts.get(card.concept) if card and card.proof else None
-        return next((q for q in concept.questions if card and q.id == card.proof), None) if concept else None
+        found = self.desk.questions({f"{card.concept}/{card.proof}"}) if card and card.proof else []
+        return next(iter(found), None)
 
     def _prove(self) -> None:
         question = self._proof()
         if question is None:
             self.note = "This card has no proof."
         elif not self.sitting.shown:
-            self.note = "The proof would tell the back; turn the card over first."
+            self.note = "The proof shows the answer; turn the card over first."
         else:
             self.run_proof(pose(question, random.Random(0)))  # noqa: S311
             self._do(StudyAction.BACK)

@@ -90,7 +90,7 @@ def _due(sitting: Sitting, desk: Desk) -> str:
 def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
     """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
     lines: list[str] = []
-    if cram and deal.due_held:  # the next one begins with the same cards
+    if cram and deal.due_held:  # the next cram begins with the same cards
         lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")
     elif deal.due_held or deal.later:
         counts = ((deal.due_held, "due"), (deal.later, "new"))
