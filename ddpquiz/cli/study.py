@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept
+    from ddpquiz.learning.deal import Deal
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.study import Deal
 
 Level = Literal["beginner", "intermediate", "advanced"]
 _LIMIT = 20  # cards of a sitting, unless another limit is asked for
@@ -47,7 +47,7 @@ def study(
     sitting goes on where this one ended.
     """
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning import standing, study
+    from ddpquiz.learning import deal, standing, study
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import Schedule, study_day
     from ddpquiz.paths import data_dir
@@ -72,7 +72,7 @@ def study(
         here = {card.key for card in known.cards()}
         memories = {key: memory for key, memory in progress.memories().items() if key in here}
         hidden, earlier = progress.hidden(day), progress.grades(day)
-        dealt = study.deal(
+        dealt = deal.deal(
             cards,
             memories,
             day,
@@ -86,7 +86,7 @@ def study(
         asked = {key: memory for key, memory in memories.items() if key not in hidden}
         if not dealt.cards:
             mine = {card.key for card in cards}
-            soon = study.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
+            soon = deal.due_soon({key: memory for key, memory in asked.items() if key in mine}, day)
             more = _more(concept or (), filters, dealt, standing.begun(memories, day), concepts)
             gone = sum(card.key in hidden for card in cards)
             layout.show(style.console(), nothing_due(forecast(soon, day), more, dealt, gone, opening))
@@ -133,7 +133,7 @@ def _more(
     named: Sequence[str], filters: Mapping[str, str | None], dealt: Deal, begun: int, concepts: Sequence[Concept]
 ) -> list[tuple[str, str]]:
     """Return commands for when nothing is to be dealt, and what they do; `begun` counts the new cards of today."""
-    from ddpquiz.learning.study import MORE
+    from ddpquiz.learning.deal import MORE
 
     study = desk.words("ddpquiz", "study", *named, **filters)
     test = desk.words("ddpquiz", "test", *named, **{"--track": filters["--track"]})

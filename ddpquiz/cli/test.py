@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz import Answer, LevelScore
+    from ddpquiz.learning.quiz import Answer
+    from ddpquiz.learning.quiz_scores import LevelScore
     from ddpquiz.terminal.sittings.quiz import QuizScreen
 
 _SECONDS = 5  # that a question takes at least
@@ -187,7 +188,7 @@ def _print(seat: QuizScreen, seed: int | None, verdicts: dict[str, Any]) -> None
     import json
     from dataclasses import asdict
 
-    from ddpquiz.learning.quiz import scores, wanting
+    from ddpquiz.learning.quiz_scores import scores, wanting
     from ddpquiz.terminal.sittings.quiz_result import sureness
 
     quiz = seat.quiz

@@ -1,4 +1,4 @@
-"""What stands for a word when words are compared: the same for all its forms and for its synonyms in this field."""
+"""Stems: the same text for all forms of a word, and for its synonyms in this field."""
 
 from __future__ import annotations
 

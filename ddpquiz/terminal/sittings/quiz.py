@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning import mastery, quiz
+from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
@@ -151,7 +151,7 @@ class QuizScreen(SittingScreen):
             case "d" | "h" | "x" if posed and self.quiz.rules.exam:
                 self.note = quiz_keys.IN_EXAM
             case "d" if self._left() is None:  # a demo does not stop the clock
-                self.run_demo(posed.question.concept if posed else quiz.wanting(self.quiz))
+                self.run_demo(posed.question.concept if posed else quiz_scores.wanting(self.quiz))
                 self._do(QuizAction.BACK)
             case "r" if posed is None and self.quiz.missed:
                 self._retry()
@@ -266,7 +266,7 @@ class QuizScreen(SittingScreen):
 
     def _has_demo(self) -> bool:
         posed = self.quiz.posed
-        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz)) is not None
+        return self.demo_of(posed.question.concept if posed else quiz_scores.wanting(self.quiz)) is not None
 
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101

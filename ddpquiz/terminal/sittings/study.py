@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.posed import pose
-from ddpquiz.learning import standing, study
+from ddpquiz.learning import deal, standing, study, study_summary
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import DEMO, HELP, PROOF, QUIT, SOURCE, Hotkey
@@ -182,7 +182,7 @@ class StudyScreen(SittingScreen):
 
     def summary(self) -> RenderableType:
         """Draw what the sitting came to."""
-        came_to = study.sum_up(self.sitting)
+        came_to = study_summary.sum_up(self.sitting)
         begun = standing.begun(self.sitting.memories, study_day(self.desk.clock()))
         if self.sitting.queue:
             held = [card_view.left(len(self.sitting.queue), self._command_to_go_on(begun), cram=self.sitting.cram)]
@@ -248,7 +248,7 @@ class StudyScreen(SittingScreen):
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, else that on screen."""
         if self.sitting.card is None:
-            return study.sum_up(self.sitting).wanting or self._weakest()
+            return study_summary.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
 
@@ -265,10 +265,10 @@ class StudyScreen(SittingScreen):
             {one.card.key for one in self.sitting.done if isinstance(one, Hiding)},
         )
         memories = {key: memory for key, memory in self.sitting.memories.items() if key not in hidden}
-        soon = card_view.forecast(study.due_soon(memories, day), day)
+        soon = card_view.forecast(deal.due_soon(memories, day), day)
         graded = self.desk.progress.grades(day)  # not those of a cram, which the schedule does not know
-        again = study.coming_again(memories, graded)
-        due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+        again = deal.coming_again(memories, graded)
+        due = f"{deal.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
         return f"Due now: {due}. In the next seven days: {soon}."
 
     def _proof(self) -> Question | None:
