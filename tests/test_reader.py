@@ -531,6 +531,13 @@ CASES = {
         "",
         "248:7: `points`: 2, but a prompt has 3 to 5",
     ),
+    "a model answer of a few words": (
+        "      Every rank brings a tensor of the same shape. The tensors are combined element by element, usually by a "
+        "sum, and\n      afterwards every rank holds the same result. It is what a reduce to one rank and then a "
+        "broadcast to all ranks\n      would do, without the root between them.\n",
+        "      Every rank gets the sum.\n",
+        "243:13: `answer`: 5 words; a model answer has 40 to 120",
+    ),
     "a need that is not there": (
         "needs: []",
         "needs: [rong]",
