@@ -19,6 +19,11 @@ RING = DATA / "content" / "collectives" / "ring.yaml"
 VALID = RING.read_text("utf-8")
 
 # what is wrong: the valid text, what stands there instead, and every complaint
+MODEL_ANSWER = """\
+      Every rank brings a tensor of the same shape. The tensors are combined element by element, usually by a sum, and
+      afterwards every rank holds the same result. It is what a reduce to one rank and then a broadcast to all ranks
+      would do, without the root between them.
+"""
 CASES = {
     "a key that is misspelt": ("idea: In", "ideal: In", "3:1: unknown key `ideal`; did you mean `idea`?"),
     "a key like no other": ("remember:\n", "zebra: x\nremember:\n", "33:1: unknown key `zebra`"),
@@ -532,9 +537,7 @@ CASES = {
         "248:7: `points`: 2, but a prompt has 3 to 5",
     ),
     "a model answer of a few words": (
-        "      Every rank brings a tensor of the same shape. The tensors are combined element by element, usually by a "
-        "sum, and\n      afterwards every rank holds the same result. It is what a reduce to one rank and then a "
-        "broadcast to all ranks\n      would do, without the root between them.\n",
+        MODEL_ANSWER,
         "      Every rank gets the sum.\n",
         "243:13: `answer`: 5 words; a model answer has 40 to 120",
     ),
