@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import pexpect
 
 from ddpquiz.curriculum.concept import Card, CardLevel
-from ddpquiz.learning import study
+from ddpquiz.learning import deal
 from ddpquiz.learning.progress import FILE, Progress
 from ddpquiz.learning.schedule import Grade, study_day
 
@@ -90,7 +90,7 @@ def long_log(cards: int, reviews: int) -> None:
         timed("what was hidden, and today's grades", lambda: (progress.hidden(day), progress.grades(day)))
         timed("last answer to each question", progress.last_answers)
         memories = progress.memories()
-        timed("deal", lambda: study.deal(catalog, memories, day, limit=20, new=10))
+        timed("deal", lambda: deal.deal(catalog, memories, day, limit=20, new=10))
         receipts = []
         timed("keep a review", lambda: receipts.append(progress.review(keys[7], Grade.GOOD, NOW, TOOK)), 20)
         timed("undo it", lambda: progress.undo(receipts.pop(), NOW), 20)

@@ -7,7 +7,7 @@ from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
 from ddpquiz.curriculum.concept import Source
-from ddpquiz.learning import explain, quiz, study
+from ddpquiz.learning import deal, explain, quiz, study
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
@@ -51,7 +51,7 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     clock = Clock()
     earlier = progress.grades(study_day(clock.at))
     wanted = {"cram": cram, "earlier": earlier}
-    dealt = study.deal(cards, memories, study_day(clock.at), limit=limit, new=new, proven=proven, **wanted)
+    dealt = deal.deal(cards, memories, study_day(clock.at), limit=limit, new=new, proven=proven, **wanted)
     begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons, **wanted)
     return StudyScreen(desk(progress, clock), begun, **options)
 

@@ -374,7 +374,7 @@ def test_what_was_begun_and_cannot_be_kept_is_printed_to_be_copied(home, leave, 
     *_, head, first, second, sentence = terminal.raw.split(LEAVE_SCREEN)[-1].splitlines()
     assert [head, first, second] == ["What you began to write:", "The bottleneck", "others"]
     assert sentence == (
-        f"{home / 'drafts.json'} cannot be written ({fault}), so what you began to write was not kept; "
+        f"{home / 'drafts.json'} cannot be written ({fault}), so what you began to write was not saved; "
         "copy it, and make room there or set DDPQUIZ_HOME to another folder."
     )
     assert not any("Traceback" in line for line in terminal.lines)
@@ -409,7 +409,7 @@ def test_a_draft_that_cannot_be_forgotten_is_no_fault(tmp_path):
     save_drafts(tmp_path, {"ring/why-ring": "A bottleneck"})
     (tmp_path / f".drafts.json.{os.getpid()}").mkdir()
     save_drafts(tmp_path, {"ring/why-ring": ""})
-    with pytest.raises(UserError, match="was not kept"):
+    with pytest.raises(UserError, match="was not saved"):
         save_drafts(tmp_path, {"ring/why-ring": "Others"})
     assert load_drafts(tmp_path) == {"ring/why-ring": "A bottleneck"}
 

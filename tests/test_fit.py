@@ -96,7 +96,7 @@ def test_fitted_weights_foresee_better_and_are_used_from_then_on(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == "520 reviews tell what you forget and when. Expected loss (less is better):"
+    assert lines[0] == "520 reviews show what you forget and when. Expected loss (less is better):"
     assert lines[-1] == "The fitted weights are in use from now on, at a retention of 85%."
     with Progress(tmp_path) as progress:
         fitted = progress.weights()

@@ -399,6 +399,31 @@ def test_a_database_of_the_first_version_keeps_every_row_when_it_is_brought_up_t
                 one(change)
 
 
+def test_a_database_of_version_0_1_keeps_every_row_and_state(tmp_path):
+    with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
+        old.executescript(OLD.with_name("progress-0.1.sql").read_text("utf-8"))
+        tables = {
+            name: old.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in ("log", "card", "weights")
+        }
+    old.close()
+    kinds = {row[4] for row in tables["log"]}
+    assert kinds == {"review", "answer", "explanation", "flag", "suspend", "bury", "undo"}
+    with Progress(tmp_path) as progress:
+        one = progress._database.execute
+        for name, rows in tables.items():
+            assert one(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() == rows
+        progress.rebuild()
+        assert one("SELECT * FROM card ORDER BY 1, 2").fetchall() == tables["card"]
+        assert [row.item for row in progress.entries("flag")] == ["ring/bytes"]
+        assert progress.hidden(study_day(AT)) >= {"ring/three", "ring/two"}
+        assert progress.weights() == Weights(retention=0.85)
+        points = [PointRow(**point) for point in json.loads(progress.entries("explanation")[0].points)]
+        assert [point.made for point in points] == [False, False]
+        assert progress.review("ring/one", Grade.GOOD, AT, TOOK).sequence == len(tables["log"]) + 1
+    with Progress(tmp_path) as progress:
+        assert progress.count() == len(tables["log"]) + 1
+
+
 def test_a_migration_that_is_killed_half_way_leaves_the_old_database(tmp_path, monkeypatch):
     with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
         old.executescript(OLD.read_text("utf-8"))

@@ -11,9 +11,11 @@ from seats import play, right
 
 from ddpquiz.curriculum.concept import Kind, Level, Option
 from ddpquiz.curriculum.posed import Posed, pose
+from ddpquiz.learning.answers import card_to_call
 from ddpquiz.learning.judge import answered, chance, expected, judge
 from ddpquiz.learning.question_selection import choose_questions
-from ddpquiz.learning.quiz import Given, QuizAction, begin, card_to_call, news, scores, step, wanting
+from ddpquiz.learning.quiz import Given, QuizAction, begin, news, step
+from ddpquiz.learning.quiz_scores import scores, wanting
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)

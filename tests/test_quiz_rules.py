@@ -15,7 +15,8 @@ from ddpquiz.curriculum.concept import Level
 from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning import mastery, question_selection
 from ddpquiz.learning.judge import chance, expected
-from ddpquiz.learning.quiz import Given, Late, QuizAction, Rules, SetSureness, begin, news, scores
+from ddpquiz.learning.quiz import Given, Late, QuizAction, Rules, SetSureness, begin, news
+from ddpquiz.learning.quiz_scores import scores
 from ddpquiz.terminal.sittings import countdown
 
 TIMED = Rules(timed=timedelta(seconds=30))

@@ -20,6 +20,11 @@ RING = DATA / "content" / "collectives" / "ring.yaml"
 VALID = RING.read_text("utf-8")
 
 # what is wrong: the valid text, what stands there instead, and every complaint
+MODEL_ANSWER = """\
+      Every rank brings a tensor of the same shape. The tensors are combined element by element, usually by a sum, and
+      afterwards every rank holds the same result. It is what a reduce to one rank and then a broadcast to all ranks
+      would do, without the root between them.
+"""
 CASES = {
     "a key that is misspelt": ("idea: In", "ideal: In", "3:1: unknown key `ideal`; did you mean `idea`?"),
     "a key like no other": ("remember:\n", "zebra: x\nremember:\n", "33:1: unknown key `zebra`"),
@@ -531,6 +536,11 @@ CASES = {
         "      - {say: they are combined, words: [sum, reduce]}\n",
         "",
         "248:7: `points`: 2, but a prompt has 3 to 5",
+    ),
+    "a model answer of a few words": (
+        MODEL_ANSWER,
+        "      Every rank gets the sum.\n",
+        "243:13: `answer`: 5 words; a model answer has 40 to 120",
     ),
     "a need that is not there": (
         "needs: []",

@@ -1,4 +1,4 @@
-"""`ddpquiz export`: take progress and cards elsewhere."""
+"""`ddpquiz export`: write progress or cards for other programs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
 
 @contextlib.contextmanager
 def _written(path: Path) -> Iterator[Path]:
-    """Give a path to write to, for what is to take the place of `path`; UserError when that cannot be done."""
+    """Yield a path to write to, which then replaces `path`; UserError when that fails."""
     from ddpquiz.atomic_file import replacing
 
     try:

@@ -7,7 +7,7 @@ from ddpquiz.errors import UserError
 
 
 def optimize() -> None:
-    """Fit the scheduler's weights to your own reviews; they are used from then on if they foresee better.
+    """Fit the scheduler's weights to your own reviews; they are used from then on if they predict better.
 
     What is scheduled already stays. The same reviews give the same weights. Needs pip install 'ddpquiz[optimize]'.
     """
@@ -23,13 +23,13 @@ def optimize() -> None:
         if (count := fit.recalls(known)) < fit.ENOUGH:
             raise UserError(
                 f"It is too early: this takes {fit.ENOUGH} reviews of cards that you had seen on an earlier day, "
-                f"and there are {count:,}. Until then the usual schedule serves you best; go on with `ddpquiz study`."
+                f"and there are {count:,}. Until then the usual schedule is best for you; go on with `ddpquiz study`."
             )
         before = progress.weights()
         fitted = fit.fit(known, before.retention)
         old, new = fit.look(known, before), fit.look(known, fitted)
         start = fit.look(known, replace(before, parameters=FSRS_6))
-        print(f"{fit.recalls(known):,} reviews tell what you forget and when. Expected loss (less is better):")
+        print(f"{fit.recalls(known):,} reviews show what you forget and when. Expected loss (less is better):")
         if before.parameters != FSRS_6:
             print(f"  FSRS-6 as it starts  {start.says}")
         print(f"  in use until now     {old.says}")
@@ -38,4 +38,4 @@ def optimize() -> None:
             progress.use_weights(fitted, clock.now())
             print(f"The fitted weights are in use from now on, at a retention of {before.retention:.0%}.")
         else:
-            print("They foresee no better, so nothing was changed.")
+            print("They predict no better, so nothing was changed.")

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz import Answer, LevelScore
+    from ddpquiz.learning.quiz import Answer
+    from ddpquiz.learning.quiz_scores import LevelScore
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
 
@@ -20,7 +21,7 @@ def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
     import json
     from dataclasses import asdict
 
-    from ddpquiz.learning.quiz import scores, wanting
+    from ddpquiz.learning.quiz_scores import scores, wanting
     from ddpquiz.terminal.sittings.quiz_result import sureness
 
     quiz = screen.quiz

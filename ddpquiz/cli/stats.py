@@ -29,7 +29,7 @@ def stats(
         if as_json:
             import json
 
-            print(json.dumps(_told(_statistics(known, progress)), indent=2, ensure_ascii=False))
+            print(json.dumps(_values(_statistics(known, progress)), indent=2, ensure_ascii=False))
         else:
             from ddpquiz.terminal.kit import pager, style
 
@@ -50,7 +50,7 @@ def _statistics(known: Catalog, progress: Progress) -> Statistics:
     return statistics.statistics(progress, known.concepts, study_day(clock.now()))
 
 
-def _told(now: Statistics) -> dict[str, Any]:
+def _values(now: Statistics) -> dict[str, Any]:
     return {
         "day": str(now.day),
         "streak": now.streak,

@@ -125,13 +125,13 @@ def sit(options: StudyOptions) -> None:
 
 def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress: Progress, at: datetime) -> Sitting:
     """Choose the cards of a sitting from those given, and return the sitting with the first card on screen."""
-    from ddpquiz.learning import standing, study
+    from ddpquiz.learning import deal, standing, study
     from ddpquiz.learning.schedule import Schedule, study_day
 
     day, here, a_day = study_day(at), {card.key for card in known.cards()}, options.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
     hidden, earlier = progress.hidden(day), progress.grades(day)
-    deal = study.deal(
+    dealt = deal.deal(
         cards,
         memories,
         day,
@@ -144,21 +144,21 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
     schedule = Schedule(progress.weights())
-    return study.begin(deal, asked, schedule, at, two_buttons=options.two_button, cram=options.cram, earlier=earlier)
+    return study.begin(dealt, asked, schedule, at, two_buttons=options.two_button, cram=options.cram, earlier=earlier)
 
 
 def _nothing_due(
     sitting: Sitting, cards: Sequence[Card], options: StudyOptions, hidden: int, demos: Sequence[str], opening: str
 ) -> RenderableType:
     """Draw what else there is to do when no card was dealt."""
-    from ddpquiz.learning import standing, study
+    from ddpquiz.learning import deal, standing
     from ddpquiz.learning.schedule import study_day
     from ddpquiz.terminal.sittings.card_view import forecast, nothing_due
 
     day, held = study_day(sitting.since), sitting.deal.held
     mine = {card.key for card in cards}
-    soon = study.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
-    new = f"{options.filtered} --new {standing.begun(sitting.memories, day) + study.MORE}"
+    soon = deal.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
+    new = f"{options.filtered} --new {standing.begun(sitting.memories, day) + deal.MORE}"
     test = desk.words("ddpquiz", "test", *options.concepts, **{"--track": options.track})
     instead = [
         (f"{options.filtered} --cram", "go over cards that are not due"),

@@ -1,4 +1,4 @@
-"""One stem for all forms of a word and for its synonyms in this field, to compare words by."""
+"""Stems: the same text for all forms of a word, and for its synonyms in this field."""
 
 from __future__ import annotations
 

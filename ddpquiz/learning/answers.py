@@ -6,21 +6,23 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.concept import CardLevel, Kind, Level, Question
 from ddpquiz.curriculum.posed import Posed, filled
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow
-from ddpquiz.learning.quiz import card_to_call
 from ddpquiz.learning.schedule import study_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from ddpquiz.curriculum.concept import Card, Concept
     from ddpquiz.learning.log_rows import Receipt
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.quiz import Answer
+    from ddpquiz.learning.schedule import Memory
+
+_LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 
 
 class SavedAnswer(NamedTuple):
@@ -53,6 +55,21 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
         confidence=answer.confidence,
     )
     return SavedAnswer(progress.answer(row, answer.at), called)
+
+
+def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date) -> str | None:
+    """Return the card of the concept that a wrong answer makes due: of the question's level if it can be.
+
+    Cards that are due already, or were recalled today, are left alone as long as there are others.
+    """
+
+    def rank(card: Card) -> tuple[bool, bool, bool]:
+        memory = memories.get(card.key)
+        due, today = (memory.due <= day, memory.last == day) if memory else (False, False)
+        return due, today, card.level is not _LIKE[question.level]
+
+    best = min((card for card in cards if card.concept == question.concept), key=rank, default=None)
+    return best.key if best else None
 
 
 class AnswerLog:

@@ -60,7 +60,7 @@ class Calibration:
 def sureness(chance: float) -> dict[int, float]:
     """Return what each key says of an answer that a blind guess gets right with a chance.
 
-    That chance is told in quarters, so that guesses at questions of several kinds can be counted together.
+    That chance is rounded to quarters, so that guesses at questions of several kinds can be counted together.
     """
     return {1: round(4 * chance) / 4, **_KEYS}
 

@@ -42,7 +42,7 @@ class Fit:
 
     @property
     def says(self) -> str:
-        """Both numbers, as they are told."""
+        """Both numbers, as they are printed."""
         return f"{self.loss:.4f}, about {self.a_day:.1f} reviews a day"
 
 
@@ -56,7 +56,7 @@ def histories(rows: Iterable[Row]) -> Histories:
 
 
 def recalls(known: Histories) -> int:
-    """Return how many grades tell something about forgetting: those on a later day than the one before."""
+    """Return how many grades show something about forgetting: those on a later day than the one before."""
     return sum(day > before for grades in known.values() for (before, _), (day, _) in pairwise(grades))
 
 
@@ -88,10 +88,10 @@ def fit(known: Histories, retention: float) -> Weights:
             f"Fitting needs {ENOUGH} reviews that came on a later day than the one before; there are {count:,}. "
             "Until then the weights of FSRS-6 serve you best."
         )
-    told = json.dumps([[(str(day), int(grade)) for day, grade in grades] for _, grades in sorted(known.items())])
+    text = json.dumps([[(str(day), int(grade)) for day, grade in grades] for _, grades in sorted(known.items())])
     command = [sys.executable, "-m", __name__]
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # its tensors are tiny: more threads only wait for each other
-    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, text=True, check=False, env=alone)
+    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=False, env=alone)
     if done.returncode:
         raise UserError(f"The optimizer ended with status {done.returncode}; nothing was changed.")
     return Weights(tuple(json.loads(done.stdout)), retention)

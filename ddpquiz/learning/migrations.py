@@ -54,7 +54,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT, WITHOUT ROWID""",
         "CREATE INDEX card_due ON card (due)",
     ),
-    # More kinds of rows, and what answers and explanations tell besides their credit. The columns come last, so that
+    # More kinds of rows, and what answers and explanations hold besides their credit. The columns come last, so that
     # rows can be copied as they are.
     (
         "ALTER TABLE log RENAME TO log_1",

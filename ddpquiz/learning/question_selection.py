@@ -1,4 +1,4 @@
-"""Which questions a quiz asks when all of them are chosen beforehand."""
+"""Which questions a quiz asks: chosen beforehand, or one by one in an adaptive quiz."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def choose_questions(
 ) -> list[Question]:
     """Choose questions so that concepts, levels and kinds are spread evenly; easier ones come first.
 
-    `known` tells how often a question was answered right before: those wait for the others.
+    `known` is how often a question was answered right before: those come after the others.
     """
     known = known or {}
     left = list(questions)
@@ -45,10 +45,10 @@ def choose_questions(
 def most_informative(
     pool: Iterable[Posed], asked: Sequence[Posed], answers: Iterable[tuple[Question, float]]
 ) -> Posed | None:
-    """Return the question of a pool that tells most about its concept, by mastery's model and this sitting alone.
+    """Return the question of a pool that is most informative about its concept, by the answers of this sitting alone.
 
-    `answers` are questions with the credit that was earned. A concept that is shown to be strong or weak is asked about
-    no more; None when no question is left.
+    `answers` are questions with the credit that was earned. Concepts that are clearly strong or weak are not asked
+    about any more; None when no question is left.
     """
     beliefs: dict[str, Belief] = defaultdict(Belief)
     counts = Counter[str]()
@@ -59,8 +59,8 @@ def most_informative(
     done = {posed.question.key for posed in asked}
     open_ = [one for one in pool if one.question.key not in done and one.question.concept not in known]
 
-    def told(posed: Posed) -> float:
+    def information(posed: Posed) -> float:
         question = posed.question
         return beliefs[question.concept].information(question.level, chance(question))
 
-    return max(open_, key=told, default=None)
+    return max(open_, key=information, default=None)

@@ -1,35 +1,31 @@
-"""One sitting with questions: what each answer does. Old state and event in, new state out."""
+"""One quiz: what each answer and key does to it. Old state and event in, new state out."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.concept import CardLevel, Level
 from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.learning import question_selection
 from ddpquiz.learning.judge import Verdict, judge
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date, datetime
+    from collections.abc import Iterable
+    from datetime import datetime
 
-    from ddpquiz.curriculum.concept import Card, Question
-    from ddpquiz.learning.schedule import Memory
+    from ddpquiz.curriculum.concept import Question
 
 _HINTED = 0.5  # the credit of a right answer after a hint
-_LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 
 
 class QuizAction(Enum):
     """What can happen in a quiz besides an answer."""
 
     HINT = auto()
-    SOLVE = auto()  # give up and see the solution
+    SOLVE = auto()  # stop trying and see the solution
     SKIP = auto()
     NEXT = auto()
     UNDO = auto()
@@ -41,7 +37,7 @@ class QuizAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An answer as it was given."""
+    """An answer as it was typed or chosen."""
 
     text: str
 
@@ -85,7 +81,7 @@ _PLAIN = Rules()
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question answered; `solved` says that the solution was asked for instead."""
+    """An answered question; `solved` is true if the learner asked for the solution instead."""
 
     posed: Posed
     given: str
@@ -94,17 +90,17 @@ class Answer:
     solved: bool
     at: datetime
     took: timedelta
-    late: bool = False  # the time was over; without anything given it is no answer, and only its verdict is shown
+    late: bool = False  # the time was over; with an empty text it is not an answer, and only the verdict is shown
     confidence: float | None = None
 
     @property
     def right(self) -> bool:
-        """Whether it counts as right."""
+        """True if it counts as right."""
         return self.verdict.right and not self.solved
 
     @property
     def credit(self) -> float:
-        """What the answer is worth: any number of hints makes it half a point."""
+        """The credit from 0 to 1: with any number of hints, a right answer earns half."""
         if not self.right:
             return 0.0
         return _HINTED if self.hints else 1.0
@@ -122,16 +118,16 @@ class Quiz:
     began: datetime  # the quiz as a whole
     place: int = 0
     hints: int = 0  # shown so far, of this question
-    unclear: str = ""  # why what was just typed is no answer
+    unclear: str = ""  # why the last text is not an answer
     answer: Answer | None = None  # the one whose verdict is on screen
-    pending: Answer | None = None  # given, and the learner is asked how sure they are
+    pending: Answer | None = None  # answered, and the learner is asked how sure they are
     stopped: bool = False
     retry: bool = False  # the questions were answered wrong in this very sitting
     rules: Rules = _PLAIN
-    pool: tuple[Posed, ...] = ()  # what an adaptive quiz picks from
+    pool: tuple[Posed, ...] = ()  # the questions that an adaptive quiz chooses from
     answers: tuple[Answer, ...] = ()
     late: frozenset[int] = frozenset()  # the places of the questions whose time was over
-    looked: int = 0  # how many verdicts back the learner looks; nothing changes meanwhile
+    looked: int = 0  # how many verdicts back the learner looks; that changes nothing
     previous: Quiz | None = field(default=None, repr=False, compare=False)  # where undo leads; past no verdict
 
     @property
@@ -173,7 +169,7 @@ class Quiz:
 
     @property
     def judged(self) -> bool:
-        """Whether the verdict on the question on screen is shown."""
+        """True if the verdict on the question on screen is shown."""
         return self.shown is not None
 
     @property
@@ -192,7 +188,7 @@ class Quiz:
 
     @property
     def most(self) -> int:
-        """How many questions there are, or may be at most."""
+        """How many questions there are at most."""
         return self.rules.adaptive or len(self.asked)
 
     def left(self, at: datetime) -> timedelta | None:
@@ -221,7 +217,7 @@ def begin(
 
 
 def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
-    """Return what a quiz becomes by an event; one that means nothing now changes nothing."""
+    """Return the quiz after an event; an event that means nothing now changes nothing."""
     if quiz.rules.exam:
         return _exam_step(quiz, event, at)
     posed = quiz.posed
@@ -329,59 +325,16 @@ def _end_of_exam(quiz: Quiz, text: str, at: datetime) -> Quiz:
 
 
 def unanswered(posed: Posed, at: datetime) -> Answer:
-    """Return what stands for an answer where none was given, so that its solution can be shown."""
+    """Return a stand-in for a missing answer, so that the solution can be shown."""
     return Answer(posed, "", Verdict(right=False), 0, False, at, timedelta(0), late=True)
 
 
 def news(old: Quiz, new: Quiz) -> tuple[Answer | None, Answer | None]:
-    """Return the answer that a step added and the one that it took back: what the log is to learn."""
+    """Return the answer that a step added and the one that it removed, for the log."""
     now, before = new.answers[-1:], old.answers
     added = now[0] if now and not any(answer is now[0] for answer in before) else None
     after = {id(answer) for answer in new.answers}
     return added, next((answer for answer in before if id(answer) not in after), None)
-
-
-@dataclass(frozen=True, slots=True)
-class LevelScore:
-    """What a group of questions came to; skipped ones earn nothing and are counted apart."""
-
-    credit: float
-    right: int
-    answered: int
-    asked: int
-
-
-def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:
-    """Return the score by `concept`, `level` or `kind`, or by `""` of the whole quiz, in the order of asking."""
-    answers = {id(answer.posed): answer for answer in quiz.answers}
-    groups: dict[str, list[Posed]] = {}
-    for posed in quiz.asked:
-        groups.setdefault(str(getattr(posed.question, group)) if group else "", []).append(posed)
-    return {name: _score([answers.get(id(posed)) for posed in members]) for name, members in groups.items()}
-
-
-def wanting(quiz: Quiz) -> str | None:
-    """Return the concept that lost most credit, or None when nothing was wrong."""
-    lost = Counter[str]()
-    for answer in quiz.answers:
-        if answer.credit < 1:
-            lost[answer.posed.question.concept] += round(2 * (1 - answer.credit))
-    return max(sorted(lost), key=lambda concept: lost[concept], default=None)
-
-
-def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date) -> str | None:
-    """Return the card of the concept that a wrong answer makes due: of the question's level if it can be.
-
-    Cards that are due already, or were recalled today, are left alone as long as there are others.
-    """
-
-    def rank(card: Card) -> tuple[bool, bool, bool]:
-        memory = memories.get(card.key)
-        due, today = (memory.due <= day, memory.last == day) if memory else (False, False)
-        return due, today, card.level is not _LIKE[question.level]
-
-    best = min((card for card in cards if card.concept == question.concept), key=rank, default=None)
-    return best.key if best else None
 
 
 def _advanced(quiz: Quiz, at: datetime) -> Quiz:
@@ -391,7 +344,7 @@ def _advanced(quiz: Quiz, at: datetime) -> Quiz:
 
 
 def _dealt(quiz: Quiz) -> Quiz:
-    """Add the question that tells most when an adaptive quiz has come to its last, unless it knows enough."""
+    """Add the most informative question to an adaptive quiz that has asked all, unless it knows enough."""
     if quiz.place < len(quiz.asked) or len(quiz.asked) >= quiz.rules.adaptive:
         return quiz
     best = question_selection.most_informative(
@@ -401,7 +354,7 @@ def _dealt(quiz: Quiz) -> Quiz:
 
 
 def _given(quiz: Quiz, answer: Answer) -> Quiz:
-    """Accept an answer; where that is wanted, ask first how sure the learner is of it."""
+    """Accept an answer, after asking how sure the learner is if the rules say so."""
     if quiz.rules.confidence:
         return _reached(replace(quiz, pending=answer, unclear=""), quiz)
     return _answered(quiz, answer)
@@ -418,18 +371,8 @@ def _reached(after: Quiz, before: Quiz) -> Quiz:
 
 
 def _out_of_time(quiz: Quiz, posed: Posed, text: str, at: datetime) -> Quiz:
-    """Take what stands there as the answer; what is none counts as not answered, and the solution may be read."""
+    """Accept the text that was typed so far; if it is not an answer, the question counts as not answered."""
     verdict = judge(posed, text)
     if not verdict.unclear:
         return _given(quiz, Answer(posed, text, verdict, quiz.hints, False, at, at - quiz.since, late=True))
     return replace(quiz, answer=unanswered(posed, at), unclear="", previous=None)
-
-
-def _score(answers: Sequence[Answer | None]) -> LevelScore:
-    given = [answer for answer in answers if answer]
-    return LevelScore(
-        credit=sum(answer.credit for answer in given),
-        right=sum(answer.right for answer in given),
-        answered=len(given),
-        asked=len(answers),
-    )

@@ -17,7 +17,7 @@ from ddpquiz.errors import UserError
 
 _TURN = timedelta(hours=4)  # the study day turns at four in the morning, local time
 _RETENTION = (0.7, 0.97)  # below, cards are forgotten as a rule; above, they come back all the time
-_DIGITS = 6  # kept of stability and difficulty, so that another machine's last bit makes no difference
+_DIGITS = 6  # of stability and difficulty, so that another machine's last bit makes no difference
 _FUZZ_FROM = 2.5  # days; shorter intervals are exact
 _FUZZ = ((2.5, 7.0, 0.15), (7.0, 20.0, 0.1), (20.0, math.inf, 0.05))  # from day, to day, share of the days in between
 

@@ -1,4 +1,4 @@
-"""A small file of JSON beside the progress: read if it is there and ours, written whole or not at all."""
+"""Small JSON files beside the progress: how long demos ran, and texts that were begun."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def load_json(path: Path) -> Any:
-    """Return what the file holds; OSError or ValueError when it cannot be read or is no JSON."""
+    """Return the data in a file; OSError or ValueError when it cannot be read or is not valid JSON."""
     return json.loads(path.read_text("utf-8"))
 
 
 def save_json(path: Path, data: Any) -> None:
-    """Put data in place of what was there; OSError when that cannot be done, and then all is as it was."""
+    """Replace a file, readable by its owner alone; OSError when that fails, and then the old one stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path) as fresh:
         fresh.touch(mode=0o600)
@@ -40,20 +40,20 @@ class Timing:
 
 
 def load_timings(home: Path) -> dict[str, Timing]:
-    """Return what is known of each demo, by its name; nothing if the file is not there or not ours."""
+    """Return the last timing of each demo by its name; {} if the file is missing or not valid."""
     try:
-        kept = load_json(home / TIMINGS_FILE)
-        return {name: _timing(each) for name, each in kept.items()}
+        saved = load_json(home / TIMINGS_FILE)
+        return {name: _timing(each) for name, each in saved.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
 
 def save_timing(home: Path, name: str, timing: Timing) -> None:
-    """Note how long a demo took, whole or not at all; a folder that cannot be written leaves it unsaid."""
+    """Save how long a demo ran; a folder that cannot be written is ignored, since the demo itself went well."""
     known = {**load_timings(home), name: timing}
     try:
         save_json(home / TIMINGS_FILE, {name: asdict(each) for name, each in sorted(known.items())})
-    except OSError:  # the demo itself went well
+    except OSError:
         return
 
 
@@ -65,7 +65,7 @@ DRAFTS_FILE = "drafts.json"
 
 
 def load_drafts(home: Path) -> dict[str, str]:
-    """Return what was begun, by the prompt's `concept/id`; nothing if the file is not there or not ours."""
+    """Return the texts that were begun, by prompt (`concept/id`); {} if the file is missing or not valid."""
     try:
         return {str(key): str(text) for key, text in load_json(home / DRAFTS_FILE).items()}
     except (OSError, ValueError, AttributeError):
@@ -73,9 +73,9 @@ def load_drafts(home: Path) -> dict[str, str]:
 
 
 def save_drafts(home: Path, begun: Mapping[str, str]) -> None:
-    """Keep these texts in place of what was there for their prompts, whole or not at all; an empty one is forgotten.
+    """Save these texts in place of those that their prompts had; an empty one deletes what was there.
 
-    UserError when a text cannot be kept; that an old one cannot be forgotten is left unsaid, since nothing is lost.
+    UserError when a text cannot be saved; a failure to delete is ignored, since nothing is lost.
     """
     known = load_drafts(home)
     after = {key: text for key, text in {**known, **begun}.items() if text.strip()}
@@ -87,6 +87,6 @@ def save_drafts(home: Path, begun: Mapping[str, str]) -> None:
         if all(known.get(key) == text for key, text in after.items()):
             return
         raise UserError(
-            f"{home / DRAFTS_FILE} cannot be written ({wrong.strerror}), so what you began to write was not kept; "
+            f"{home / DRAFTS_FILE} cannot be written ({wrong.strerror}), so what you began to write was not saved; "
             "copy it, and make room there or set DDPQUIZ_HOME to another folder."
         ) from None

@@ -1,4 +1,4 @@
-"""Where a learner stands over all concepts, and what is best done next."""
+"""Where a learner stands over all concepts, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ddpquiz.learning.deal import MORE, coming_again, due_now, due_soon
 from ddpquiz.learning.mastery import Label, Strength, weakest
-from ddpquiz.learning.study import MORE, coming_again, due_now, due_soon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -51,12 +51,12 @@ class Standing:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing was ever done."""
+        """True if nothing was ever done."""
         return not (self.seen or self.tested)
 
     @property
     def more(self) -> int:
-        """How many more new cards can be taken today, once nothing else is left to recall."""
+        """How many more new cards can be added today, once nothing else is left to recall."""
         return 0 if self.due or self.again or self.new_today else min(self.new, MORE)
 
 
@@ -78,9 +78,9 @@ def standing(
     streak: int = 0,
     graded: Mapping[str, Sequence[Grade]] = MappingProxyType({}),
 ) -> Standing:
-    """Count what a home screen tells; concepts stand in learning order.
+    """Count what the home screen shows; concepts are in learning order.
 
-    Items that are gone or hidden do not count, nor do new cards of concepts that were proven strong: study offers none.
+    Items that are gone or hidden do not count, nor do new cards of concepts that were proven strong.
     `graded` are the grades of this day.
     """
     cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
@@ -133,12 +133,12 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall before it fades, mend what is weak, then learn on."""
+    """Return what to do next, the best first: recall, then work on what is weak, then learn more."""
     found: list[Advice] = []
     if now.due or now.again:
         counts = ((now.due, "due"), (now.again, "coming again"))
-        told = " and ".join(f"{count} card{'s' * (count != 1)} {what}" for count, what in counts if count)
-        found.append(Advice("ddpquiz study", told))
+        cards = " and ".join(f"{count} card{'s' * (count != 1)} {what}" for count, what in counts if count)
+        found.append(Advice("ddpquiz study", cards))
     if now.weakest and now.weakness:
         found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept ({now.weakness.short})"))
     if now.new_today and not (now.due or now.again):

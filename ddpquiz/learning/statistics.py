@@ -10,9 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ddpquiz.learning.answers import Misconception, beliefs
+from ddpquiz.learning.deal import due_now, due_soon
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.schedule import Grade
-from ddpquiz.learning.study import due_now, due_soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,24 +1,19 @@
-"""One sitting with cards: what is dealt, and what each key does to it. Old state and event in, new state out."""
+"""One sitting with cards: what each key does to it. Old state and event in, new state out."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ddpquiz.learning.deal import GAP, MORE, Deal, Return, should_return
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date, datetime, timedelta
 
     from ddpquiz.curriculum.concept import Card
-
-_GAP = 5  # cards between a forgotten card and its return
-_STUCK_AFTER = 4  # times forgotten; then the card's demo helps more than the card
-MORE = 10  # new cards that are taken at once when a limit holds back others
 
 
 class StudyAction(Enum):
@@ -29,21 +24,12 @@ class StudyAction(Enum):
     SUSPEND = auto()  # hide the card until it is restored
     BURY = auto()  # hide it until tomorrow
     UNDO = auto()
-    MORE = auto()  # when no card is left: take some of the new cards that a limit held back
-    BACK = auto()  # the learner returns from a demo; the time away was no thinking about the card
+    MORE = auto()  # when no card is left: add some of the new cards that a limit held back
+    BACK = auto()  # the learner returns from a demo; the time away does not count for the card
     STOP = auto()
 
 
 Event = StudyAction | Grade
-
-
-class Return(Enum):
-    """Whether a card is asked once more on the same day."""
-
-    NO = auto()
-    SOON = auto()  # after a few others
-    LAST = auto()  # at the end of the sitting
-    ASIDE = auto()  # no: it was forgotten so often that its demo helps more
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +52,13 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """A card that is not to be asked for a while: suspended or buried."""
+    """A card that is not asked for a while: suspended or buried."""
 
     card: Card
     act: StudyAction
 
 
 Done = Review | Hiding
-
-
-@dataclass(frozen=True, slots=True)
-class Deal:
-    """The cards of a sitting, and how many more were wanted but held back."""
-
-    cards: tuple[Card, ...]
-    due_held: int = 0  # by the limit of the sitting
-    later: int = 0  # new cards of this day that the limit of the sitting held back
-    held: tuple[Card, ...] = ()  # new cards that any limit held back, in learning order
-    proven_held: int = 0  # new cards of concepts that were proven strong
-
-    @property
-    def of_other_days(self) -> int:
-        """How many new cards the limit of the day held back."""
-        return len(self.held) - self.later
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +81,12 @@ class Sitting:
 
     @property
     def memories(self) -> Mapping[str, Memory]:
-        """What is known of each card now."""
+        """The memory of each card now."""
         return {**self.known, **self.learned}
 
     @property
     def reviews(self) -> tuple[Review, ...]:
-        """The grades that were given, oldest first."""
+        """The reviews, oldest first."""
         return tuple(one for one in self.done if isinstance(one, Review))
 
     @property
@@ -136,7 +106,7 @@ class Sitting:
 
     @property
     def is_again(self) -> bool:
-        """Whether the card on screen was asked on this day already."""
+        """True if the card on screen was asked on this day already."""
         return bool(self.grades(self.queue[0]))
 
     @property
@@ -146,12 +116,12 @@ class Sitting:
 
     @property
     def coming_again(self) -> int:
-        """How many of the cards ahead were asked on this day already."""
+        """How many of the cards in the queue were asked on this day already."""
         return sum(bool(self.grades(card)) for card in self.queue[1:])
 
     @property
     def called(self) -> bool:
-        """Whether the card on screen was never seen, but made due by a wrong answer."""
+        """True if the card on screen was never seen, but made due by a wrong answer."""
         memory = self.memory(self.queue[0])
         return memory is not None and memory.stability is None
 
@@ -167,7 +137,7 @@ class Sitting:
         return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
 
     def memory(self, card: Card) -> Memory | None:
-        """Return what is known of a card now."""
+        """Return the memory of a card now."""
         return self.learned.get(card.key) or self.known.get(card.key)
 
     def grades(self, card: Card) -> tuple[Grade, ...]:
@@ -180,69 +150,6 @@ class Sitting:
         card = self.queue[0]
         days = self.schedule.preview(card.key, self.memory(card), day)
         return {grade: days[grade] for grade in self.buttons}
-
-
-def deal(
-    cards: Sequence[Card],
-    memories: Mapping[str, Memory],
-    day: date,
-    *,
-    limit: int,
-    new: int,
-    cram: bool = False,
-    hidden: Collection[str] = (),
-    proven: Collection[str] = (),
-    earlier: Mapping[str, Sequence[Grade]] | None = None,
-) -> Deal:
-    """Choose the cards of a sitting from those given, which stand in learning order.
-
-    Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
-    limit holds back the least overdue. What an `earlier` sitting of the day would have asked again is asked here.
-    `hidden` items are left out, and so are new cards of `proven` concepts. With `cram` all cards that were seen count
-    as due, the next to be forgotten first, and none is new.
-    """
-    asked = [(card, card.key) for card in cards]  # a key is put together each time it is read
-    asked = [(card, key) for card, key in asked if key not in hidden]
-    seen = [(card, memories[key]) for card, key in asked if key in memories]
-    if cram:
-        seen.sort(key=lambda pair: pair[1].due)
-        return Deal(tuple(card for card, _ in seen[:limit]), max(0, len(seen) - limit))
-    again = _returns(memories, earlier or {})
-    returning = [(card, again[key]) for card, key in asked if key in again]
-    soon, last = ([card for card, when in returning if when is what] for what in (Return.SOON, Return.LAST))
-    soon = soon[:limit]
-    last = last[: limit - len(soon)]
-    due = [(card, memory) for card, memory in seen if memory.due <= day]
-    due = [(card, memory) for card, memory in due if again.get(card.key, Return.NO) is Return.NO]
-    due.sort(key=lambda pair: pair[1].due)
-    room = limit - len(soon) - len(last)
-    place = {concept: number for number, concept in enumerate(dict.fromkeys(card.concept for card in cards))}
-    chosen = sorted(due[:room], key=lambda pair: (pair[1].due == day, place[pair[0].concept]))
-    taken = [card for card, _ in chosen]
-    unseen = [card for card, key in asked if key not in memories]
-    fresh = [card for card in unseen if card.concept not in proven]
-    of_today = fresh[: max(0, new)]
-    taken_new = of_today[: room - len(taken)]
-    once = (*taken, *taken_new)
-    return Deal(
-        (*once[:_GAP], *soon, *once[_GAP:], *last),
-        len(due) - len(taken),
-        len(of_today) - len(taken_new),
-        tuple(fresh[len(taken_new) :]),
-        len(unseen) - len(fresh),
-    )
-
-
-def should_return(grades: Sequence[Grade], lapses: int) -> Return:
-    """Say whether a card with these grades of one day, oldest first, is asked once more on that day.
-
-    What was forgotten returns until it is recalled; what was hard returns once.
-    """
-    if not grades or grades[-1] not in (Grade.AGAIN, Grade.HARD):
-        return Return.NO
-    if grades[-1].forgot:
-        return Return.ASIDE if max(grades.count(Grade.AGAIN), lapses) >= _STUCK_AFTER else Return.SOON
-    return Return.LAST if grades.count(Grade.HARD) == 1 else Return.NO
 
 
 def begin(
@@ -261,7 +168,7 @@ def begin(
 
 
 def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
-    """Return what a sitting becomes by an event; one that means nothing now changes nothing."""
+    """Return the sitting after an event; an event that means nothing now changes nothing."""
     match event:
         case StudyAction.UNDO if sitting.previous:
             return replace(sitting.previous, since=at)
@@ -285,69 +192,9 @@ def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
 
 
 def news(old: Sitting, new: Sitting) -> tuple[Done | None, Done | None]:
-    """Return what a step added and what it took back: what the log is to learn."""
+    """Return what a step added and what it removed, for the log."""
     count, before = len(new.done), len(old.done)
     return new.done[-1] if count > before else None, old.done[-1] if count < before else None
-
-
-@dataclass(frozen=True, slots=True)
-class StudySummary:
-    """What a sitting came to."""
-
-    cards: int  # different ones
-    new: int  # those of them never heard of before; a wrong answer may have made others due unseen
-    known: int  # cards that were learned on an earlier day
-    recalled: int  # those of them recalled at first sight
-    pace: timedelta | None  # the median time for a card
-    wanting: str | None  # the concept of which most was forgotten at first sight
-
-
-def sum_up(sitting: Sitting) -> StudySummary:
-    """Return what a sitting came to so far."""
-    first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
-    known = [review for review in first if _was_learned(review)]
-    forgotten = Counter(review.card.concept for review in first if review.grade.forgot)
-    times = sorted(review.took for review in sitting.reviews)
-    return StudySummary(
-        cards=len(first),
-        new=sum(review.before is None for review in first),
-        known=len(known),
-        recalled=sum(not review.grade.forgot for review in known),
-        pace=times[len(times) // 2] if times else None,
-        wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
-    )
-
-
-def _was_learned(review: Review) -> bool:
-    """Whether a card was learned on a day before this one."""
-    before = review.before
-    return before is not None and before.stability is not None and before.last != study_day(review.at)
-
-
-def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[int]:
-    """Return how many cards come due on each of the days after today; those that are due already count for none."""
-    due = Counter((memory.due - day).days for memory in memories.values())
-    return [due[ahead] for ahead in range(1, days + 1)]
-
-
-def due_now(
-    memories: Mapping[str, Memory], day: date, graded: Mapping[str, Sequence[Grade]] = MappingProxyType({})
-) -> int:
-    """Return how many cards are due today or were due before.
-
-    Of those `graded` on this day, the ones that come again are counted by `coming_again`, and those set aside nowhere.
-    """
-    again = _returns(memories, graded)
-    return sum(memory.due <= day and again.get(key, Return.NO) is Return.NO for key, memory in memories.items())
-
-
-def coming_again(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> int:
-    """Return how many of the cards that were `graded` on this day are to be asked once more on it."""
-    return sum(when in (Return.SOON, Return.LAST) for when in _returns(memories, graded).values())
-
-
-def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> dict[str, Return]:
-    return {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
 
 
 def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting:
@@ -357,7 +204,7 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
     review = Review(card, grade, at, at - sitting.since, before, after, again)
     rest = sitting.queue[1:]
     if again is Return.SOON:
-        rest = (*rest[:_GAP], card, *rest[_GAP:])
+        rest = (*rest[:GAP], card, *rest[GAP:])
     elif again is Return.LAST:
         rest = (*rest, card)
     return replace(_next(sitting, rest, at, review), learned={**sitting.learned, card.key: after})

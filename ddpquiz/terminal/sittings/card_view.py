@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from ddpquiz.learning.deal import MORE, Return
 from ddpquiz.learning.schedule import Grade
-from ddpquiz.learning.study import MORE, Hiding, Return, StudyAction
+from ddpquiz.learning.study import Hiding, StudyAction
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, section
 from ddpquiz.terminal.kit.style import prose
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ddpquiz.learning.study import Deal, Done, Sitting
+    from ddpquiz.learning.deal import Deal
+    from ddpquiz.learning.study import Done, Sitting
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning import mastery, quiz
+from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
@@ -218,7 +218,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
     @property
     def _demo(self) -> DemoLink | None:
         posed = self.quiz.posed
-        return self.demo_of(posed.question.concept if posed else quiz.wanting(self.quiz))
+        return self.demo_of(posed.question.concept if posed else quiz_scores.wanting(self.quiz))
 
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101

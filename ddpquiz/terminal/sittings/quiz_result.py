@@ -8,10 +8,10 @@ from rich.console import Group
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Level
-from ddpquiz.learning import quiz as quizzes
 from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS
+from ddpquiz.learning.quiz_scores import scores, wanting
 from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Concept
     from ddpquiz.learning.calibration import Calibration
     from ddpquiz.learning.mastery import Strength
-    from ddpquiz.learning.quiz import LevelScore, Quiz
+    from ddpquiz.learning.quiz import Quiz
+    from ddpquiz.learning.quiz_scores import LevelScore
 
 _LEANS = {
     Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
@@ -50,12 +51,12 @@ def result(
     With `explained`, the percentages come with their legend.
     """
     exam = quiz.rules.exam
-    parts: list[RenderableType] = [Text(f"Done: {_score(quizzes.scores(quiz, '')[''], exam=exam)}.", style="head")]
+    parts: list[RenderableType] = [Text(f"Done: {_score(scores(quiz, '')[''], exam=exam)}.", style="head")]
     if quiz.late:
         parts.append(Text(f"Time was up on {_questions(len(quiz.late))}.", style="warn"))
     if again:
-        parts.append(Text(f"Once more: {_score(quizzes.scores(again, '')[''])}. It does not count for the verdict."))
-    by_concept = quizzes.scores(quiz, "concept")
+        parts.append(Text(f"Once more: {_score(scores(again, '')[''])}. It does not count for the verdict."))
+    by_concept = scores(quiz, "concept")
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
         parts += _verdict(tested[0], strengths[tested[0]], concepts)
@@ -66,7 +67,7 @@ def result(
         has_range = any("%" in strengths[name].short for name in by_concept if name in strengths)
     if has_range and explained:
         parts += legend()
-    levels = quizzes.scores(quiz, "level").items()
+    levels = scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
     if sure := sureness(quiz):
         parts += section("How sure you were", *_calibration(sure))
@@ -119,11 +120,11 @@ def _calibration(sure: Calibration) -> list[RenderableType]:
 
 def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, go_on: str) -> RenderableType:
     asked = {posed.question.concept for posed in quiz.asked}
-    score = quizzes.scores(quiz, "").get("")
+    score = scores(quiz, "").get("")
     rows: list[tuple[str, str]] = []
     if quiz.missed:
         rows.append((f"{test} --wrong", "answer what was wrong once more"))
-    if weak := quizzes.wanting(quiz):
+    if weak := wanting(quiz):
         rows.append((f"ddpquiz learn {weak}", "read about the concept that cost most"))
     if called:
         rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due because of wrong answers"))

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from ddpquiz.learning import standing, study
+from ddpquiz.learning import deal, standing
+from ddpquiz.learning.deal import MORE
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.study import MORE, Hiding
+from ddpquiz.learning.study import Hiding
+from ddpquiz.learning.study_summary import sum_up
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.card_view import forecast, proven
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ddpquiz.learning.study import Deal, Sitting, StudySummary
+    from ddpquiz.learning.deal import Deal
+    from ddpquiz.learning.study import Sitting
+    from ddpquiz.learning.study_summary import StudySummary
     from ddpquiz.terminal.sittings.sitting import Desk
 
 
@@ -31,7 +35,7 @@ def result(
     `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `weakest` is the
     concept to read about when no card was forgotten.
     """
-    summary = study.sum_up(sitting)
+    summary = sum_up(sitting)
     begun = standing.begun(sitting.memories, study_day(desk.clock()))
     if not sitting.queue:
         held = _held_back(sitting.deal, a_day, begun, command, cram=sitting.cram)
@@ -80,10 +84,10 @@ def _due(sitting: Sitting, desk: Desk) -> str:
     day = study_day(desk.clock())
     hidden = {one.card.key for one in sitting.done if isinstance(one, Hiding)}
     memories = {key: memory for key, memory in sitting.memories.items() if key not in hidden}
-    soon = forecast(study.due_soon(memories, day), day)
+    soon = forecast(deal.due_soon(memories, day), day)
     graded = desk.progress.grades(day)  # without those of a cram, which do not change the schedule
-    again = study.coming_again(memories, graded)
-    due = f"{study.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+    again = deal.coming_again(memories, graded)
+    due = f"{deal.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
     return f"Due now: {due}. In the next seven days: {soon}."
 
 

@@ -1,0 +1,51 @@
+"""The score of a quiz: by concept, by level, by kind, and as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.learning.quiz import Answer, Quiz
+
+
+@dataclass(frozen=True, slots=True)
+class LevelScore:
+    """What a group of questions came to; skipped ones earn nothing and are counted apart."""
+
+    credit: float
+    right: int
+    answered: int
+    asked: int
+
+
+def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:
+    """Return the score by `concept`, `level` or `kind`, or by `""` of the whole quiz, in the order of asking."""
+    answers = {id(answer.posed): answer for answer in quiz.answers}
+    groups: dict[str, list[Posed]] = {}
+    for posed in quiz.asked:
+        groups.setdefault(str(getattr(posed.question, group)) if group else "", []).append(posed)
+    return {name: _score([answers.get(id(posed)) for posed in members]) for name, members in groups.items()}
+
+
+def wanting(quiz: Quiz) -> str | None:
+    """Return the concept that lost most credit, or None when nothing was wrong."""
+    lost = Counter[str]()
+    for answer in quiz.answers:
+        if answer.credit < 1:
+            lost[answer.posed.question.concept] += round(2 * (1 - answer.credit))
+    return max(sorted(lost), key=lambda concept: lost[concept], default=None)
+
+
+def _score(answers: Sequence[Answer | None]) -> LevelScore:
+    given = [answer for answer in answers if answer]
+    return LevelScore(
+        credit=sum(answer.credit for answer in given),
+        right=sum(answer.right for answer in given),
+        answered=len(given),
+        asked=len(answers),
+    )
