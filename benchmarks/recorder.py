@@ -66,19 +66,19 @@ class Measured:
 
 
 def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int, *, watched: bool) -> Measured:
-    """Measure calls on rank 0, and how many events all ranks told."""
+    """Measure calls on rank 0, and how many events all ranks sent."""
     folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
     out, figure = os.pipe()
-    events, told = os.pipe()
+    events, sent = os.pipe()
     pids = []
     for rank in range(ranks):
         pid = os.fork()
         if pid == 0:
             os.close(events)
-            be_rank(rank, ranks, prepare, count, figure, told if watched else None, f"{folder}/store")
+            be_rank(rank, ranks, prepare, count, figure, sent if watched else None, f"{folder}/store")
         pids.append(pid)
     os.close(figure)
-    os.close(told)
+    os.close(sent)
     lines = 0
     while data := os.read(events, 1 << 16):  # the launcher's part
         lines += data.count(b"\n")
@@ -94,13 +94,13 @@ def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int,
 
 
 def be_rank(
-    rank: int, ranks: int, prepare: Callable[[], Callable[[], object]], count: int, figure: int, told: int | None,
+    rank: int, ranks: int, prepare: Callable[[], Callable[[], object]], count: int, figure: int, sent: int | None,
     store: str,
 ) -> None:  # fmt: skip
     """Measure, in a process of its own, and end it."""
     torch.set_num_threads(1)
-    if told is not None:
-        recorder.install(EventWriter(told, rank, time.monotonic()), __file__)
+    if sent is not None:
+        recorder.install(EventWriter(sent, rank, time.monotonic()), __file__)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     call = prepare()
     batch = max(1, count // 400)

@@ -372,7 +372,7 @@ def test_a_port_that_is_taken_is_named(script):
 def test_node_0_must_run_where_the_endpoint_is(script):
     events = run(script("pass"), Cluster(2, 0, "192.0.2.1:29400"), ranks=1)
     assert end(events).why == (
-        "192.0.2.1 is no address of this machine; --rdzv-endpoint must name the machine of --node-rank 0."
+        "192.0.2.1 is not an address of this machine; --rdzv-endpoint must name the machine of --node-rank 0."
     )
 
 

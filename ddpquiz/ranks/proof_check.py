@@ -1,4 +1,4 @@
-"""Hold the proofs against the keys: each must speak for the right answer, and for no other."""
+"""Checks proofs against answer keys: each proof must confirm the right answer, and no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAWS = 3
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """The outcome of one proof: no complaints if it holds and decides, and how long it took."""
+    """The outcome of one proof: its complaints, none if it confirms only the right answer, and its duration."""
 
     question: Question
     complaints: tuple[str, ...]
@@ -29,7 +29,7 @@ class Proven:
 
 
 def prove_all(questions: Iterable[Question], demos: Path | None = None) -> Iterator[Proven]:
-    """Run every proof of `questions`, one after the other, and yield how each ended."""
+    """Run every proof of `questions`, one after the other, and yield the outcomes."""
     lab = ProofRunner(demos)
     for question in questions:
         if question.proof:
@@ -39,7 +39,7 @@ def prove_all(questions: Iterable[Question], demos: Path | None = None) -> Itera
 
 
 def complaints(question: Question, lab: ProofRunner) -> Iterator[str]:
-    """Yield what is wrong with a proof: that it does not hold for the key, or that it holds for another answer."""
+    """Yield what is wrong with a proof: it does not confirm the right answer, or it confirms another one."""
     match question.kind:
         case Kind.NUMBER:
             yield from _number(question, lab)
@@ -107,7 +107,7 @@ def _output(question: Question, lab: ProofRunner) -> Iterator[str]:
 
 
 def draws(question: Question) -> list[dict[str, str]]:
-    """Return up to three different draws of a question's variables, always the same ones."""
+    """Return up to three draws of a question's variables, always the same ones."""
     every = list(itertools.product(*(variable.values for variable in question.variables)))
     names = [variable.name for variable in question.variables]
     chosen = random.Random(question.key).sample(every, min(DRAWS, len(every)))  # noqa: S311
@@ -122,7 +122,7 @@ def _posed(question: Question, values: Mapping[str, str] | None = None) -> Posed
 
 
 class _Fixed(random.Random):
-    """Dice that throw the values of one draw, in the order of the variables."""
+    """A random generator that returns the values of one draw, in the order of the variables."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(0)

@@ -1,4 +1,4 @@
-"""Run the proof of a question on real ranks, and see which answer speaks for what was observed."""
+"""Runs the proof of a question on real ranks, and compares what is observed with the answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PLACE = "<option>"
 PRELUDE = "import os, torch, torch.distributed as dist\n"
 JOIN = 'dist.init_process_group("gloo")\nrank = dist.get_rank()\nworld_size = dist.get_world_size()\n'
-STILL = 1.0  # seconds without any movement that show that ranks hang, where an answer may be that they do
-PATIENCE = 5.0  # where none is: torchrun's agents look once a second for each other
+STILL = 1.0  # seconds without movement after which ranks hang, if that may be the answer
+PATIENCE = 5.0  # if it may not: torchrun's agents look for each other once a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Observed:
 
     def __str__(self) -> str:
         if self.hung:
-            return "the ranks wait for ever"
+            return "the ranks wait forever"
         if self.raised:
             return self.raised
         if self.failed:
@@ -48,7 +48,7 @@ class Observed:
         return ", ".join(f"rank {rank} prints {text!r}" for rank, text in self.printed.items())
 
     def matches(self, shows: Shows) -> bool:
-        """Whether this is what `shows` says."""
+        """Return whether this is what `shows` describes."""
         if shows.hangs:
             return self.hung
         if shows.raises is not None:
@@ -61,19 +61,19 @@ class Observed:
 
 
 def tidy(text: str) -> str:
-    """Drop trailing spaces and empty lines at the ends, which nobody sees."""
+    """Remove trailing spaces, and empty lines at both ends, which nobody sees."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
 class ProofRunner:
-    """Runs proofs; a demo that serves several of them runs once."""
+    """Runs proofs; a demo that several of them use runs once."""
 
     def __init__(self, demos: Path | None = None) -> None:
         self.demos = demos or demos_dir()
         self.observe_demo = cache(self._observe_demo)
 
     def observe(self, posed: Posed, option: str | None = None) -> Observed:
-        """Run the proof of a question that was posed; `option` is the code of an answer, where answers are code."""
+        """Run the proof of a posed question; `option` is the code of an answer, if answers are code."""
         proof = posed.question.proof
         ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:
@@ -81,7 +81,7 @@ class ProofRunner:
                 return self.observe_demo(proof.demo, ranks, proof.args, proof.label)
             case CodeProof():
                 return run_code(source(posed, option), ranks, STILL if may_hang(posed.question) else PATIENCE)
-        raise UserError(f"{posed.question.key} has no proof that runs; `ddpquiz show` names its source.")
+        raise UserError(f"{posed.question.key} has no proof that can run; `ddpquiz show` names its source.")
 
     def _observe_demo(self, name: str, ranks: int, args: tuple[str, ...], label: str) -> Observed:
         path = self.demos / f"{name}.py"
@@ -99,7 +99,7 @@ class ProofRunner:
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:
-    """Whether what was observed is what would be seen if `option` were right."""
+    """Return whether the observation is the one that `option` predicts."""
     if option.shows is None:
         return False
     if question.kind is Kind.CHOICES and option.shows.everywhere is not None:
@@ -109,38 +109,38 @@ def agrees(question: Question, option: Option, seen: Observed) -> bool:
 
 
 def all_close(right: float, tolerance: float, seen: Observed) -> bool:
-    """Whether the last number that each rank printed is `right`."""
+    """Return whether the last number that each rank printed is `right`."""
     got = [_last_number(text) for text in seen.printed.values()]
     fine = not (seen.hung or seen.failed) and bool(got)
     return fine and all(each is not None and close(each, right, tolerance) for each in got)
 
 
 def prints(question: Question, text: str, seen: Observed) -> bool:
-    """Whether the rank that an `output` question asks for, or else every rank, printed `text`."""
+    """Return whether the rank that an `output` question asks about, or else every rank, printed `text`."""
     asked = [question.rank] if question.rank is not None else list(seen.printed)
     texts = {flat(seen.printed.get(rank, "")) for rank in asked}
     return not (seen.hung or seen.failed) and texts == {flat(text)}
 
 
 def answers(question: Question, seen: Observed) -> bool:
-    """Whether what was observed with an answer put in is what the proof says of the right one."""
+    """Return whether the observation, with an answer inserted, is what the proof says of the right answer."""
     wanted = question.proof.shows if isinstance(question.proof, CodeProof) else None
     return wanted is not None and seen.matches(wanted)
 
 
 def inserts(question: Question) -> bool:
-    """Whether the proof runs each answer as code."""
+    """Return whether the proof runs each answer as code."""
     return isinstance(question.proof, CodeProof) and bool(question.proof.code) and PLACE in (question.proof.code or "")
 
 
 def may_hang(question: Question) -> bool:
-    """Whether an answer may be that the ranks wait for ever, or be code on which they would."""
+    """Return whether an answer may be that the ranks wait forever, or may be code that makes them wait."""
     shows = [option.shows for option in question.options]
     return inserts(question) or any(each.hangs for each in shows if each is not None)
 
 
 def code_of(option: Option) -> str:
-    """Return the code that an option stands for."""
+    """Return the code of an option."""
     return option.text.strip().strip("`")
 
 
@@ -162,7 +162,7 @@ def _placed(line: str, option: str) -> str:
 
 
 def run_code(code: str, ranks: int, timeout: float) -> Observed:
-    """Run code on `ranks` ranks of this machine's processor; their files for a while lie in a folder of their own."""
+    """Run code on `ranks` ranks on CPU; their temporary files are in a folder of their own."""
     with tempfile.TemporaryDirectory(prefix="ddpquiz-", ignore_cleanup_errors=True) as folder:
         script = Path(folder) / "proof.py"
         script.write_text(code, encoding="utf-8")
@@ -191,12 +191,12 @@ def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
 
 
 def close(got: float, right: float, tolerance: float) -> bool:
-    """Whether a number counts as the answer; `tolerance` is relative."""
+    """Return whether a number counts as the answer; `tolerance` is relative."""
     return abs(got - right) <= max(tolerance * abs(right), 1e-9 * max(1.0, abs(right)))
 
 
 def flat(text: str) -> str:
-    """Return what a text says, whatever its spacing and its kind of quotes."""
+    """Return a text without spaces, and with one kind of quotes."""
     return "\n".join("".join(line.split()) for line in text.strip().splitlines()).replace('"', "'")
 
 
