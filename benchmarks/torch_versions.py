@@ -59,6 +59,7 @@ def failures(python: Path) -> dict[str, list[str]]:
     found["demos"] = []
     for name in DEMOS:
         works, lines = run(python, "ddpquiz", "demo", name, "--nproc", "2", "--plain")
+        print(f"  {name}: {'ok' if works else 'fails'}", file=sys.stderr, flush=True)
         found["demos"] += [] if works else [f"{name}: {lines[-1] if lines else ''}"]
     works, lines = run(python, "ddpquiz", "check", "--proofs", limit=3600)
     found["proofs"] = (
