@@ -66,7 +66,7 @@ def test_the_command_says_in_plain_words_that_it_is_too_early(tmp_path, monkeypa
         optimize()
     assert str(refused.value) == (
         "It is too early: this takes 512 reviews of cards that you had seen on an earlier day, and there are 0. "
-        "Until then the usual schedule serves you best; go on with `ddpquiz study`."
+        "Until then the usual schedule is best for you; go on with `ddpquiz study`."
     )
 
 

@@ -542,6 +542,11 @@ CASES = {
         "      Every rank gets the sum.\n",
         "243:13: `answer`: 5 words; a model answer has 40 to 120",
     ),
+    "a prompt without a model answer": (
+        f"    answer: >\n{MODEL_ANSWER}",
+        "",
+        "240:5: missing key `answer`",
+    ),
     "a need that is not there": (
         "needs: []",
         "needs: [rong]",

@@ -185,7 +185,7 @@ def _prompt(record: Fields, concept: str) -> Prompt:
     least, most = completeness.POINTS
     if points and not least <= len(points) <= most:
         record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
-    answer = record.text("answer", optional=True)
+    answer = record.text("answer")
     prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, tuple(points))
     record.close()
     least, most = _ANSWER_WORDS

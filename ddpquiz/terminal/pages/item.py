@@ -34,7 +34,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             points = (prose(point.say) for point in item.points)
             parts = [
                 *_head(named(item.key, "explain", marks), item.ask),
-                *(section("A model answer", prose(item.answer)) if item.answer else []),
+                *section("A model answer", prose(item.answer)),
                 *section("A good answer makes these points", bullets(points)),
             ]
         case _:

@@ -21,9 +21,8 @@ HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number chang
 
 def check(explanation: Explanation) -> list[RenderableType]:
     """Draw a model answer, and each point with the words that ticked it."""
-    parts: list[RenderableType] = []
-    if explanation.prompt.answer:
-        parts += [Text("A model answer", style="head"), indented(prose(explanation.prompt.answer)), Text()]
+    answer = indented(prose(explanation.prompt.answer))
+    parts: list[RenderableType] = [Text("A model answer", style="head"), answer, Text()]
     if explanation.opinion and explanation.opinion.remark:
         parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
     how = HOW_BY_JUDGE if explanation.opinion else HOW
