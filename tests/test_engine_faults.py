@@ -127,6 +127,13 @@ def test_ranks_that_are_all_in_init_process_group_may_be_slow(script):
     assert ended(events).ok, ended(events).why
 
 
+def test_ranks_that_never_find_each_other_in_init_process_group_hang(script):
+    """Both claim to be rank 0. They use a little processor time while they wait, which is no movement."""
+    head = 'import torch.distributed as dist\ndist.init_process_group("gloo", rank=0, world_size=2)\n'
+    end = ended(run(script("", head), timeout=1.0))
+    assert "init_process_group" in end.why
+
+
 DAEMON = "import subprocess\nsubprocess.Popen(['sleep', sys.argv[1]], start_new_session=True)\nprint('ready')\ntime.sleep(600)\n"
 
 

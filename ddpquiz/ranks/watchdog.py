@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 ANSWER = 0.3  # seconds in which ranks write their stacks
 LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot
-JOINING = 30.0  # seconds that ranks may take to connect once all of them are in init_process_group
+JOINING = 5.0  # seconds that ranks may take to connect once all of them are in init_process_group
+TICK = 0.015  # seconds of processor time that may be a tick of the kernel's clock
+IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a computing rank of a busy machine uses more
 # Files whose code waits for other ranks
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.(recorder|process_groups)\.py$")
 RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
@@ -98,7 +100,7 @@ class Watchdog:
     def _is_computing(self, now: float) -> bool:
         """Return whether the silent ranks use a processor."""
         used, before = self.processes.cpu_seconds(), self._cpu
-        busy = used - before > max(0.015, 0.005 * (now - self._cpu_at))  # a clock tick is 0.01 s
+        busy = used - before > max(TICK, IDLE * (now - self._cpu_at))
         self._cpu, self._cpu_at = used, now
         if busy:
             self.moved_at = now - (self.timeout or 0) / 2  # look again in half the time
