@@ -19,7 +19,7 @@ from ddpquiz.terminal.runs import picture, replay, summary
 from ddpquiz.terminal.runs.frame import frame, on_screen
 from ddpquiz.terminal.runs.run_pages import log
 from ddpquiz.terminal.runs.source import source
-from ddpquiz.terminal.runs.suggestions import to_try, tries
+from ddpquiz.terminal.runs.suggestions import suggestions, tries
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 VALUES = [
@@ -137,7 +137,7 @@ def shown(path, width=80):
     out["frame"] = drawn(frame(state, width, tensors=True, look="x"), width)
     out["log"] = drawn(log(state, 0, width), width)
     out["source"] = drawn(source(state, width)[0], width)
-    out["tries"] = drawn(Group(*tries(to_try(state.began))), width)
+    out["tries"] = drawn(Group(*tries(suggestions(state.began))), width)
     return out
 
 

@@ -54,7 +54,7 @@ def test_a_saved_run_comes_as_json_where_that_is_asked_for(tmp_path):
 
 
 def test_a_demo_in_a_terminal_leaves_its_last_frame_there():
-    terminal = program.ddpquiz("demo", "allreduce", "--nproc", "4", "--no-predict", height=40)
+    terminal = program.ddpquiz("demo", "allreduce", "--nproc", "4", "--no-predict", height=60)
     assert terminal.end() == 0
     lines = terminal.lines
     head = max(at for at, line in enumerate(lines) if line.startswith("4 ranks on "))  # pyte keeps live frames too

@@ -92,7 +92,7 @@ def test_no_name_is_looked_up_so_a_silent_nameserver_delays_nothing(tmp_path, sc
     (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.53\n")
     ran = subprocess.run(
         [sys.executable, "-c", SILENT, tmp_path / "resolv.conf", tmp_path / "status",
-         sys.executable, "-m", "ddpquiz", "run", path, "-n", "2", "--plain"],
+         sys.executable, "-m", "ddpquiz", "run", "-n", "2", "--plain", path],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     if ran.returncode == 77:
@@ -187,7 +187,7 @@ def is_running(pid):
         return False
 
 
-LIMIT = "ulimit -{which} -n {limit}; exec {python} -m ddpquiz run {path} -n 32 --plain"
+LIMIT = "ulimit -{which} -n {limit}; exec {python} -m ddpquiz run -n 32 --plain {path}"
 
 
 @pytest.mark.parametrize("which", ["S", "H"])

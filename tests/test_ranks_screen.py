@@ -624,7 +624,7 @@ def test_what_an_operation_brings_and_what_it_gets_have_as_many_digits():
     assert held(("[0.12345, 0.5]",), ("[-0.6112467, 0.1717298]",), width=32) == ["0.12 0.5", "-0.61 0.17"]
 
 
-@pytest.mark.parametrize("demo", ["ddp", "parameter_server", "collectives"])
+@pytest.mark.parametrize("demo", ["ddp", "collectives"])
 def test_where_labels_are_hidden_the_frame_fits(demo):
     events = saved_run.read(recordings_dir() / f"{demo}.json")
     stops = steps(events)

@@ -298,7 +298,9 @@ fc.all_reduce(x, "MAX", dist.group.WORLD) + 0
 
 
 def test_a_functional_all_reduce_is_seen_on_a_torch_that_does_not_name_its_reduce_op(watch):
-    assert [(event.op, event.reduce) for event in of(watch(OLD_TORCH), Issued)] == [("all_reduce", "max")]
+    assert [(event.operation.op, event.operation.reduce) for event in of(watch(OLD_TORCH), Issued)] == [
+        ("all_reduce", "max")
+    ]
 
 
 def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_the_whole_run(watch):
