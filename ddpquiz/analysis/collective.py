@@ -1,14 +1,17 @@
-"""One operation across its ranks: who entered when, who is awaited, how long it lasted and how fast it was."""
+"""One operation across its ranks: which calls belong to it, who is awaited, how long it lasted and how fast it was."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.operation import POINT_TO_POINT, bus_factor
+from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, bus_factor
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.operation import Operation
+
+Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the group's name, its members
 
 
 @dataclass(slots=True, eq=False)
@@ -122,3 +125,97 @@ class Collective:
 def needs(started: float, end: float) -> bool:
     """Return True if a member that left at `end` waited for the last one; the root of a broadcast may leave before."""
     return end >= started
+
+
+class Matching:
+    """Puts each call into the collective that it belongs to.
+
+    The k-th collective that each member issues in a group is the same one; so is the k-th send from a to b with the
+    k-th receive on b from a. A receive from any rank is matched when it has ended and its source is known.
+    """
+
+    def __init__(self) -> None:
+        self.here: frozenset[int] = frozenset()  # ranks whose events arrive; empty means all
+        self._joins: dict[int, int] = {}  # a group that is made again may have the name of an old one
+        self._counts: dict[tuple[Group, int], int] = {}  # collectives that a rank has issued in a group
+        self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
+        self._channels: dict[tuple[Group, int, int], deque[Collective]] = {}  # sends or receives without their partner
+        self._from_anybody: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
+
+    def join(self, rank: int) -> None:
+        """Count from zero again for a rank that makes its groups again."""
+        self._joins[rank] = self._joins.get(rank, 0) + 1
+
+    def place(self, rank: int, call: Call) -> tuple[Collective, bool]:
+        """Put a call into its collective; return the collective and True if it is a new one."""
+        operation = call.operation
+        group: Group = (self._joins.get(rank, 0), operation.group, operation.members)
+        if operation.op in POINT_TO_POINT:
+            found = self._partner(rank, operation, group)
+            collective = found or self._new_pair(rank, call, group)
+        else:
+            index = self._counts.get((group, rank), 0)
+            self._counts[group, rank] = index + 1
+            found = self._incomplete.get((group, index))
+            collective = found or self._new(operation, group, index)
+        collective.enter(rank, call)
+        if collective.complete and operation.op not in POINT_TO_POINT:
+            del self._incomplete[group, collective.index]
+        return collective, found is None
+
+    def _new(self, operation: Operation, group: Group, index: int) -> Collective:
+        made = Collective(operation.group, self._recorded(operation.members), index)
+        self._incomplete[group, index] = made
+        return made
+
+    def _new_pair(self, rank: int, call: Call, group: Group) -> Collective:
+        source, to = _ends(rank, call.operation)
+        made = Collective(call.operation.group, self._recorded((source, to)), 0)
+        if len(made.members) < 2:
+            return made
+        if source == ANYBODY:
+            self._from_anybody[to, call.number] = group
+        else:
+            self._channel(group, source, to).append(made)
+        return made
+
+    def _partner(self, rank: int, operation: Operation, group: Group) -> Collective | None:
+        """Return the other half of a point-to-point operation if it was issued already."""
+        source, to = _ends(rank, operation)
+        return self._other_half(self._channel(group, source, to), rank) if source != ANYBODY else None
+
+    def _recorded(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        """Leave out the ranks of other machines, whose events do not arrive."""
+        return tuple(rank for rank in members if rank in self.here or rank == ANYBODY) if self.here else members
+
+    def resolve(self, collective: Collective, rank: int, call: Call, source: int) -> Collective | None:
+        """Match a receive from any rank now that its source is known; return the send if it was issued already.
+
+        The two are one operation from then on.
+        """
+        group = self._from_anybody.pop((rank, call.number), None)
+        if group is None:
+            return None
+        channel = self._channel(group, source, rank)
+        send = self._other_half(channel, rank)
+        collective.members = self._recorded((source, rank))
+        if send is None and len(collective.members) == 2:
+            channel.append(collective)
+        if send is None:
+            return None
+        send.enter(rank, call)
+        collective.calls = send.calls
+        collective.refresh()
+        return send
+
+    def _channel(self, group: Group, source: int, to: int) -> deque[Collective]:
+        return self._channels.setdefault((group, source, to), deque())
+
+    @staticmethod
+    def _other_half(channel: deque[Collective], rank: int) -> Collective | None:
+        return channel.popleft() if channel and rank not in channel[0].calls else None
+
+
+def _ends(rank: int, operation: Operation) -> tuple[int, int]:
+    peer = ANYBODY if operation.peer is None or operation.peer < 0 else operation.peer
+    return (rank, peer) if operation.op == "send" else (peer, rank)

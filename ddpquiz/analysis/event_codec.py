@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ddpquiz.analysis.events import Began, End, Ended, Event, Hung, Issued, OperationEvent, RankEvent, Waited
-from ddpquiz.analysis.field_ranges import Range
+from ddpquiz.analysis.operation import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

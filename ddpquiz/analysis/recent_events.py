@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.collective import Call, Collective, Matching
 from ddpquiz.analysis.events import Began, Ended, Event, Issued, Joining, OperationEvent, Started
-from ddpquiz.analysis.matching import Matching
 
 LIMIT = 20_000
 

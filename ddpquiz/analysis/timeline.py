@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.collective import Call, Collective
-from ddpquiz.analysis.costs import Costs
+from ddpquiz.analysis.collective import Call, Collective, Matching
+from ddpquiz.analysis.costs import Costs, Gradients
 from ddpquiz.analysis.events import (
     Began,
     End,
@@ -22,8 +22,6 @@ from ddpquiz.analysis.events import (
     Waited,
     Waiting,
 )
-from ddpquiz.analysis.gradients import Gradients
-from ddpquiz.analysis.matching import Matching
 from ddpquiz.analysis.mismatch import Mismatches
 from ddpquiz.analysis.rank_timeline import RankTimeline
 
