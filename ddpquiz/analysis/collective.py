@@ -96,12 +96,15 @@ class Collective:
 
     @property
     def waits(self) -> dict[int, float]:
-        """Seconds for which each member was blocked until the last one entered."""
+        """Seconds for which each member was blocked until the last one entered, unless it left before that.
+
+        The root of a broadcast may.
+        """
         started = self.started
         if started is None:
             return {}
         return {
-            rank: sum(max(0.0, min(started, end) - start) for start, end in call.blocks if needs(started, end))
+            rank: sum(max(0.0, min(started, end) - start) for start, end in call.blocks if started <= end)
             for rank, call in self.calls.items()
         }
 
@@ -120,11 +123,6 @@ class Collective:
     def busbw(self) -> float | None:
         """Bytes per second that a link carries, which can be compared across operations and numbers of ranks."""
         return None if self.algbw is None else self.algbw * bus_factor(self.op, len(self.operation.members))
-
-
-def needs(started: float, end: float) -> bool:
-    """Return True if a member that left at `end` waited for the last one; the root of a broadcast may leave before."""
-    return end >= started
 
 
 class Matching:
@@ -151,25 +149,21 @@ class Matching:
         operation = call.operation
         group: Group = (self._joins.get(rank, 0), operation.group, operation.members)
         if operation.op in POINT_TO_POINT:
-            found = self._partner(rank, operation, group)
-            collective = found or self._new_pair(rank, call, group)
+            source, to = _ends(rank, operation)
+            found = self._other_half(self._channel(group, source, to), rank) if source != ANYBODY else None
+            collective = found or self._new_pair(call, group, source, to)
         else:
             index = self._counts.get((group, rank), 0)
             self._counts[group, rank] = index + 1
             found = self._incomplete.get((group, index))
-            collective = found or self._new(operation, group, index)
+            collective = found or Collective(operation.group, self._recorded(operation.members), index)
+            self._incomplete[group, index] = collective
         collective.enter(rank, call)
         if collective.complete and operation.op not in POINT_TO_POINT:
             del self._incomplete[group, collective.index]
         return collective, found is None
 
-    def _new(self, operation: Operation, group: Group, index: int) -> Collective:
-        made = Collective(operation.group, self._recorded(operation.members), index)
-        self._incomplete[group, index] = made
-        return made
-
-    def _new_pair(self, rank: int, call: Call, group: Group) -> Collective:
-        source, to = _ends(rank, call.operation)
+    def _new_pair(self, call: Call, group: Group, source: int, to: int) -> Collective:
         made = Collective(call.operation.group, self._recorded((source, to)), 0)
         if len(made.members) < 2:
             return made
@@ -178,11 +172,6 @@ class Matching:
         else:
             self._channel(group, source, to).append(made)
         return made
-
-    def _partner(self, rank: int, operation: Operation, group: Group) -> Collective | None:
-        """Return the other half of a point-to-point operation if it was issued already."""
-        source, to = _ends(rank, operation)
-        return self._other_half(self._channel(group, source, to), rank) if source != ANYBODY else None
 
     def _recorded(self, members: tuple[int, ...]) -> tuple[int, ...]:
         """Leave out the ranks of other machines, whose events do not arrive."""
@@ -199,9 +188,9 @@ class Matching:
         channel = self._channel(group, source, rank)
         send = self._other_half(channel, rank)
         collective.members = self._recorded((source, rank))
-        if send is None and len(collective.members) == 2:
-            channel.append(collective)
         if send is None:
+            if len(collective.members) == 2:
+                channel.append(collective)
             return None
         send.enter(rank, call)
         collective.calls = send.calls

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_seconds, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ddpquiz.analysis.costs import Cost
+    from ddpquiz.analysis.rank_timeline import RankTime
     from ddpquiz.analysis.timeline import Timeline
 
 LINES = 10  # lines of the script that a summary lists
@@ -23,17 +24,6 @@ BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
 OFTEN = 20  # calls of a rank that make a loop
 WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
 MEETINGS = 10  # collectives from which on a rank can be called late
-
-
-@dataclass(frozen=True, slots=True)
-class RankTime:
-    """Seconds of a rank by what it did; `overlapped` is communication that ran beside computing."""
-
-    rank: int
-    compute: float
-    communication: float
-    waiting: float
-    overlapped: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +68,6 @@ class RunSummary:
 
 def summarize(timeline: Timeline, now: float) -> RunSummary:
     """Return what a run has cost up to `now`."""
-    ranks = tuple(
-        RankTime(rank, totals.compute, totals.communication, totals.waiting, totals.overlapped)
-        for rank, totals in timeline.totals(now).items()
-    )
     lines = sorted(
         (
             LineCost(file, line, op, len(cost.ranks), cost.calls, cost.bytes, cost.seconds, cost.waiting, cost.is_ddp)
@@ -94,38 +80,26 @@ def summarize(timeline: Timeline, now: float) -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     return RunSummary(
-        ranks,
-        tuple(lines[:LINES]),
-        len(lines[LINES:]),
-        groups,
-        tuple(map(str, timeline.mismatches)),
-        tuple(advice(timeline, now)),
-    )
+        ranks=tuple(timeline.totals(now).values()), lines=tuple(lines[:LINES]), other_lines=len(lines[LINES:]),
+        groups=groups, mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now)),
+    )  # fmt: skip
 
 
 def advice(timeline: Timeline, now: float) -> list[str]:
-    """Return the advice of all rules for a run up to now, the costliest mistakes first; none for a failed run.
-
-    How a run could be faster is of no interest until it works.
-    """
-    rules: tuple[Callable[[Timeline, float], Iterator[str]], ...] = (
-        synchronised_inside_no_sync,
-        synchronised_in_accumulation,
-        one_rank_late,
-        many_small_reductions,
-        single_numbers,
-        objects_in_a_loop,
-        barriers_in_a_loop,
-    )
+    """Return the advice of all rules for a run up to now, the costliest mistakes first; none for a failed run."""
     lifetime = sum(totals.lifetime for totals in timeline.totals(now).values())
     if timeline.failed or not lifetime:
         return []
-    return [text for rule in rules for text in rule(timeline, lifetime)]
+    return [
+        *synchronised_inside_no_sync(timeline), *synchronised_in_accumulation(timeline),
+        *one_rank_late(timeline, lifetime), *many_small_reductions(timeline, lifetime),
+        *single_numbers(timeline, lifetime), *objects_in_a_loop(timeline, lifetime),
+        *barriers_in_a_loop(timeline, lifetime),
+    ]  # fmt: skip
 
 
-def synchronised_inside_no_sync(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
     """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronise."""
-    del lifetime
     found = [rank for rank in timeline.gradients.ranks.values() if rank.inside]
     if found:
         worst = max(found, key=lambda rank: rank.inside)
@@ -136,9 +110,8 @@ def synchronised_inside_no_sync(timeline: Timeline, lifetime: float) -> Iterator
         )
 
 
-def synchronised_in_accumulation(timeline: Timeline, lifetime: float) -> Iterator[str]:
+def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
     """Of several synchronised backward passes before one step, only the sums of the last one are needed."""
-    del lifetime
     found = [rank for rank in timeline.gradients.ranks.values() if rank.steps > 1 and rank.early >= rank.steps]
     if found:
         worst = max(found, key=lambda rank: rank.early)
