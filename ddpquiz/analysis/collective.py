@@ -76,11 +76,9 @@ class Collective:
 
     @property
     def complete(self) -> bool:
-        """True if every member has entered."""
         return len(self.calls) == len(self.members)
 
     def enter(self, rank: int, call: Call) -> None:
-        """Add the call of a member."""
         self.calls[rank] = call
         self.refresh()
 

@@ -125,7 +125,6 @@ class Gradients:
     ranks: dict[int, RankGradients] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
-        """Add the next event of the run."""
         match event:
             case Issued(rank=rank) if event.operation.bucket is not None:
                 self.ranks.setdefault(rank, RankGradients()).reduce(event, event.operation.bucket)

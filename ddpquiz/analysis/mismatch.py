@@ -40,7 +40,6 @@ class Side:
         return f"{format_ranks(self.ranks)}: {self.action()}"
 
     def action(self) -> str:
-        """Return in words what they do."""
         place = f"({format_place(self.file, self.line)})" if self.line else ""
         text = " ".join(part for part in (self.op, self.detail, place) if part)
         return f"{text}, then {self.then.action()}" if self.then else text

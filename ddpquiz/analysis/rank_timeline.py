@@ -103,7 +103,6 @@ class RankTimeline:
             self.ended, self._cursor = None, max(time, self._cursor)
 
     def enter(self, collective: Collective, call: Call) -> None:
-        """Note that the rank calls an operation."""
         if not call.operation.in_background:
             self._block(_Block(call.issued, None, collective, call))
         else:

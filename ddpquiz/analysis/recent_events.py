@@ -16,7 +16,6 @@ class RecentEvents:
         self._limit = limit
 
     def add(self, event: Event) -> None:
-        """Add the next event of the run."""
         self.events.append(event)
         if len(self.events) > 2 * self._limit:
             self._cut()

@@ -52,7 +52,6 @@ class RunState:
     only_broken_claims: bool = False  # asserts of a script that is no demo: only what they deny is news
 
     def add(self, event: events.Event) -> None:
-        """Add the next event of the run."""
         self.timeline.add(event)
         self.time = max(self.time, events.when(event))
         match event:
@@ -155,12 +154,10 @@ class RunState:
 
     @property
     def script(self) -> str:
-        """The path of the script."""
         return self.began.script if self.began else ""
 
     @property
     def ranks(self) -> int:
-        """The number of ranks."""
         return self.began.ranks if self.began else 0
 
     @property

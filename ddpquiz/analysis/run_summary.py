@@ -62,7 +62,6 @@ class RunSummary:
     advice: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as an object for JSON."""
         return {"event": "summary"} | asdict(self)
 
 

@@ -60,7 +60,6 @@ class Timeline:
         return self._hung is not None or any(each.status and not each.stopped for each in self._exits.values())
 
     def add(self, event: events.Event) -> None:
-        """Add the next event of the run."""
         match event:
             case events.Issued():
                 self._issue(event)

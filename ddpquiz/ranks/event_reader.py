@@ -63,10 +63,15 @@ class EventReader:
                 yield from self._outputs(rank)
             case event if getattr(event, "rank", rank) == rank:
                 if isinstance(event, Started) and event.restart:  # no more comes from the process before it
-                    yield from self._last_lines(rank, now)
+                    for name in ("stdout", "stderr"):
+                        self._stream(rank, name).add_data(b"", now)  # the last line may have no newline
+                    yield from self.rest(rank)
                 yield from self._outputs(rank, when(event))
-                if not self._is_repeated(event):
-                    yield event
+                if isinstance(event, Note):
+                    if event.text in self._notes:  # another rank has sent the same
+                        return
+                    self._notes.add(event.text)
+                yield event
 
     def _outputs(self, rank: int, before: float = 0.0) -> list[Event]:
         """Return the lines of a rank that were reported, and the others that were read before a time."""
@@ -79,20 +84,6 @@ class EventReader:
                 if not NO_HOST_NAME.fullmatch(text):
                     outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs
-
-    def _last_lines(self, rank: int, now: float) -> list[Event]:
-        """Return the lines that a process of a rank has left, also one without a newline at its end."""
-        for name in ("stdout", "stderr"):
-            self._stream(rank, name).add_data(b"", now)
-        return self.rest(rank)
-
-    def _is_repeated(self, event: Event) -> bool:
-        """Return whether another rank has sent the same note."""
-        if not isinstance(event, Note):
-            return False
-        repeated = event.text in self._notes
-        self._notes.add(event.text)
-        return repeated
 
 
 def _as_shown(line: str) -> str:

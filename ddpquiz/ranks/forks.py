@@ -60,11 +60,11 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
-def children() -> set[int]:
-    """Return the process ids of our children (Linux; elsewhere orphans do not become ours)."""
+def children(parent: int | str = "self") -> set[int]:
+    """Return the process ids of our children, or of another process's (Linux; elsewhere orphans do not become ours)."""
     found: set[int] = set()
-    for listed in Path("/proc/self/task").glob("*/children"):  # each thread has a list of its own
-        with contextlib.suppress(OSError):
+    for listed in Path(f"/proc/{parent}/task").glob("*/children"):  # each thread has a list of its own
+        with contextlib.suppress(OSError):  # the process has just ended
             found.update(map(int, listed.read_text().split()))
     return found
 
@@ -110,10 +110,8 @@ def kernel_kills() -> int:
 def family(pid: int) -> Iterator[int]:
     """Yield a process and its living descendants (elsewhere than on Linux: only itself)."""
     yield pid
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the process has just ended
-            for child in listed.read_text().split():
-                yield from family(int(child))
+    for child in children(pid):
+        yield from family(child)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -78,7 +78,6 @@ class ServerConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether the server process runs."""
         return self.process.poll() is None
 
     def send(self, message: object, fds: Sequence[int] = ()) -> None:

@@ -81,7 +81,6 @@ class Processes:
         return ends
 
     def now(self) -> float:
-        """Return the seconds since the run was requested."""
         return round(time.monotonic() - self.epoch, 6)
 
     def read(self, timeout: float) -> Iterator[messages.PipeData | messages.RankExited]:
@@ -154,11 +153,9 @@ class Processes:
                 yield from pieces
 
     def signal(self, number: int) -> None:
-        """Send a signal to every rank."""
         self.server.send(messages.SignalRanks(self.number, number))
 
     def living_ranks(self) -> list[int]:
-        """Return the ranks whose processes live."""
         return [*self.pids]
 
     def add_rank(self, rank: int, pid: int) -> None:
@@ -167,7 +164,6 @@ class Processes:
         self.server.pids.add(pid)
 
     def remove_rank(self, rank: int) -> None:
-        """Forget a rank whose process is gone."""
         self.server.pids.discard(self.pids.pop(rank, 0))
 
     def stop(self) -> None:
@@ -189,7 +185,6 @@ class Processes:
         return rank in self.pids and forks.is_stopped(self.pids[rank])
 
     def close(self) -> None:
-        """Close the pipes."""
         for fd in self.pipes:
             os.close(fd)
         self.pipes.clear()

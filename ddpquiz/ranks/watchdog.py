@@ -35,11 +35,9 @@ class Watchdog:
         self._cpu, self._cpu_at = 0.0, 0.0
 
     def moved(self, now: float) -> None:
-        """Note that something happened."""
         self.moved_at = max(self.moved_at, now)
 
     def request_stacks(self) -> None:
-        """Ask every rank for its stack."""
         self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # written only once
         self._latest = self.processes.now() + LATEST
         self.processes.signal(STACK_SIGNAL)

@@ -39,7 +39,6 @@ class GpuPoller:
         self._thread: threading.Thread | None = None
 
     def add(self, work: Queued) -> None:
-        """Watch this work."""
         self._queued.append(work)
         self._some.set()
         if self._thread is None:

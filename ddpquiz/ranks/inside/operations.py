@@ -131,7 +131,6 @@ class OpenOperations:
             self.writer.write(lines)
 
     def report_fault(self, fault: Exception) -> None:
-        """Report a fault of the recorder."""
         self.writer.note(f"The recorder missed an operation: {fault!r}")
 
 

@@ -59,7 +59,6 @@ class Recorder:
         self._watch_wait()
 
     def _kernel(self, operator: Operator, below: Any) -> Callable[..., Any]:
-        """Return the kernel for an operator."""
         redispatch = operator.redispatch
 
         def kernel(keyset: Any, *args: Any) -> Any:
