@@ -66,12 +66,10 @@ class Collective:
 
     @property
     def arrived(self) -> tuple[int, ...]:
-        """The members that have entered."""
         return tuple(rank for rank in self.members if rank in self.calls)
 
     @property
     def awaited(self) -> tuple[int, ...]:
-        """The members that have not entered yet."""
         return tuple(rank for rank in self.members if rank not in self.calls)
 
     @property

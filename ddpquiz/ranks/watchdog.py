@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import RankPosition
-from ddpquiz.analysis.stack_frames import frames_in
+from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ class Watchdog:
         return now > self._latest or all(map(self.processes.is_stopped, missing))
 
     def add_stack(self, rank: int, text: str) -> None:
-        """Add a piece of the stack of a rank."""
         self.stacks[rank] = self.stacks.get(rank, "") + text
 
     def crash_stack(self, rank: int) -> str:
