@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.events import Event, Issued, Marked
 from ddpquiz.analysis.operation import POINT_TO_POINT
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.collective import Call, Collective
+    from ddpquiz.analysis.events import Issued
     from ddpquiz.analysis.operation import Operation
 
 
@@ -41,16 +42,16 @@ class Costs:
     """Sums over all calls of a run."""
 
     def __init__(self) -> None:
-        self.lines: dict[tuple[str, int, str], Cost] = {}  # by file, line and operator
-        self.traffic: dict[tuple[str, tuple[int, ...]], int] = {}  # bytes sent, by name and members of a group
-        self.late: dict[int, Lateness] = {}  # by rank
+        self.lines: defaultdict[tuple[str, int, str], Cost] = defaultdict(Cost)  # by file, line and operator
+        self.traffic: Counter[tuple[str, tuple[int, ...]]] = Counter()  # bytes sent, by name and members of a group
+        self.late: defaultdict[int, Lateness] = defaultdict(Lateness)  # by rank
         self.met = 0  # collectives that all members, two or more, have entered
         self._previous: dict[int, Operation] = {}  # what the last call of a rank asked for
 
     def count_call(self, rank: int, operation: Operation) -> None:
         """Count a call when it is issued."""
         previous, self._previous[rank] = self._previous.get(rank), operation
-        cost = self.lines.setdefault(operation.place, Cost())
+        cost = self.lines[operation.place]
         cost.calls += 1
         cost.ranks.add(rank)
         cost.bytes += operation.bytes
@@ -59,14 +60,13 @@ class Costs:
         cost.first = cost.first or operation
         cost.rounds += operation == cost.first
         cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
-        key = (operation.group, operation.members)
-        self.traffic[key] = self.traffic.get(key, 0) + operation.bytes_sent_by(rank)
+        self.traffic[operation.group, operation.members] += operation.bytes_sent_by(rank)
 
     def count_meeting(self, collective: Collective) -> None:
         """Count a collective that its last member has just entered."""
         last = collective.entered_last
         if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
-            self.late.setdefault(last, Lateness()).count += 1
+            self.late[last].count += 1
             self.met += 1
 
     def count_block(self, collective: Collective, call: Call, blocked: float, waiting: float) -> None:
@@ -76,7 +76,7 @@ class Costs:
         cost.waiting += waiting
         last = collective.entered_last
         if waiting and call.operation.op not in POINT_TO_POINT and last is not None:
-            self.late.setdefault(last, Lateness()).lost += waiting
+            self.late[last].lost += waiting
 
 
 @dataclass(slots=True)
@@ -116,17 +116,3 @@ class RankGradients:
             self.early += len(self._since_step) - 1
             self.early_bytes += sum(self._since_step[:-1])
             self._since_step, self._bucket = [], -1
-
-
-@dataclass
-class Gradients:
-    """The synchronised backward passes of all ranks."""
-
-    ranks: dict[int, RankGradients] = field(default_factory=dict)
-
-    def add(self, event: Event) -> None:
-        match event:
-            case Issued(rank=rank) if event.operation.bucket is not None:
-                self.ranks.setdefault(rank, RankGradients()).reduce(event, event.operation.bucket)
-            case Marked(rank=rank, what=what):
-                self.ranks.setdefault(rank, RankGradients()).mark(what)

@@ -208,6 +208,5 @@ class LineBuffer:
         self._rest += data
         if b"\n" not in data:
             return []
-        *whole, rest = bytes(self._rest).split(b"\n")
-        self._rest = bytearray(rest)
-        return whole
+        *whole, self._rest = self._rest.split(b"\n")
+        return list(map(bytes, whole))

@@ -99,7 +99,7 @@ def advice(timeline: Timeline, now: float) -> list[str]:
 
 def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
     """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronise."""
-    found = [rank for rank in timeline.gradients.ranks.values() if rank.inside]
+    found = [rank for rank in timeline.gradients.values() if rank.inside]
     if found:
         worst = max(found, key=lambda rank: rank.inside)
         yield (
@@ -111,7 +111,7 @@ def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
 
 def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
     """Of several synchronised backward passes before one step, only the sums of the last one are needed."""
-    found = [rank for rank in timeline.gradients.ranks.values() if rank.steps > 1 and rank.early >= rank.steps]
+    found = [rank for rank in timeline.gradients.values() if rank.steps > 1 and rank.early >= rank.steps]
     if found:
         worst = max(found, key=lambda rank: rank.early)
         passes = (worst.early + worst.steps) / worst.steps

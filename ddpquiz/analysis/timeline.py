@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis import events
 from ddpquiz.analysis.collective import Call, Collective, Matching
-from ddpquiz.analysis.costs import Costs, Gradients
+from ddpquiz.analysis.costs import Costs, RankGradients
 from ddpquiz.analysis.mismatch import Mismatches
 from ddpquiz.analysis.rank_timeline import RankTimeline
 
@@ -32,7 +32,7 @@ class Timeline:
         self.collectives: list[Collective] = []  # in the order of their first calls
         self.count = 0  # of all collectives, also of those that have left memory
         self.costs = Costs()
-        self.gradients = Gradients()
+        self.gradients: defaultdict[int, RankGradients] = defaultdict(RankGradients)
         self._limit = limit
         self._on_gpu = False
         self._matching = Matching()
@@ -66,8 +66,8 @@ class Timeline:
             case events.OperationEvent():
                 if found := self._calls.get((event.rank, event.number)):
                     self._go_on(event, *found)
-            case events.Marked():
-                self.gradients.add(event)
+            case events.Marked(rank=rank, what=what):
+                self.gradients[rank].mark(what)
             case events.Started(rank=rank, time=time):
                 self._track(rank, time).start(time)
                 if event.restart:
@@ -144,7 +144,8 @@ class Timeline:
         self._calls[event.rank, event.number] = (collective, call)
         self._track(event.rank, event.time).enter(collective, call)
         self.costs.count_call(event.rank, operation)
-        self.gradients.add(event)
+        if operation.bucket is not None:
+            self.gradients[event.rank].reduce(event, operation.bucket)
         self._mismatches.compare(collective, event.rank)
         if collective.complete:
             self.costs.count_meeting(collective)
