@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -130,27 +130,28 @@ class Matching:
 
     def __init__(self) -> None:
         self.here: frozenset[int] = frozenset()  # ranks whose events arrive; empty means all
-        self._joins: dict[int, int] = {}  # a group that is made again may have the name of an old one
-        self._counts: dict[tuple[Group, int], int] = {}  # collectives that a rank has issued in a group
+        self._joins: Counter[int] = Counter()  # a group that is made again may have the name of an old one
+        self._counts: Counter[tuple[Group, int]] = Counter()  # collectives that a rank has issued in a group
         self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
-        self._channels: dict[tuple[Group, int, int], deque[Collective]] = {}  # sends or receives without their partner
+        # Sends or receives without their partner
+        self._channels: defaultdict[tuple[Group, int, int], deque[Collective]] = defaultdict(deque)
         self._from_anybody: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
 
     def join(self, rank: int) -> None:
         """Count from zero again for a rank that makes its groups again."""
-        self._joins[rank] = self._joins.get(rank, 0) + 1
+        self._joins[rank] += 1
 
     def place(self, rank: int, call: Call) -> tuple[Collective, bool]:
         """Put a call into its collective; return the collective and True if it is a new one."""
         operation = call.operation
-        group: Group = (self._joins.get(rank, 0), operation.group, operation.members)
+        group: Group = (self._joins[rank], operation.group, operation.members)
         if operation.op in POINT_TO_POINT:
             source, to = _ends(rank, operation)
-            found = self._other_half(self._channel(group, source, to), rank) if source != ANYBODY else None
+            found = self._other_half(self._channels[group, source, to], rank) if source != ANYBODY else None
             collective = found or self._new_pair(call, group, source, to)
         else:
-            index = self._counts.get((group, rank), 0)
-            self._counts[group, rank] = index + 1
+            index = self._counts[group, rank]
+            self._counts[group, rank] += 1
             found = self._incomplete.get((group, index))
             collective = found or Collective(operation.group, self._recorded(operation.members), index)
             self._incomplete[group, index] = collective
@@ -166,7 +167,7 @@ class Matching:
         if source == ANYBODY:
             self._from_anybody[to, call.number] = group
         else:
-            self._channel(group, source, to).append(made)
+            self._channels[group, source, to].append(made)
         return made
 
     def _recorded(self, members: tuple[int, ...]) -> tuple[int, ...]:
@@ -181,7 +182,7 @@ class Matching:
         group = self._from_anybody.pop((rank, call.number), None)
         if group is None:
             return None
-        channel = self._channel(group, source, rank)
+        channel = self._channels[group, source, rank]
         send = self._other_half(channel, rank)
         collective.members = self._recorded((source, rank))
         if send is None:
@@ -192,9 +193,6 @@ class Matching:
         collective.calls = send.calls
         collective.refresh()
         return send
-
-    def _channel(self, group: Group, source: int, to: int) -> deque[Collective]:
-        return self._channels.setdefault((group, source, to), deque())
 
     @staticmethod
     def _other_half(channel: deque[Collective], rank: int) -> Collective | None:

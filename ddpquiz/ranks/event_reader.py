@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.event_codec import LineBuffer, labelled
@@ -30,16 +30,16 @@ class EventReader:
     """Reads the outputs and the event pipes of all ranks of a run."""
 
     def __init__(self) -> None:
-        self._buffers: dict[int, LineBuffer] = {}
-        self._streams: dict[tuple[int, str], OutputOrder] = {}
+        self._buffers: defaultdict[int, LineBuffer] = defaultdict(LineBuffer)
+        self._streams: defaultdict[tuple[int, str], OutputOrder] = defaultdict(OutputOrder)
         self._notes: set[str] = set()
 
     def read(self, piece: PipeData, now: float) -> list[Event]:
         """Return the events that a piece of stdout, stderr or the event pipe completes."""
         if piece.pipe == "events":
-            buffer = self._buffers.setdefault(piece.rank, LineBuffer())
-            return [event for line in buffer.feed(piece.data) for event in self._of_line(piece.rank, line, now)]
-        self._stream(piece.rank, piece.pipe).add_data(piece.data, now)
+            lines = self._buffers[piece.rank].feed(piece.data)
+            return [event for line in lines for event in self._of_line(piece.rank, line, now)]
+        self._streams[piece.rank, piece.pipe].add_data(piece.data, now)
         return self._outputs(piece.rank)
 
     def rest(self, rank: int) -> list[Event]:
@@ -51,20 +51,17 @@ class EventReader:
         ranks = {rank for rank, _ in self._streams}
         return [line for rank in ranks for line in self._outputs(rank, now - PATIENCE)]
 
-    def _stream(self, rank: int, name: str) -> OutputOrder:
-        return self._streams.setdefault((rank, name), OutputOrder())
-
     def _of_line(self, rank: int, line: bytes, now: float) -> Iterator[Event]:
         match decode_line(line):
             case None:
                 return
             case StreamWrite(stream, time, count):
-                self._stream(rank, stream).add_report(time, count)
+                self._streams[rank, stream].add_report(time, count)
                 yield from self._outputs(rank)
             case event if getattr(event, "rank", rank) == rank:
                 if isinstance(event, Started) and event.restart:  # no more comes from the process before it
                     for name in ("stdout", "stderr"):
-                        self._stream(rank, name).add_data(b"", now)  # the last line may have no newline
+                        self._streams[rank, name].add_data(b"", now)  # the last line may have no newline
                     yield from self.rest(rank)
                 yield from self._outputs(rank, when(event))
                 if isinstance(event, Note):
@@ -77,18 +74,13 @@ class EventReader:
         """Return the lines of a rank that were reported, and the others that were read before a time."""
         outputs = list[Event]()
         for name in ("stdout", "stderr"):
-            stream = self._streams.get((rank, name))
-            for line, time in stream.lines(before) if stream else ():
-                text = _as_shown(line.decode(errors="replace"))
+            for line, time in self._streams[rank, name].lines(before):
+                # A terminal shows only the end of a line that is written again and again, such as a progress bar
+                text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
                 label = labelled(text) if name == "stdout" else None
                 if not NO_HOST_NAME.fullmatch(text):
                     outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs
-
-
-def _as_shown(line: str) -> str:
-    """Return what a terminal shows in the end of a line that is written again and again, such as a progress bar."""
-    return line.rstrip("\r").rpartition("\r")[2]
 
 
 class OutputOrder:
