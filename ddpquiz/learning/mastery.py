@@ -60,15 +60,15 @@ class Answered(Protocol):
     """The values of an answer that the model needs; a row of the log has them."""
 
     @property
-    def item(self) -> str: ...
+    def item(self) -> str: ...  # noqa: D102
     @property
-    def day(self) -> str: ...
+    def day(self) -> str: ...  # noqa: D102
     @property
-    def credit(self) -> float | None: ...
+    def credit(self) -> float | None: ...  # noqa: D102
     @property
-    def chance(self) -> float | None: ...
+    def chance(self) -> float | None: ...  # noqa: D102
     @property
-    def level(self) -> str | None: ...
+    def level(self) -> str | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
