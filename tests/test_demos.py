@@ -17,9 +17,9 @@ from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.paths import demos_dir
-from ddpquiz.ranks import claims
 from ddpquiz.ranks.machines.elastic import begin, of_demo
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.script import find_claims
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence
@@ -93,7 +93,7 @@ def test_a_broken_demo_breaks_its_claim(tmp_path, fault):
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_each_claim_of_a_demo_has_a_fault_that_breaks_it(name):
-    texts = {claim.text for claim in claims.find(ast.parse((demos_dir() / f"{name}.py").read_text()))}
+    texts = {claim.text for claim in find_claims(ast.parse((demos_dir() / f"{name}.py").read_text()))}
     assert {each.claim for each in BREAKS if each.demo == name} == texts
 
 
@@ -107,7 +107,7 @@ def test_a_demo_needs_nothing_but_torch_and_says_what_to_try(name):
     assert "ddpquiz" not in modules
     assert "torch" in modules
     assert "Try" in ast.get_docstring(tree)
-    assert claims.find(tree)
+    assert find_claims(tree)
 
 
 def test_a_demo_may_be_copied_and_changed(tmp_path):

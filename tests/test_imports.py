@@ -49,7 +49,6 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/recorder.py",
     "ranks/inside/operators.py",
     "ranks/inside/buckets.py",
-    "ranks/inside/gpu.py",
     "ranks/inside/training_marks.py",
     "ranks/inside/store_patch.py",
     "ranks/inside/operations.py",

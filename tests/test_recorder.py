@@ -16,7 +16,7 @@ from ddpquiz.analysis.event_codec import decode, encode
 from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.gpu import GpuPoller, Queued
+from ddpquiz.ranks.inside.operations import GpuPoller, Queued
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 

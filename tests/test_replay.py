@@ -16,7 +16,7 @@ from ddpquiz.analysis.events import Began, End, Ended, Issued, Output, Result
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir, recordings_dir
-from ddpquiz.ranks import claims
+from ddpquiz.ranks.script import find_claims
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs import plain_lines, replay
 
@@ -142,7 +142,7 @@ def test_every_demo_has_a_saved_run_of_its_present_text(name):
     began, end = events[0], events[-1]
     assert (began.ranks, began.script) == (4, f"demos/{name}.py")
     assert end.ok
-    assert began.claims == claims.find(ast.parse((demos_dir() / f"{name}.py").read_text())), (
+    assert began.claims == find_claims(ast.parse((demos_dir() / f"{name}.py").read_text())), (
         f"record it again: ddpquiz run --nproc 4 --plain --save ddpquiz/recordings/{name}.json demos/{name}.py"
     )
 

@@ -30,8 +30,8 @@ from ddpquiz.analysis.events import (
 )
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import launch
+from ddpquiz.ranks.event_reader import OutputOrder
 from ddpquiz.ranks.messages import Preload, QueryMachine
-from ddpquiz.ranks.output_order import OutputOrder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import of_module, read

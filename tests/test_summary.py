@@ -8,10 +8,9 @@ import sys
 import pytest
 from test_timeline import Rank, began, folded
 
-from ddpquiz.analysis import run_advice
 from ddpquiz.analysis.events import End, Exited, Marked
 from ddpquiz.analysis.formatting import format_bytes, format_seconds, plural
-from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.analysis.run_summary import advice, summarize
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import summary
@@ -172,7 +171,7 @@ def test_barriers_in_a_loop_are_named():
 
 def test_a_run_without_communication_has_no_advice():
     assert Program().advice() == ()
-    assert run_advice.advice(folded(), 0.0) == []
+    assert advice(folded(), 0.0) == []
 
 
 def barriers():

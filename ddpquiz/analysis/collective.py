@@ -1,14 +1,17 @@
-"""One operation across its ranks: who entered when, who is awaited, how long it lasted and how fast it was."""
+"""One operation across its ranks: which calls belong to it, who is awaited, how long it lasted and how fast it was."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.operation import POINT_TO_POINT, bus_factor
+from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, bus_factor
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.operation import Operation
+
+Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the group's name, its members
 
 
 @dataclass(slots=True, eq=False)
@@ -63,21 +66,17 @@ class Collective:
 
     @property
     def arrived(self) -> tuple[int, ...]:
-        """The members that have entered."""
         return tuple(rank for rank in self.members if rank in self.calls)
 
     @property
     def awaited(self) -> tuple[int, ...]:
-        """The members that have not entered yet."""
         return tuple(rank for rank in self.members if rank not in self.calls)
 
     @property
     def complete(self) -> bool:
-        """True if every member has entered."""
         return len(self.calls) == len(self.members)
 
     def enter(self, rank: int, call: Call) -> None:
-        """Add the call of a member."""
         self.calls[rank] = call
         self.refresh()
 
@@ -93,12 +92,15 @@ class Collective:
 
     @property
     def waits(self) -> dict[int, float]:
-        """Seconds for which each member was blocked until the last one entered."""
+        """Seconds for which each member was blocked until the last one entered, unless it left before that.
+
+        The root of a broadcast may.
+        """
         started = self.started
         if started is None:
             return {}
         return {
-            rank: sum(max(0.0, min(started, end) - start) for start, end in call.blocks if needs(started, end))
+            rank: sum(max(0.0, min(started, end) - start) for start, end in call.blocks if started <= end)
             for rank, call in self.calls.items()
         }
 
@@ -119,6 +121,84 @@ class Collective:
         return None if self.algbw is None else self.algbw * bus_factor(self.op, len(self.operation.members))
 
 
-def needs(started: float, end: float) -> bool:
-    """Return True if a member that left at `end` waited for the last one; the root of a broadcast may leave before."""
-    return end >= started
+class Matching:
+    """Puts each call into the collective that it belongs to.
+
+    The k-th collective that each member issues in a group is the same one; so is the k-th send from a to b with the
+    k-th receive on b from a. A receive from any rank is matched when it has ended and its source is known.
+    """
+
+    def __init__(self) -> None:
+        self.here: frozenset[int] = frozenset()  # ranks whose events arrive; empty means all
+        self._joins: Counter[int] = Counter()  # a group that is made again may have the name of an old one
+        self._counts: Counter[tuple[Group, int]] = Counter()  # collectives that a rank has issued in a group
+        self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
+        # Sends or receives without their partner
+        self._channels: defaultdict[tuple[Group, int, int], deque[Collective]] = defaultdict(deque)
+        self._from_anybody: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
+
+    def join(self, rank: int) -> None:
+        """Count from zero again for a rank that makes its groups again."""
+        self._joins[rank] += 1
+
+    def place(self, rank: int, call: Call) -> tuple[Collective, bool]:
+        """Put a call into its collective; return the collective and True if it is a new one."""
+        operation = call.operation
+        group: Group = (self._joins[rank], operation.group, operation.members)
+        if operation.op in POINT_TO_POINT:
+            source, to = _ends(rank, operation)
+            found = self._other_half(self._channels[group, source, to], rank) if source != ANYBODY else None
+            collective = found or self._new_pair(call, group, source, to)
+        else:
+            index = self._counts[group, rank]
+            self._counts[group, rank] += 1
+            found = self._incomplete.get((group, index))
+            collective = found or Collective(operation.group, self._recorded(operation.members), index)
+            self._incomplete[group, index] = collective
+        collective.enter(rank, call)
+        if collective.complete and operation.op not in POINT_TO_POINT:
+            del self._incomplete[group, collective.index]
+        return collective, found is None
+
+    def _new_pair(self, call: Call, group: Group, source: int, to: int) -> Collective:
+        made = Collective(call.operation.group, self._recorded((source, to)), 0)
+        if len(made.members) < 2:
+            return made
+        if source == ANYBODY:
+            self._from_anybody[to, call.number] = group
+        else:
+            self._channels[group, source, to].append(made)
+        return made
+
+    def _recorded(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        """Leave out the ranks of other machines, whose events do not arrive."""
+        return tuple(rank for rank in members if rank in self.here or rank == ANYBODY) if self.here else members
+
+    def resolve(self, collective: Collective, rank: int, call: Call, source: int) -> Collective | None:
+        """Match a receive from any rank now that its source is known; return the send if it was issued already.
+
+        The two are one operation from then on.
+        """
+        group = self._from_anybody.pop((rank, call.number), None)
+        if group is None:
+            return None
+        channel = self._channels[group, source, rank]
+        send = self._other_half(channel, rank)
+        collective.members = self._recorded((source, rank))
+        if send is None:
+            if len(collective.members) == 2:
+                channel.append(collective)
+            return None
+        send.enter(rank, call)
+        collective.calls = send.calls
+        collective.refresh()
+        return send
+
+    @staticmethod
+    def _other_half(channel: deque[Collective], rank: int) -> Collective | None:
+        return channel.popleft() if channel and rank not in channel[0].calls else None
+
+
+def _ends(rank: int, operation: Operation) -> tuple[int, int]:
+    peer = ANYBODY if operation.peer is None or operation.peer < 0 else operation.peer
+    return (rank, peer) if operation.op == "send" else (peer, rank)

@@ -1,7 +1,8 @@
-"""What the calls of a run have cost: by line of the script and operator, by group, and by the rank that came late."""
+"""What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from ddpquiz.analysis.operation import POINT_TO_POINT
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.collective import Call, Collective
+    from ddpquiz.analysis.events import Issued
     from ddpquiz.analysis.operation import Operation
 
 
@@ -40,16 +42,16 @@ class Costs:
     """Sums over all calls of a run."""
 
     def __init__(self) -> None:
-        self.lines: dict[tuple[str, int, str], Cost] = {}  # by file, line and operator
-        self.traffic: dict[tuple[str, tuple[int, ...]], int] = {}  # bytes sent, by name and members of a group
-        self.late: dict[int, Lateness] = {}  # by rank
+        self.lines: defaultdict[tuple[str, int, str], Cost] = defaultdict(Cost)  # by file, line and operator
+        self.traffic: Counter[tuple[str, tuple[int, ...]]] = Counter()  # bytes sent, by name and members of a group
+        self.late: defaultdict[int, Lateness] = defaultdict(Lateness)  # by rank
         self.met = 0  # collectives that all members, two or more, have entered
         self._previous: dict[int, Operation] = {}  # what the last call of a rank asked for
 
     def count_call(self, rank: int, operation: Operation) -> None:
         """Count a call when it is issued."""
         previous, self._previous[rank] = self._previous.get(rank), operation
-        cost = self.lines.setdefault(operation.place, Cost())
+        cost = self.lines[operation.place]
         cost.calls += 1
         cost.ranks.add(rank)
         cost.bytes += operation.bytes
@@ -58,14 +60,13 @@ class Costs:
         cost.first = cost.first or operation
         cost.rounds += operation == cost.first
         cost.in_a_row += previous is not None and previous != operation and previous.place == operation.place
-        key = (operation.group, operation.members)
-        self.traffic[key] = self.traffic.get(key, 0) + operation.bytes_sent_by(rank)
+        self.traffic[operation.group, operation.members] += operation.bytes_sent_by(rank)
 
     def count_meeting(self, collective: Collective) -> None:
         """Count a collective that its last member has just entered."""
         last = collective.entered_last
         if last is not None and len(collective.members) > 1 and collective.operation.op not in POINT_TO_POINT:
-            self.late.setdefault(last, Lateness()).count += 1
+            self.late[last].count += 1
             self.met += 1
 
     def count_block(self, collective: Collective, call: Call, blocked: float, waiting: float) -> None:
@@ -75,4 +76,43 @@ class Costs:
         cost.waiting += waiting
         last = collective.entered_last
         if waiting and call.operation.op not in POINT_TO_POINT and last is not None:
-            self.late.setdefault(last, Lateness()).lost += waiting
+            self.late[last].lost += waiting
+
+
+@dataclass(slots=True)
+class RankGradients:
+    """The synchronised backward passes of one rank."""
+
+    steps: int = 0  # of optimizers, after a synchronised backward pass
+    early: int = 0  # synchronised passes before the last one of their step
+    early_bytes: int = 0
+    inside: int = 0  # passes that were synchronised inside no_sync
+    early_place: tuple[str, int] = ("", 0)  # the line of such a pass
+    inside_place: tuple[str, int] = ("", 0)
+    _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
+    _place: tuple[str, int] = ("", 0)  # the line of the last pass
+    _bucket: int = -1
+    _in_no_sync: bool = False
+
+    def reduce(self, event: Issued, bucket: int) -> None:
+        """Count a bucket that DDP all-reduces."""
+        if bucket <= self._bucket or not self._since_step:
+            if self._since_step and not self.early_place[1]:
+                self.early_place = self._place
+            self._place = (event.operation.file, event.operation.line)
+            self._since_step.append(0)
+            if self._in_no_sync:
+                self.inside += 1
+                self.inside_place = self._place
+        self._bucket = bucket
+        self._since_step[-1] += event.operation.bytes
+
+    def mark(self, what: str) -> None:
+        """Count a step of the optimizer, or note that no_sync begins or ends."""
+        if what != "step":
+            self._in_no_sync = what == "no_sync"
+        elif self._since_step:
+            self.steps += 1
+            self.early += len(self._since_step) - 1
+            self.early_bytes += sum(self._since_step[:-1])
+            self._since_step, self._bucket = [], -1

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ddpquiz.analysis.events import Began, End, Ended, Event, Hung, Issued, OperationEvent, RankEvent, Waited
-from ddpquiz.analysis.field_ranges import Range
+from ddpquiz.analysis.operation import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -112,12 +113,9 @@ class _Form(NamedTuple):
     @classmethod
     def of(cls, kind: type[Any]) -> _Form:
         hints = get_type_hints(kind, include_extras=True)
-        if is_dataclass(kind):
-            names = [each.name for each in fields(kind)]
-            optional = {each.name for each in fields(kind) if each.default is not MISSING}
-        else:
-            names, optional = list(kind._fields), {*kind._field_defaults}
-        return cls(kind, {name: _check_of(hints[name]) for name in names}, frozenset(names) - optional)
+        fields = signature(kind).parameters
+        required = frozenset(name for name, field in fields.items() if field.default is field.empty)
+        return cls(kind, {name: _check_of(hints[name]) for name in fields}, required)
 
     def read(self, data: Any) -> Any:
         if not isinstance(data, dict):
@@ -210,6 +208,5 @@ class LineBuffer:
         self._rest += data
         if b"\n" not in data:
             return []
-        *whole, rest = bytes(self._rest).split(b"\n")
-        self._rest = bytearray(rest)
-        return whole
+        *whole, self._rest = self._rest.split(b"\n")
+        return list(map(bytes, whole))

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ddpquiz.analysis.field_ranges import MAX_RANKS, Count, File, Line, Name, Range, Rank, Ranks, Seconds
-from ddpquiz.analysis.operation import Operation  # noqa: TC001  # event_codec reads the annotations
+from ddpquiz.analysis.operation import MAX_RANKS, Count, File, Line, Name, Operation, Range, Rank, Ranks, Seconds
 
 VERSION = 1
 FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback

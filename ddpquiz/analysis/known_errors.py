@@ -26,10 +26,7 @@ _MEANINGS = {
         "Rank {rank} ran out of GPU memory at {where}: it asked for {size} more.",
         "Use a smaller model or batch, or shard the model (FSDP). `nvidia-smi` shows what else uses the GPU.",
     ),
-    r"MemoryError": (
-        "Rank {rank} ran out of memory at {where}.",
-        OUT_OF_MEMORY,
-    ),
+    r"MemoryError": ("Rank {rank} ran out of memory at {where}.", OUT_OF_MEMORY),
     r".*(Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|_cuda_setDevice|"
     r"requires CUDA support|no CUDA-capable device|CUDA error: invalid device ordinal|"
     r"on a CUDA device but torch\.cuda\.is_available\(\) is False|Cannot access accelerator device)|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, ROOTED
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.collective import Collective
     from ddpquiz.analysis.events import Hung
     from ddpquiz.analysis.operation import Operation
+
+    _Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
 
 LIMIT = 100  # mismatches that are reported
 NEAR = 64  # collectives of a group within which a swapped pair is looked for
@@ -40,7 +42,6 @@ class Side:
         return f"{format_ranks(self.ranks)}: {self.action()}"
 
     def action(self) -> str:
-        """Return in words what they do."""
         place = f"({format_place(self.file, self.line)})" if self.line else ""
         text = " ".join(part for part in (self.op, self.detail, place) if part)
         return f"{text}, then {self.then.action()}" if self.then else text
@@ -83,24 +84,17 @@ def _of(operation: Operation) -> str:
     return f"of {format_shapes(operation.shapes)} {operation.dtype}"
 
 
-class _Aspect(NamedTuple):
-    """Something in which calls of the same operation must agree, and how it is written."""
-
-    kind: Kind
-    of: Callable[[Operation], object]
-    detail: Callable[[Operation], str]
-
-
-_ASPECTS = (
-    _Aspect("operator", lambda call: call.op, lambda _: ""),
-    _Aspect("reduce", lambda call: call.reduce, lambda call: call.reduce),
-    _Aspect("root", lambda call: call.peer if call.op in ROOTED else None, lambda call: f"with root {call.peer}"),
-    _Aspect("dtype", lambda call: call.dtype, lambda call: f"of {call.dtype}"),
-    _Aspect("shape", lambda call: _lengths(call) if call.op.startswith(EQUAL_SHAPES) else None, _of),
+# In what calls of the same operation must agree, and how it is written
+_ASPECTS: tuple[_Aspect, ...] = (
+    ("operator", lambda call: call.op, lambda _: ""),
+    ("reduce", lambda call: call.reduce, lambda call: call.reduce),
+    ("root", lambda call: call.peer if call.op in ROOTED else None, lambda call: f"with root {call.peer}"),
+    ("dtype", lambda call: call.dtype, lambda call: f"of {call.dtype}"),
+    ("shape", lambda call: _lengths(call) if call.op.startswith(EQUAL_SHAPES) else None, _of),
 )
-_PAIR_ASPECTS = (
-    _Aspect("dtype", lambda call: call.dtype, _of),
-    _Aspect("shape", lambda call: sum(map(prod, call.shapes)), _of),
+_PAIR_ASPECTS: tuple[_Aspect, ...] = (
+    ("dtype", lambda call: call.dtype, _of),
+    ("shape", lambda call: sum(map(prod, call.shapes)), _of),
 )
 
 

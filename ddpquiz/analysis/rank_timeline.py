@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-from ddpquiz.analysis.collective import needs
-from ddpquiz.analysis.spans import Kind, Span, Totals, merge
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +12,33 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.collective import Call, Collective
 
 OPEN = 2000  # operations whose end is not known; beyond that the oldest counts as ended
+Kind = Literal["compute", "communication", "waiting"]
+
+
+class Span(NamedTuple):
+    """What a rank did from `start` to `end`, and in which operation (none and 0 for computing and merged spans)."""
+
+    kind: Kind
+    start: float
+    end: float
+    op: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """Seconds of a rank by what it did. `overlapped` is communication that ran while it computed: it cost nothing."""
+
+    rank: int
+    compute: float
+    communication: float
+    waiting: float
+    overlapped: float
+
+    @property
+    def lifetime(self) -> float:
+        """Seconds from its start to its end."""
+        return self.compute + self.communication + self.waiting
 
 
 @dataclass(slots=True)
@@ -47,6 +71,7 @@ class RankTimeline:
     a broadcast may) did not wait. Where a GPU works, its times count and not those of the calls.
     """
 
+    rank: int
     limit: int | None  # detailed spans that stay in memory; older ones are merged
     on_block: Callable[[Collective, Call, float, float], None]  # gets the seconds blocked, and of these those waiting
     on_gpu: bool = False
@@ -62,9 +87,9 @@ class RankTimeline:
     _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=OPEN))
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> RankTime:
         """The seconds that are laid out, by what the rank did."""
-        return Totals(**self._seconds, overlapped=self.overlapped)
+        return RankTime(self.rank, **self._seconds, overlapped=self.overlapped)
 
     def begin(self, time: float) -> None:
         """Start the timeline unless an earlier event has."""
@@ -78,9 +103,8 @@ class RankTimeline:
             self.ended, self._cursor = None, max(time, self._cursor)
 
     def enter(self, collective: Collective, call: Call) -> None:
-        """Note that the rank calls an operation."""
         if not call.operation.in_background:
-            self._block(_Block(call.issued, None, collective, call), call.issued)
+            self._block(_Block(call.issued, None, collective, call))
         else:
             self._flights.append((collective, call))
             if len(self._flights) > OPEN:
@@ -94,31 +118,20 @@ class RankTimeline:
         elif call.failed and (since := self._close(call, None, time)) is not None:
             call.blocks = (*call.blocks, (since, time))
 
-    def begin_to_wait(self, collective: Collective, call: Call, since: float) -> None:
-        """Note that the script begins to wait for a background operation."""
+    def wait(self, collective: Collective, call: Call, since: float, until: float | None = None) -> None:
+        """Note that the script begins to wait for a background operation, or that it has waited until `until`."""
         if call.operation.in_background:
-            self._block(_Block(since, None, collective, call), since)
-
-    def wait(self, collective: Collective, call: Call, since: float, until: float) -> None:
-        """Note that the script has waited for a background operation."""
-        if call.operation.in_background:
-            call.blocks = (*call.blocks[-OPEN:], (since, until))
-            if self._close(call, since, until) is None:
-                self._block(_Block(since, until, collective, call), until)
+            if until is not None:
+                call.blocks = (*call.blocks[-OPEN:], (since, until))
+            if until is None or self._close(call, since, until) is None:
+                self._block(_Block(since, until, collective, call))
 
     def join(self, time: float, done: bool) -> None:
         """Note that the rank waits for the others to form a group, or that they have."""
-        if not done:
-            self._block(_Block(time), time)
-            return
-        for block in self._blocks:
-            if block.call is None and block.end is None:
-                block.end = time
-                return
-
-    def leave(self, time: float) -> None:
-        """Note that the rank's process has ended."""
-        self.ended = time
+        if done:
+            self._close(None, None, time)
+        else:
+            self._block(_Block(time))
 
     def settle(self) -> None:
         """Lay out everything that no later event changes."""
@@ -148,18 +161,18 @@ class RankTimeline:
     def up_to(self, now: float) -> RankTimeline:
         """Return a copy that is finished at `now`; its spans are only those that may still change."""
         copy = replace(
-            self, limit=None, on_block=_ignore, spans=[], _seconds=self._seconds.copy(), _blocks=self._blocks.copy(),
-            _flights=self._flights.copy(), _gaps=self._gaps.copy(),
+            self, limit=None, on_block=lambda *_: None, spans=[], _seconds=self._seconds.copy(),
+            _blocks=self._blocks.copy(), _flights=self._flights.copy(), _gaps=self._gaps.copy(),
         )  # fmt: skip
         copy.finish(now)
         return copy
 
-    def _block(self, block: _Block, now: float) -> None:
+    def _block(self, block: _Block) -> None:
         self._blocks.append(block)
         if len(self._blocks) > OPEN:
-            self._lay(self._blocks.popleft(), now)
+            self._lay(self._blocks.popleft(), block.start if block.end is None else block.end)
 
-    def _close(self, call: Call, since: float | None, until: float) -> float | None:
+    def _close(self, call: Call | None, since: float | None, until: float) -> float | None:
         """End the time for which a call blocks the rank; return when it began, or None if the call did not block."""
         for block in self._blocks:
             if block.call is call and block.end is None:
@@ -184,10 +197,8 @@ class RankTimeline:
         started = collective.started
         if call.failed or (started is None and block.end is None):  # a failed operation never communicated
             ready = end
-        elif started is None:
-            ready = start
         else:
-            ready = min(max(started, start), end) if needs(started, end) else start
+            ready = max(started, start) if started is not None and started <= end else start
         self.on_block(collective, call, end - start, ready - start)
         self._push("waiting", ready, call.operation.op, call.number)
         self._push("communication", end, call.operation.op, call.number)
@@ -213,5 +224,24 @@ class RankTimeline:
             self._gaps.popleft()
 
 
-def _ignore(collective: Collective, call: Call, blocked: float, waiting: float) -> None:
-    """Do not count what a copy lays out."""
+def merge(spans: list[Span], count: int) -> list[Span]:
+    """Divide spans into about `count` stretches of time, each with at most one span of a kind.
+
+    So a run of any length fits into memory, and its picture still shows the shares of each stretch.
+    """
+    shortest = (spans[-1].end - spans[0].start) / count
+    merged: list[Span] = []
+    seconds: dict[Kind, float] = {}
+    start = spans[0].start
+    for span in spans:
+        seconds[span.kind] = seconds.get(span.kind, 0.0) + span.end - span.start
+        if span.end - start < shortest and span is not spans[-1]:
+            continue
+        last = next(reversed(seconds))
+        for kind, share in seconds.items():
+            end = span.end if kind == last else min(start + share, span.end)  # without errors of rounding
+            if end > start:
+                merged.append(Span(kind, start, end))
+            start = end
+        seconds = {}
+    return merged

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.collective import Call, Collective, Matching
 from ddpquiz.analysis.events import Began, Ended, Event, Issued, Joining, OperationEvent, Started
-from ddpquiz.analysis.matching import Matching
 
 LIMIT = 20_000
 
@@ -17,7 +16,6 @@ class RecentEvents:
         self._limit = limit
 
     def add(self, event: Event) -> None:
-        """Add the next event of the run."""
         self.events.append(event)
         if len(self.events) > 2 * self._limit:
             self._cut()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ddpquiz.analysis.events import FAULT, Hung, RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.known_errors import OUT_OF_MEMORY, explain
-from ddpquiz.analysis.stack_frames import code_at, frames_in, own_frame
+from ddpquiz.analysis.source_text import code_at, frames_in, own_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

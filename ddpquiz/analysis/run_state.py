@@ -10,31 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from ddpquiz.analysis.events import (
-    Began,
-    Claimed,
-    ClaimText,
-    End,
-    Ended,
-    Event,
-    Exited,
-    Hung,
-    Issued,
-    Joining,
-    Nodes,
-    Note,
-    OperationEvent,
-    Output,
-    Raised,
-    Result,
-    Started,
-    Waiting,
-    when,
-)
+from ddpquiz.analysis import events
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 
-ClaimVerdict = tuple[ClaimText, Literal["proven", "broken", "not reached"], list[int]]
+ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
 LONGEST = 4000  # characters of a line that are stored; a screen shows no more of it
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
 LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
@@ -47,59 +27,53 @@ _TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")  #
 class RunState:
     """Rows of labelled values with a column for each rank, claims, and where each rank is."""
 
-    began: Began | None = None
+    began: events.Began | None = None
     rows: dict[str, dict[int, list[str]]] = field(default_factory=dict)  # label -> rank -> its values, oldest first
     printed_at: dict[str, dict[int, float]] = field(default_factory=dict)  # when the last of those values came
-    lines: list[Output] = field(default_factory=list)  # those without a label
-    log: dict[int, deque[Output]] = field(default_factory=dict)  # rank -> all its lines
+    lines: list[events.Output] = field(default_factory=list)  # those without a label
+    log: dict[int, deque[events.Output]] = field(default_factory=dict)  # rank -> all its lines
     claims: dict[int, dict[int, bool]] = field(default_factory=dict)  # line -> rank -> True if it held
     waits: dict[int, dict[int, str]] = field(default_factory=dict)  # rank -> open operations, by number
     background: set[tuple[int, int]] = field(default_factory=set)  # rank and number of those that do not block it
-    raised: dict[int, Raised] = field(default_factory=dict)
-    exited: dict[int, Exited] = field(default_factory=dict)
-    brought: dict[int, Issued] = field(default_factory=dict)  # rank -> the last operation that it called
+    raised: dict[int, events.Raised] = field(default_factory=dict)
+    exited: dict[int, events.Exited] = field(default_factory=dict)
+    brought: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
     pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
     restart: int = 0  # how often the ranks were restarted
-    nodes: Nodes | None = None
+    nodes: events.Nodes | None = None
     notes: list[str] = field(default_factory=list)
     time: float = 0.0  # of the last event
-    hung: Hung | None = None
-    end: End | None = None
+    hung: events.Hung | None = None
+    end: events.End | None = None
     only_broken_claims: bool = False  # asserts of a script that is no demo: only what they deny is news
 
-    def add(self, event: Event) -> None:
-        """Add the next event of the run."""
+    def add(self, event: events.Event) -> None:
         self.timeline.add(event)
-        self.time = max(self.time, when(event))
+        self.time = max(self.time, events.when(event))
         match event:
-            case OperationEvent():
+            case events.OperationEvent():
                 self._follow_operation(event)
-            case Began():
+            case events.Began():
                 self.began = event
-            case Nodes():
+            case events.Nodes():
                 self.nodes = event
-            case Hung():
+            case events.Hung():
                 self.hung = event
-            case End():
+            case events.End():
                 self.end = event
-            case _:
-                self._follow_rank(event)
-
-    def _follow_rank(self, event: Event) -> None:
-        match event:
-            case Started():
+            case events.Started():
                 self._start(event)
-            case Output():
+            case events.Output():
                 self._add_line(event)
-            case Claimed(line=line, rank=rank, held=held):
+            case events.Claimed(line=line, rank=rank, held=held):
                 self.places[rank] = self.script, line
                 ranks = self.claims.setdefault(line, {})
                 ranks[rank] = ranks.get(rank, True) and held
-            case Joining(rank=rank, done=done):
+            case events.Joining(rank=rank, done=done):
                 self.places[rank] = self.script, event.line
                 waits = self.waits.setdefault(rank, {})
                 if done:
@@ -107,35 +81,35 @@ class RunState:
                     self.joined.add(rank)
                 else:
                     waits[0] = JOIN
-            case Raised(rank=rank):
+            case events.Raised(rank=rank):
                 self.raised[rank] = event
-            case Exited(rank=rank):
+            case events.Exited(rank=rank):
                 self.exited[rank] = event
                 self._clear_waits(rank)
-            case Note(text=text):
+            case events.Note(text=text):
                 if text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
                     self.notes.append(text)
 
-    def _follow_operation(self, event: OperationEvent) -> None:
+    def _follow_operation(self, event: events.OperationEvent) -> None:
         rank, number = event.rank, event.number
         match event:
-            case Issued(operation=operation):
+            case events.Issued(operation=operation):
                 self.waits.setdefault(rank, {})[number] = operation.op
                 if operation.in_background and not self._on_gpu:
                     self.background.add((rank, number))
                 self.brought[rank] = event
                 self.places[rank] = operation.file, operation.line
                 self.got.pop(rank, None)
-            case Result(after=after):
+            case events.Result(after=after):
                 if rank in self.brought and self.brought[rank].number == number:
                     self.got[rank] = after
-            case Ended():
+            case events.Ended():
                 self.waits.setdefault(rank, {}).pop(number, None)
                 self.background.discard((rank, number))
-            case Waiting():
+            case events.Waiting():
                 self.background.discard((rank, number))
 
-    def _start(self, event: Started) -> None:
+    def _start(self, event: events.Started) -> None:
         """Forget how a rank ended before, and what it claimed: it starts again."""
         self.pids[event.rank] = event.pid
         self.restart = max(self.restart, event.restart)
@@ -147,7 +121,7 @@ class RunState:
     def _clear_waits(self, rank: int) -> None:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
 
-    def _add_line(self, line: Output) -> None:
+    def _add_line(self, line: events.Output) -> None:
         line = _bounded(line)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         if line.label is None:
@@ -180,12 +154,10 @@ class RunState:
 
     @property
     def script(self) -> str:
-        """The path of the script."""
         return self.began.script if self.began else ""
 
     @property
     def ranks(self) -> int:
-        """The number of ranks."""
         return self.began.ranks if self.began else 0
 
     @property
@@ -233,7 +205,7 @@ class RunState:
         return "joining" if op == JOIN else op  # short enough for a column
 
 
-def _bounded(line: Output) -> Output:
+def _bounded(line: events.Output) -> events.Output:
     """Return a line as it is stored: of a very long one its start, and how much was left out."""
     more = len(line.text) - LONGEST
     if more <= 0:

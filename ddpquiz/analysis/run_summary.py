@@ -1,27 +1,29 @@
-"""What a run has cost: time by rank, the costliest lines of the script, bytes by group, mismatches and advice."""
+"""What a run has cost: time by rank, the costliest lines of the script, bytes by group, mismatches and advice.
+
+Advice comes from rules that read the timeline of a run; each says in numbers what its communication could do better.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddpquiz.analysis.run_advice import advice
+from ddpquiz.analysis.formatting import format_bytes, format_place, format_seconds, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ddpquiz.analysis.costs import Cost
+    from ddpquiz.analysis.rank_timeline import RankTime
     from ddpquiz.analysis.timeline import Timeline
 
 LINES = 10  # lines of the script that a summary lists
-
-
-@dataclass(frozen=True, slots=True)
-class RankTime:
-    """Seconds of a rank by what it did; `overlapped` is communication that ran beside computing."""
-
-    rank: int
-    compute: float
-    communication: float
-    waiting: float
-    overlapped: float
+SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
+BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
+OFTEN = 20  # calls of a rank that make a loop
+WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
+MEETINGS = 10  # collectives from which on a rank can be called late
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +62,11 @@ class RunSummary:
     advice: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as an object for JSON."""
         return {"event": "summary"} | asdict(self)
 
 
 def summarize(timeline: Timeline, now: float) -> RunSummary:
     """Return what a run has cost up to `now`."""
-    ranks = tuple(
-        RankTime(rank, totals.compute, totals.communication, totals.waiting, totals.overlapped)
-        for rank, totals in timeline.totals(now).items()
-    )
     lines = sorted(
         (
             LineCost(file, line, op, len(cost.ranks), cost.calls, cost.bytes, cost.seconds, cost.waiting, cost.is_ddp)
@@ -82,10 +79,115 @@ def summarize(timeline: Timeline, now: float) -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     return RunSummary(
-        ranks,
-        tuple(lines[:LINES]),
-        len(lines[LINES:]),
-        groups,
-        tuple(map(str, timeline.mismatches)),
-        tuple(advice(timeline, now)),
-    )
+        ranks=tuple(timeline.totals(now).values()), lines=tuple(lines[:LINES]), other_lines=len(lines[LINES:]),
+        groups=groups, mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now)),
+    )  # fmt: skip
+
+
+def advice(timeline: Timeline, now: float) -> list[str]:
+    """Return the advice of all rules for a run up to now, the costliest mistakes first; none for a failed run."""
+    lifetime = sum(totals.lifetime for totals in timeline.totals(now).values())
+    if timeline.failed or not lifetime:
+        return []
+    return [
+        *synchronised_inside_no_sync(timeline), *synchronised_in_accumulation(timeline),
+        *one_rank_late(timeline, lifetime), *many_small_reductions(timeline, lifetime),
+        *single_numbers(timeline, lifetime), *objects_in_a_loop(timeline, lifetime),
+        *barriers_in_a_loop(timeline, lifetime),
+    ]  # fmt: skip
+
+
+def synchronised_inside_no_sync(timeline: Timeline) -> Iterator[str]:
+    """DDP decides in the forward pass; a forward pass outside no_sync makes a backward pass inside it synchronise."""
+    found = [rank for rank in timeline.gradients.values() if rank.inside]
+    if found:
+        worst = max(found, key=lambda rank: rank.inside)
+        yield (
+            f"{format_place(*worst.inside_place)}: "
+            f"{plural(worst.inside, 'backward pass', 'backward passes')} inside no_sync() all-reduced gradients "
+            f"nevertheless. DDP decides in the forward pass whether to synchronise: put it inside no_sync() too."
+        )
+
+
+def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
+    """Of several synchronised backward passes before one step, only the sums of the last one are needed."""
+    found = [rank for rank in timeline.gradients.values() if rank.steps > 1 and rank.early >= rank.steps]
+    if found:
+        worst = max(found, key=lambda rank: rank.early)
+        passes = (worst.early + worst.steps) / worst.steps
+        yield (
+            f"{format_place(*worst.early_place)}: gradients were all-reduced in {passes:.3g} backward passes per "
+            f"optimizer step. All but the last pass of a step sent {format_bytes(worst.early_bytes)} per rank for "
+            f"nothing. Put all but the last forward and backward pass of a step inside no_sync(); the result is the "
+            f"same."
+        )
+
+
+def one_rank_late(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """A rank arrives last most of the time, while the others wait."""
+    ranks, met = len(timeline.ranks), timeline.costs.met
+    for rank, late in sorted(timeline.costs.late.items()):
+        usual = max(0.5, 1.5 / ranks)
+        if met >= MEETINGS and late.count >= usual * met and late.lost > WORTH * lifetime:
+            yield (
+                f"Rank {rank} arrived last at {late.count:,} of {met:,} collectives, and the other ranks waited for it "
+                f"for {_share(late.lost, lifetime)}. Find out what else it does, or give it less work: the slowest "
+                f"rank sets the pace."
+            )
+
+
+def many_small_reductions(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """All-reduces of small tensors one after the other could be one all-reduce of a flat tensor."""
+    for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
+        mean, rounds = cost.bytes / cost.calls, cost.rounds // len(cost.ranks)
+        if cost.in_a_row > cost.calls / 2 and mean <= SMALL:
+            joined = max(rounds, math.ceil(cost.bytes / len(cost.ranks) / BUCKET))
+            saved = cost.seconds * (1 - joined / calls)
+            yield (
+                f"{place}: each rank made {plural(calls, 'all_reduce')} one after the other, of {format_bytes(mean)} "
+                f"on average. Joined into flat tensors, as DDP joins gradients into buckets, they would be {joined:,} "
+                f"and save up to {_share(saved, lifetime)}."
+            )
+
+
+def single_numbers(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """A single number is all-reduced in every step, often only to be printed."""
+    for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
+        if cost.bytes <= 8 * cost.calls and cost.in_a_row <= cost.calls / 2:
+            yield (
+                f"{place}: each rank all-reduced a single number {plural(calls, 'time')}, which cost "
+                f"{_share(cost.seconds, lifetime)}. If it is a loss to print, add it up on each rank and all-reduce "
+                f"the sum once every few steps."
+            )
+
+
+def objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """Object collectives pickle, and send sizes before bytes."""
+    for op in ("all_gather", "broadcast", "gather", "scatter"):
+        for place, cost, calls in _loops(timeline, lifetime, op):
+            if cost.dtypes == {"int64", "uint8"}:
+                yield (
+                    f"{place}: each rank sent {plural(calls // 2, 'object')} through {op} as pickles, which cost "
+                    f"{_share(cost.seconds, lifetime)}. Send tensors instead, or all objects at once."
+                )
+
+
+def barriers_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """A barrier in every step makes all ranks wait for the slowest, although collectives synchronise ranks anyway."""
+    for place, cost, calls in _loops(timeline, lifetime, "barrier"):
+        yield (
+            f"{place}: {plural(calls, 'barrier')} on each rank cost {_share(cost.seconds, lifetime)}. Collectives "
+            f"synchronise ranks already: a barrier is needed only for what happens outside torch, such as files."
+        )
+
+
+def _loops(timeline: Timeline, lifetime: float, op: str) -> Iterator[tuple[str, Cost, int]]:
+    """Yield the lines where ranks call an operator often and at a price: place, cost, and calls of each rank."""
+    for (file, line, operator), cost in timeline.costs.lines.items():
+        calls = cost.calls // len(cost.ranks)
+        if operator == op and calls >= OFTEN and cost.seconds > WORTH * lifetime and not cost.is_ddp:
+            yield format_place(file, line), cost, calls
+
+
+def _share(seconds: float, lifetime: float) -> str:
+    return f"{format_seconds(seconds)} in all, {seconds / lifetime:.0%} of the ranks' time"

@@ -1,15 +1,19 @@
-"""The text of a script that an event names: in a saved run that path may name anything."""
+"""The source lines that events and tracebacks name: in a saved run a path may name anything."""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import tokenize
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_BYTES = 1 << 20
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9})(?:,? in (.+))?')
+_LIBRARY = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>")  # not a file of the user
 
 
 def read_source(path: str | Path) -> str | None:
@@ -36,3 +40,32 @@ def source_line(path: str, line: int) -> str:
 @lru_cache(64)
 def _lines(path: str) -> list[str]:
     return (read_source(path) or "").splitlines()
+
+
+class Frame(NamedTuple):
+    """One call: where it stands, and in which function."""
+
+    file: str
+    line: int
+    name: str
+
+
+def frames_in(text: str) -> list[Frame]:
+    """Return the frames in the order in which a text lists them."""
+    return [Frame(file, int(line), name) for file, line, name in _FRAME.findall(text)]
+
+
+def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[str, int]:
+    """Return the place that the user knows: the innermost line of the script, or of another file outside libraries."""
+    frames = [(frame.file, frame.line) for frame in frames_in(text)]
+    if newest_first:
+        frames.reverse()
+    path = str(Path(script).absolute())
+    own = [frame for frame in frames if frame[0] == path] or [f for f in frames if not _LIBRARY.search(f[0])] or frames
+    return own[-1] if own else ("", 0)
+
+
+def code_at(text: str, file: str, line: int) -> str:
+    """Return the line of code that a traceback shows for one of its frames."""
+    _, _, rest = text.rpartition(f'File "{file}", line {line}')
+    return rest.partition("\n")[2].partition("\n")[0].strip()

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.collective import Call, Collective
-from ddpquiz.analysis.costs import Costs
-from ddpquiz.analysis.events import (
-    Began,
-    End,
-    Ended,
-    Event,
-    Exited,
-    Hung,
-    Issued,
-    Joining,
-    Marked,
-    OperationEvent,
-    Started,
-    Waited,
-    Waiting,
-)
-from ddpquiz.analysis.gradients import Gradients
-from ddpquiz.analysis.matching import Matching
+from ddpquiz.analysis import events
+from ddpquiz.analysis.collective import Call, Collective, Matching
+from ddpquiz.analysis.costs import Costs, RankGradients
 from ddpquiz.analysis.mismatch import Mismatches
 from ddpquiz.analysis.rank_timeline import RankTimeline
 
@@ -32,15 +16,9 @@ if TYPE_CHECKING:
 
     from ddpquiz.analysis.mismatch import Mismatch
     from ddpquiz.analysis.operation import Operation
-    from ddpquiz.analysis.spans import Span, Totals
+    from ddpquiz.analysis.rank_timeline import RankTime, Span
 
 LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
-
-
-def no_text(file: str, line: int) -> str:
-    """Return an empty text for any line of any file."""
-    del file, line
-    return ""
 
 
 class Timeline:
@@ -50,11 +28,11 @@ class Timeline:
     always of the whole run. `text` returns a line of a file: calls from lines that read the same count as the same.
     """
 
-    def __init__(self, limit: int | None = LIMIT, text: Callable[[str, int], str] = no_text) -> None:
+    def __init__(self, limit: int | None = LIMIT, text: Callable[[str, int], str] = lambda *_: "") -> None:
         self.collectives: list[Collective] = []  # in the order of their first calls
         self.count = 0  # of all collectives, also of those that have left memory
         self.costs = Costs()
-        self.gradients = Gradients()
+        self.gradients: defaultdict[int, RankGradients] = defaultdict(RankGradients)
         self._limit = limit
         self._on_gpu = False
         self._matching = Matching()
@@ -65,9 +43,9 @@ class Timeline:
         self._open: dict[Collective, None] = {}  # not finished, in the order of their first calls
         self._failed: dict[Collective, None] = {}  # those that failed on all ranks that had entered
         self._mismatches = Mismatches(text)
-        self._exits: dict[int, Exited] = {}
-        self._hung: Hung | None = None
-        self._end: End | None = None
+        self._exits: dict[int, events.Exited] = {}
+        self._hung: events.Hung | None = None
+        self._end: events.End | None = None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -81,32 +59,31 @@ class Timeline:
             return False
         return self._hung is not None or any(each.status and not each.stopped for each in self._exits.values())
 
-    def add(self, event: Event) -> None:
-        """Add the next event of the run."""
+    def add(self, event: events.Event) -> None:
         match event:
-            case Issued():
+            case events.Issued():
                 self._issue(event)
-            case OperationEvent():
+            case events.OperationEvent():
                 if found := self._calls.get((event.rank, event.number)):
                     self._go_on(event, *found)
-            case Marked():
-                self.gradients.add(event)
-            case Started(rank=rank, time=time):
+            case events.Marked(rank=rank, what=what):
+                self.gradients[rank].mark(what)
+            case events.Started(rank=rank, time=time):
                 self._track(rank, time).start(time)
                 if event.restart:
                     self._begin_again(rank)
-            case Joining(rank=rank, time=time, done=done):
+            case events.Joining(rank=rank, time=time, done=done):
                 self._track(rank, time).join(time, done)
                 if not done:
                     self._matching.join(rank)
-            case Exited(rank=rank, time=time):
-                self._track(rank, time).leave(time)
+            case events.Exited(rank=rank, time=time):
+                self._track(rank, time).ended = time
                 self._exits[rank] = event
-            case Hung():
+            case events.Hung():
                 self._hung = event
-            case Began():
+            case events.Began():
                 self._begin(event)
-            case End(time=time):
+            case events.End(time=time):
                 self._end = event
                 for track in self._tracks.values():
                     track.finish(time)
@@ -116,7 +93,7 @@ class Timeline:
         track = self._tracks[rank]
         return track.spans + track.up_to(now).spans
 
-    def totals(self, now: float) -> dict[int, Totals]:
+    def totals(self, now: float) -> dict[int, RankTime]:
         """Return the seconds of each rank by what it did, up to now."""
         return {rank: self._tracks[rank].up_to(now).totals for rank in self.ranks}
 
@@ -130,17 +107,17 @@ class Timeline:
         exits = {rank: each.status for rank, each in self._exits.items()}
         return self._mismatches.found((*self._failed, *self._open), exits, self._hung)
 
-    def _begin(self, event: Began) -> None:
+    def _begin(self, event: events.Began) -> None:
         self._on_gpu = event.device == "cuda"
         self._matching.here = frozenset(event.here)
-        self._tracks = {rank: self._new_track() for rank in event.here or range(event.ranks)}
+        self._tracks = {rank: self._new_track(rank) for rank in event.here or range(event.ranks)}
 
-    def _new_track(self) -> RankTimeline:
-        return RankTimeline(self._limit, self.costs.count_block, self._on_gpu)
+    def _new_track(self, rank: int) -> RankTimeline:
+        return RankTimeline(rank, self._limit, self.costs.count_block, self._on_gpu)
 
     def _track(self, rank: int, time: float) -> RankTimeline:
         if rank not in self._tracks:
-            self._tracks[rank] = self._new_track()
+            self._tracks[rank] = self._new_track(rank)
         self._tracks[rank].begin(time)
         return self._tracks[rank]
 
@@ -152,7 +129,7 @@ class Timeline:
             for collective in [each for each in unfinished if rank in each.calls]:
                 del unfinished[collective]
 
-    def _issue(self, event: Issued) -> None:
+    def _issue(self, event: events.Issued) -> None:
         if len(self._operations) > LIMIT:
             self._operations.clear()
         operation = self._operations.setdefault(event.operation, event.operation)
@@ -167,24 +144,25 @@ class Timeline:
         self._calls[event.rank, event.number] = (collective, call)
         self._track(event.rank, event.time).enter(collective, call)
         self.costs.count_call(event.rank, operation)
-        self.gradients.add(event)
+        if operation.bucket is not None:
+            self.gradients[event.rank].reduce(event, operation.bucket)
         self._mismatches.compare(collective, event.rank)
         if collective.complete:
             self.costs.count_meeting(collective)
             self._settle(collective)
 
-    def _go_on(self, event: OperationEvent, collective: Collective, call: Call) -> None:
+    def _go_on(self, event: events.OperationEvent, collective: Collective, call: Call) -> None:
         track = self._tracks[event.rank]
         match event:
-            case Ended():
+            case events.Ended():
                 self._end_call(event, collective, call)
-            case Waiting(time=time):
-                track.begin_to_wait(collective, call, time)
-            case Waited(time=time, since=since):
+            case events.Waiting(time=time):
+                track.wait(collective, call, time)
+            case events.Waited(time=time, since=since):
                 track.wait(collective, call, since, time)
                 track.settle()
 
-    def _end_call(self, event: Ended, collective: Collective, call: Call) -> None:
+    def _end_call(self, event: events.Ended, collective: Collective, call: Call) -> None:
         call.began, call.ended, call.failed = event.started, event.time, event.failed
         collective.refresh()
         if event.source is not None:

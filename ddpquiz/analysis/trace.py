@@ -11,22 +11,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ddpquiz.analysis import events
 from ddpquiz.analysis.event_codec import escape_controls
-from ddpquiz.analysis.events import (
-    Began,
-    Claimed,
-    End,
-    Event,
-    Exited,
-    Hung,
-    Issued,
-    Marked,
-    Note,
-    Output,
-    Raised,
-    Result,
-    when,
-)
 from ddpquiz.analysis.formatting import format_shapes
 from ddpquiz.analysis.operation import POINT_TO_POINT
 from ddpquiz.analysis.timeline import Timeline
@@ -42,27 +28,27 @@ Trace = dict[str, Any]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 
 
-def write(events: Iterable[Event], file: TextIO) -> None:
+def write(run: Iterable[events.Event], file: TextIO) -> None:
     """Write a run as a trace."""
     file.write('{"displayTimeUnit": "ms", "traceEvents": [')
-    texts = (escape_controls(_ENCODER.encode(event)) for event in trace(events))
+    texts = (escape_controls(_ENCODER.encode(event)) for event in trace(run))
     file.writelines(("," if number else "") + "\n" + text for number, text in enumerate(texts))
     file.write("\n]}\n")
 
 
-def trace(events: Iterable[Event]) -> Iterator[Trace]:
+def trace(run: Iterable[events.Event]) -> Iterator[Trace]:
     """Yield the trace events of a run, not in order of time; the format does not require it."""
     timeline, values, end = Timeline(limit=None), _Values(), 0.0
     claims: dict[int, str] = {}
     gone: dict[int, list[float]] = {}  # when the processes of a rank ended; torchrun's agent may start others
-    for event in events:
+    for event in run:
         timeline.add(event)
         values.add(event)
-        if isinstance(event, Began):
+        if isinstance(event, events.Began):
             claims = {claim.line: claim.text for claim in event.claims}
-        if isinstance(event, Exited):
+        if isinstance(event, events.Exited):
             gone.setdefault(event.rank, []).append(event.time)
-        end = max(end, when(event))
+        end = max(end, events.when(event))
         yield from _instants(event, claims)
     left = _left(timeline, gone, end)
     rows = _rows(timeline, left)
@@ -89,13 +75,13 @@ class _Values:
         self._values: dict[tuple[int, int, float], Trace] = {}
         self._issued: dict[tuple[int, int], float] = {}
 
-    def add(self, event: Event) -> None:
+    def add(self, event: events.Event) -> None:
         match event:
-            case Issued(rank=rank, number=number, before=before):
+            case events.Issued(rank=rank, number=number, before=before):
                 self._issued[rank, number] = event.time
                 if before:
                     self._values[rank, number, event.time] = {"before": " ".join(before)}
-            case Result(rank=rank, number=number, after=after) if after and (rank, number) in self._issued:
+            case events.Result(rank=rank, number=number, after=after) if after and (rank, number) in self._issued:
                 key = rank, number, self._issued[rank, number]
                 self._values.setdefault(key, {})["after"] = " ".join(after)
 
@@ -103,29 +89,29 @@ class _Values:
         return self._values.get((rank, call.number, call.issued), {})
 
 
-def _instants(event: Event, claims: dict[int, str]) -> Iterator[Trace]:
+def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[Trace]:
     """Yield what has no duration: output, claims, notes and errors; numbers after a label become a curve."""
     match event:
-        case Output(rank=rank, time=time, text=text):
+        case events.Output(rank=rank, time=time, text=text):
             yield _instant(text, rank, time, {"stream": event.stream})
             number = _number(event.value)
             if event.label is not None and number is not None:
                 value = {"": number}  # this key is added to the name of the curve
                 yield {"ph": "C", "name": event.label} | _place(rank, OUTPUT) | {"ts": _micro(time), "args": value}
-        case Claimed(rank=rank, time=time, line=line, held=held):
+        case events.Claimed(rank=rank, time=time, line=line, held=held):
             verdict = "holds" if held else "is broken"
             yield _instant(f"claim {verdict}: {claims.get(line, '')}", rank, time, {"line": line})
-        case Marked(rank=rank, time=time):
+        case events.Marked(rank=rank, time=time):
             yield _instant(event.what, rank, time, {"line": event.line})
-        case Note(rank=rank, time=time, text=text):
+        case events.Note(rank=rank, time=time, text=text):
             yield _instant(text, rank, time, {})
-        case Raised(rank=rank, time=time):
+        case events.Raised(rank=rank, time=time):
             yield _instant(f"{event.error}: {event.message}", rank, time, {"traceback": event.traceback})
-        case Hung(time=time, ranks=ranks):
+        case events.Hung(time=time, ranks=ranks):
             for each in ranks:
                 about = {"waits in": each.waits_in, "at": f"{each.file}:{each.line}", "stack": each.stack}
                 yield _instant("hang", each.rank, time, about)
-        case End(time=time, rank=rank, why=why) if why:
+        case events.End(time=time, rank=rank, why=why) if why:
             yield _instant(why, rank or 0, time, {})
 
 

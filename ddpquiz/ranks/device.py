@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpquiz.analysis.formatting import plural
 from ddpquiz.errors import UserError
 
 
@@ -37,16 +38,16 @@ def choose(wanted: str, ranks: int, machine: Machine) -> Device:
 
     NCCL fails or deadlocks when two ranks share a GPU, so it is used only if there is one for each rank.
     """
-    gpus = "1 GPU" if machine.gpus == 1 else f"{machine.gpus or 'no'} GPUs"
+    gpus = plural(machine.gpus, "GPU") if machine.gpus else "no GPUs"
     enough = machine.gpus >= ranks and machine.nccl
     if wanted == "cuda" and not enough:
         lack = "this torch has no NCCL" if machine.gpus and not machine.nccl else f"{gpus} found"
         raise UserError(
-            f"{_ranks(ranks)} on GPUs need {ranks} GPUs and NCCL, but {lack}; "
+            f"{plural(ranks, 'rank')} on GPUs need {ranks} GPUs and NCCL, but {lack}; "
             f"leave out --device cuda to run on CPU, or lower --nproc."
         )
     if wanted != "cpu" and enough:
-        return Device("cuda", "nccl", f"{_ranks(ranks)} on GPU over NCCL · {gpus} found, one for each rank")
+        return Device("cuda", "nccl", f"{plural(ranks, 'rank')} on GPU over NCCL · {gpus} found, one for each rank")
     if not machine.gloo:
         raise UserError(
             "This torch was built without Gloo, so ranks cannot communicate on CPU; install torch from pytorch.org."
@@ -59,8 +60,4 @@ def choose(wanted: str, ranks: int, machine: Machine) -> Device:
         why = f"{gpus} found, NCCL needs one per rank"
     else:
         why = "no GPU found"
-    return Device("cpu", "gloo", f"{_ranks(ranks)} on CPU over Gloo · {why}", why)
-
-
-def _ranks(count: int) -> str:
-    return "1 rank" if count == 1 else f"{count} ranks"
+    return Device("cpu", "gloo", f"{plural(ranks, 'rank')} on CPU over Gloo · {why}", why)

@@ -1,39 +1,45 @@
-"""Turns what is read from the pipes of ranks into events, those of each rank in their order."""
+"""Turns what is read from the pipes of ranks into events, those of each rank in their order.
+
+Lines and events come through different pipes. After each write to a stream the rank reports the write on the event
+pipe, so a line is held back until its write was reported: whatever the rank does next is reported after that. Programs
+that the script starts write without a report; their lines are recognised by a later report, or after a while.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.event_codec import LineBuffer, labelled
 from ddpquiz.analysis.events import Event, Note, Output, Started, when
 from ddpquiz.ranks.messages import StreamWrite, decode_line
-from ddpquiz.ranks.output_order import PATIENCE, OutputOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ddpquiz.ranks.messages import PipeData
 
-# torch logs this once in each rank, since a rank joins without name lookups (resolver.py)
+# torch logs this once in each rank, since a rank joins without name lookups (store.py)
 NO_HOST_NAME = re.compile(r"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+")
+PATIENCE = 0.1  # seconds after which a line counts as unreported
 
 
 class EventReader:
     """Reads the outputs and the event pipes of all ranks of a run."""
 
     def __init__(self) -> None:
-        self._buffers: dict[int, LineBuffer] = {}
-        self._streams: dict[tuple[int, str], OutputOrder] = {}
+        self._buffers: defaultdict[int, LineBuffer] = defaultdict(LineBuffer)
+        self._streams: defaultdict[tuple[int, str], OutputOrder] = defaultdict(OutputOrder)
         self._notes: set[str] = set()
 
     def read(self, piece: PipeData, now: float) -> list[Event]:
         """Return the events that a piece of stdout, stderr or the event pipe completes."""
         if piece.pipe == "events":
-            buffer = self._buffers.setdefault(piece.rank, LineBuffer())
-            return [event for line in buffer.feed(piece.data) for event in self._of_line(piece.rank, line, now)]
-        self._stream(piece.rank, piece.pipe).add_data(piece.data, now)
+            lines = self._buffers[piece.rank].feed(piece.data)
+            return [event for line in lines for event in self._of_line(piece.rank, line, now)]
+        self._streams[piece.rank, piece.pipe].add_data(piece.data, now)
         return self._outputs(piece.rank)
 
     def rest(self, rank: int) -> list[Event]:
@@ -45,50 +51,77 @@ class EventReader:
         ranks = {rank for rank, _ in self._streams}
         return [line for rank in ranks for line in self._outputs(rank, now - PATIENCE)]
 
-    def _stream(self, rank: int, name: str) -> OutputOrder:
-        return self._streams.setdefault((rank, name), OutputOrder())
-
     def _of_line(self, rank: int, line: bytes, now: float) -> Iterator[Event]:
         match decode_line(line):
             case None:
                 return
             case StreamWrite(stream, time, count):
-                self._stream(rank, stream).add_report(time, count)
+                self._streams[rank, stream].add_report(time, count)
                 yield from self._outputs(rank)
             case event if getattr(event, "rank", rank) == rank:
                 if isinstance(event, Started) and event.restart:  # no more comes from the process before it
-                    yield from self._last_lines(rank, now)
+                    for name in ("stdout", "stderr"):
+                        self._streams[rank, name].add_data(b"", now)  # the last line may have no newline
+                    yield from self.rest(rank)
                 yield from self._outputs(rank, when(event))
-                if not self._is_repeated(event):
-                    yield event
+                if isinstance(event, Note):
+                    if event.text in self._notes:  # another rank has sent the same
+                        return
+                    self._notes.add(event.text)
+                yield event
 
     def _outputs(self, rank: int, before: float = 0.0) -> list[Event]:
         """Return the lines of a rank that were reported, and the others that were read before a time."""
         outputs = list[Event]()
         for name in ("stdout", "stderr"):
-            stream = self._streams.get((rank, name))
-            for line, time in stream.lines(before) if stream else ():
-                text = _as_shown(line.decode(errors="replace"))
+            for line, time in self._streams[rank, name].lines(before):
+                # A terminal shows only the end of a line that is written again and again, such as a progress bar
+                text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
                 label = labelled(text) if name == "stdout" else None
                 if not NO_HOST_NAME.fullmatch(text):
                     outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs
 
-    def _last_lines(self, rank: int, now: float) -> list[Event]:
-        """Return the lines that a process of a rank has left, also one without a newline at its end."""
-        for name in ("stdout", "stderr"):
-            self._stream(rank, name).add_data(b"", now)
-        return self.rest(rank)
 
-    def _is_repeated(self, event: Event) -> bool:
-        """Return whether another rank has sent the same note."""
-        if not isinstance(event, Note):
-            return False
-        repeated = event.text in self._notes
-        self._notes.add(event.text)
-        return repeated
+class OutputOrder:
+    """One output stream of a rank: the lines that were read, and the writes that were reported."""
 
+    def __init__(self) -> None:
+        self._buffer = LineBuffer()
+        self._held: deque[tuple[int, int, bytes, float]] = deque()  # end of a line in the stream, its size, it, read at
+        self._writes: deque[tuple[int, float]] = deque()  # end of a write among the reported bytes, its time
+        self._read = self._reported = self._unreported = 0  # bytes
+        self._released: list[tuple[int, float]] = []  # size and time of unreported lines since the last report
 
-def _as_shown(line: str) -> str:
-    """Return what a terminal shows in the end of a line that is written again and again, such as a progress bar."""
-    return line.rstrip("\r").rpartition("\r")[2]
+    def add_report(self, time: float, count: int) -> None:
+        """Add a report: a write of `count` bytes that began at `time`."""
+        self._reported += count
+        self._writes.append((self._reported, time))
+        early = sum(size for size, read_at in self._released if read_at > time)  # part of this write, a slow one
+        self._unreported -= min(early, count)
+        self._released.clear()
+
+    def add_data(self, data: bytes, now: float) -> None:
+        """Add bytes that were read; no bytes complete the last line."""
+        for line in self._buffer.feed(data):
+            size = len(line) + bool(data)  # with its newline
+            self._read += size
+            self._held.append((self._read, size, line, now))
+
+    def lines(self, before: float) -> Iterator[tuple[bytes, float]]:
+        """Yield, with its time, each line that was reported, and each other line that was read before `before`."""
+        while self._held:
+            end, size, line, read_at = self._held[0]
+            end -= self._unreported
+            if end <= self._reported:
+                while self._writes[0][0] < end:
+                    self._writes.popleft()
+                time = self._writes[0][1]
+            elif read_at < before:
+                time = read_at
+                self._unreported += size
+                self._released.append((size, read_at))
+            else:
+                return
+            self._held.popleft()
+            yield line, time

@@ -1,4 +1,7 @@
-"""Child processes that never outlive us: each in a process group of its own, killed when its parent dies."""
+"""Child processes that never outlive us, and what the operating system knows of them.
+
+Each is in a process group of its own, and is killed when its parent dies.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ddpquiz.analysis.events import FAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
 # Makes a rank write its stack. Scripts rarely use this signal, while clusters send SIGUSR1 to theirs.
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)
@@ -56,11 +60,11 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
-def children() -> set[int]:
-    """Return the process ids of our children (Linux; elsewhere orphans do not become ours)."""
+def children(parent: int | str = "self") -> set[int]:
+    """Return the process ids of our children, or of another process's (Linux; elsewhere orphans do not become ours)."""
     found: set[int] = set()
-    for listed in Path("/proc/self/task").glob("*/children"):  # each thread has a list of its own
-        with contextlib.suppress(OSError):
+    for listed in Path(f"/proc/{parent}/task").glob("*/children"):  # each thread has a list of its own
+        with contextlib.suppress(OSError):  # the process has just ended
             found.update(map(int, listed.read_text().split()))
     return found
 
@@ -93,3 +97,42 @@ def _is_open(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def kernel_kills() -> int:
+    """Return how many processes the kernel has killed because memory ran out (Linux; elsewhere 0)."""
+    try:
+        return int(Path("/proc/vmstat").read_text().partition("\noom_kill ")[2].split("\n")[0] or 0)
+    except OSError:
+        return 0
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and its living descendants (elsewhere than on Linux: only itself)."""
+    yield pid
+    for child in children(pid):
+        yield from family(child)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and of its children that have ended."""
+    if stat := _stat(pid):
+        return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
+    if sys.platform == "linux":
+        return 0.0
+    asked = subprocess.run(["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    minutes, _, seconds = asked.stdout.strip().rpartition(":")
+    return 60 * float(minutes.rpartition(":")[2] or 0) + float(seconds or 0)
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped a process (elsewhere than on Linux: False)."""
+    return bool(stat := _stat(pid)) and stat[0] in "Tt"
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; none when the process is gone, and on other systems."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -76,11 +76,6 @@ class ServerConnection:
         self._machine: Machine | None = None
         self._queried = False
 
-    @property
-    def alive(self) -> bool:
-        """Whether the server process runs."""
-        return self.process.poll() is None
-
     def send(self, message: object, fds: Sequence[int] = ()) -> None:
         """Send a request with its descriptors. If the server has died, `receive` reports it."""
         try:
@@ -146,7 +141,7 @@ _server: ServerConnection | None = None
 def server() -> ServerConnection:
     """Return the server of this process, started if it does not run."""
     global _server  # noqa: PLW0603  # one server per process, so that a demo finds it warm
-    if _server is None or not _server.alive:
+    if _server is None or _server.process.poll() is not None:
         if _server is None:
             atexit.register(close)
         _server = ServerConnection()

@@ -118,7 +118,6 @@ class Channel:
         self.fds: list[int] = []  # descriptors that have arrived; whoever uses them clears the list
 
     def fileno(self) -> int:
-        """Return the descriptor, for select."""
         return self._socket.fileno()
 
     def send(self, message: object, fds: Sequence[int] = ()) -> None:
@@ -149,7 +148,6 @@ class Channel:
                 yield pickle.loads(message)  # noqa: S301  # from our own child or parent
 
     def close(self) -> None:
-        """Close this end."""
         self._socket.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import messages, proc
+from ddpquiz.ranks import forks, messages
 from ddpquiz.ranks.launch import preloads
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Processes:
         self.pids: dict[int, int] = {}  # rank -> process id, of living ranks
         self.over = False
         self._stop_by: float | None = None  # when the server should have stopped the run
-        self._kernel_kills = proc.kernel_kills()
+        self._kernel_kills = forks.kernel_kills()
         self.pipes: dict[int, tuple[int, str]] = {}  # descriptor -> rank, and which of its PIPES
         ends = self._open_pipes()
         plan = messages.RunPlan(
@@ -81,7 +81,6 @@ class Processes:
         return ends
 
     def now(self) -> float:
-        """Return the seconds since the run was requested."""
         return round(time.monotonic() - self.epoch, 6)
 
     def read(self, timeout: float) -> Iterator[messages.PipeData | messages.RankExited]:
@@ -154,11 +153,9 @@ class Processes:
                 yield from pieces
 
     def signal(self, number: int) -> None:
-        """Send a signal to every rank."""
         self.server.send(messages.SignalRanks(self.number, number))
 
     def living_ranks(self) -> list[int]:
-        """Return the ranks whose processes live."""
         return [*self.pids]
 
     def add_rank(self, rank: int, pid: int) -> None:
@@ -167,7 +164,6 @@ class Processes:
         self.server.pids.add(pid)
 
     def remove_rank(self, rank: int) -> None:
-        """Forget a rank whose process is gone."""
         self.server.pids.discard(self.pids.pop(rank, 0))
 
     def stop(self) -> None:
@@ -178,18 +174,17 @@ class Processes:
 
     def memory_ran_out(self) -> bool:
         """Return whether the kernel has killed a process for its memory since the run began (Linux)."""
-        return proc.kernel_kills() > self._kernel_kills
+        return forks.kernel_kills() > self._kernel_kills
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the living ranks have used, on Linux with the processes they started."""
-        return sum(proc.cpu_seconds(each) for pid in self.pids.values() for each in proc.family(pid))
+        return sum(forks.cpu_seconds(each) for pid in self.pids.values() for each in forks.family(pid))
 
     def is_stopped(self, rank: int) -> bool:
         """Return whether a signal has stopped a rank (elsewhere than on Linux: False)."""
-        return rank in self.pids and proc.is_stopped(self.pids[rank])
+        return rank in self.pids and forks.is_stopped(self.pids[rank])
 
     def close(self) -> None:
-        """Close the pipes."""
         for fd in self.pipes:
             os.close(fd)
         self.pipes.clear()

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.concept import Kind, Option, Question
-from ddpquiz.curriculum.posed import Posed, pose, worth
+from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.posed import Posed, filled, worth
 from ddpquiz.ranks.proof_runner import ProofRunner, agrees, all_close, answers, close, code_of, inserts, prints, tidy
 
 if TYPE_CHECKING:
@@ -47,24 +47,18 @@ def complaints(question: Question, lab: ProofRunner) -> Iterator[str]:
             yield from _order(question, lab)
         case Kind.OUTPUT:
             yield from _output(question, lab)
-        case _ if inserts(question):
-            yield from _inserted(question, lab)
         case _:
             yield from _options(question, lab)
 
 
 def _options(question: Question, lab: ProofRunner) -> Iterator[str]:
-    seen = lab.observe(_posed(question))
+    each_runs = inserts(question)
+    seen = None if each_runs else lab.observe(_posed(question))
     for option in question.options:
-        if agrees(question, option, seen) != option.right:
-            yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
-
-
-def _inserted(question: Question, lab: ProofRunner) -> Iterator[str]:
-    for option in question.options:
-        seen = lab.observe(_posed(question), code_of(option))
-        if answers(question, seen) != option.right:
-            yield f"{_verdict(option)} {option.text!r} does not go with what was observed: {seen}"
+        shown = seen or lab.observe(_posed(question), code_of(option))
+        if (answers(question, shown) if each_runs else agrees(question, option, shown)) != option.right:
+            verdict = "right" if option.right else "wrong"
+            yield f"the {verdict} answer {option.text!r} does not go with what was observed: {shown}"
 
 
 def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
@@ -115,22 +109,4 @@ def draws(question: Question) -> list[dict[str, str]]:
 
 
 def _posed(question: Question, values: Mapping[str, str] | None = None) -> Posed:
-    if values is None:
-        return Posed(question, {}, ())
-    posed = pose(question, _Fixed(values))
-    return Posed(posed.question, values, ())
-
-
-class _Fixed(random.Random):
-    """A random generator that returns the values of one draw, in the order of the variables."""
-
-    def __init__(self, values: Mapping[str, str]) -> None:
-        super().__init__(0)
-        self._left = list(values.values())
-
-    def choice(self, _: object) -> str:  # type: ignore[override]
-        return self._left.pop(0)
-
-
-def _verdict(option: Option) -> str:
-    return "the right answer" if option.right else "the wrong answer"
+    return Posed(question, {}, ()) if values is None else Posed(filled(question, values), values, ())

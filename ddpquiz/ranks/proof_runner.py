@@ -70,7 +70,6 @@ class ProofRunner:
 
     def __init__(self, demos: Path | None = None) -> None:
         self.demos = demos or demos_dir()
-        self.observe_demo = cache(self._observe_demo)
 
     def observe(self, posed: Posed, option: str | None = None) -> Observed:
         """Run the proof of a posed question; `option` is the code of an answer, if answers are code."""
@@ -78,13 +77,12 @@ class ProofRunner:
         ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:
             case DemoProof():
-                return self.observe_demo(proof.demo, ranks, proof.args, proof.label)
+                return self._observe_demo(self.demos / f"{proof.demo}.py", ranks, proof.args, proof.label)
             case CodeProof():
                 return run_code(source(posed, option), ranks, STILL if may_hang(posed.question) else PATIENCE)
         raise UserError(f"{posed.question.key} has no proof that can run; `ddpquiz show` names its source.")
 
-    def _observe_demo(self, name: str, ranks: int, args: tuple[str, ...], label: str) -> Observed:
-        path = self.demos / f"{name}.py"
+    def _observe_demo(self, path: Path, ranks: int, args: tuple[str, ...], label: str) -> Observed:
         values: dict[int, str] = dict.fromkeys(range(ranks), "")
         outputs, seen = self._demo_run(path, ranks, args)
         for output in outputs:

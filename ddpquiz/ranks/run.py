@@ -48,19 +48,11 @@ class Run:
         here = cluster.here(self.ranks) if cluster else range(self.ranks)
         self.claims = read.claims
         self.began = Began(
-            str(request.script),
-            tuple(request.args),
-            self.ranks * (cluster.nodes if cluster else 1),
-            chosen.kind,
-            chosen.backend,
-            f"{chosen.reason} · {cluster.reason()}" if cluster else chosen.reason,
-            read.claims,
-            read.title,
-            module=request.module,
-            here=tuple(here) if cluster and cluster.nodes > 1 else (),
-            restarts=cluster.restarts if cluster else 0,
-            look=read.look,
-        )
+            str(request.script), tuple(request.args), self.ranks * (cluster.nodes if cluster else 1),
+            chosen.kind, chosen.backend, f"{chosen.reason} · {cluster.reason()}" if cluster else chosen.reason,
+            read.claims, read.title, module=request.module, look=read.look,
+            here=tuple(here) if cluster and cluster.nodes > 1 else (), restarts=cluster.restarts if cluster else 0,
+        )  # fmt: skip
         self.seen = RunState()
         self.over = False
         self.listeners: list[Callable[[Event], None]] = []
@@ -103,12 +95,10 @@ class Run:
         return events
 
     def events(self) -> Iterator[Event]:
-        """Yield every event until the run is over."""
         while not self.over:
             yield from self.read(0.1)
 
     def now(self) -> float:
-        """Return the seconds since the run was requested."""
         return self._processes.now()
 
     def stop(self, why: str) -> None:
@@ -132,7 +122,6 @@ class Run:
                 return self._reader.read(message, now)
 
     def _ran_out(self, status: int) -> bool:
-        """Return whether the kernel killed a rank because memory ran out."""
         return status == -9 and self._processes.memory_ran_out()
 
     def _note(self, events: list[Event]) -> None:
@@ -174,7 +163,6 @@ class Run:
         return End(self.now(), not found.why, proven, len(self.claims), found.rank, found.why, found.mend)
 
     def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
-        """Return why the run failed, if it did."""
         if self._stopped not in ("", FAILED, HUNG):
             return root_cause.Cause(why=self._stopped)
         return root_cause.find(self.seen, mismatches)

@@ -1,4 +1,7 @@
-"""A script that ranks run: where it is, what it claims, and which of its settings come too late."""
+"""A script that ranks run: where it is, which of its settings come too late, and its claims.
+
+Claims are asserts that have a literal message.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,16 @@ import tokenize
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ddpquiz.analysis.events import ClaimText
 from ddpquiz.errors import UserError
-from ddpquiz.ranks import claims
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.events import ClaimText
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
 READ_AT_IMPORT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|TORCHDYNAMO|TORCHINDUCTOR|TORCH_COMPILE)_\w+|PYTORCH_JIT\w*|"
     r"TORCH_(LOGS\w*|TRACE|CPP_LOG_LEVEL|DEVICE_BACKEND_AUTOLOAD)"
 )
+REPORT = "__ddpquiz_claim__"  # the function to which claims pass their values
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def read(path: Path) -> Script:
         raise UserError(f"{path} cannot be read: {reason}.") from None
     about = ast.get_docstring(tree) or ""
     look = tuple(" ".join(named.split()) for named in re.findall(r"`([^`]+)`", about))
-    return Script(path, source, about.partition("\n")[0], claims.find(tree), tuple(_too_late(tree)), look)
+    return Script(path, source, about.partition("\n")[0], find_claims(tree), tuple(_too_late(tree)), look)
 
 
 def of_module(name: str) -> Path:
@@ -118,3 +118,29 @@ def _sets(node: ast.AST) -> list[str]:
             named = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
             return named if "environ" in ast.unparse(call) else []
     return []
+
+
+def find_claims(tree: ast.AST) -> tuple[ClaimText, ...]:
+    """Return the claims of a script, from top to bottom."""
+    found = (_claim(node) for node in ast.walk(tree))
+    return tuple(sorted((claim for claim in found if claim), key=lambda claim: claim.line))
+
+
+def report_claims(tree: ast.Module) -> ast.Module:
+    """Make each claim pass its value to the function named REPORT, and return the tree; line numbers stay.
+
+    This does not recurse, so scripts that Python can compile are never nested too deeply for it.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and (claim := _claim(node)):
+            parts = ast.Name(REPORT, ast.Load()), ast.Constant(claim.line)
+            name, line = (ast.copy_location(part, node.test) for part in parts)
+            node.test = ast.copy_location(ast.Call(name, [line, node.test], []), node.test)
+    return tree
+
+
+def _claim(node: ast.AST) -> ClaimText | None:
+    match node:
+        case ast.Assert(msg=ast.Constant(value=str(text)), lineno=line):
+            return ClaimText(line, text)
+    return None

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import Machine
@@ -95,7 +95,6 @@ class Server:
             self.kill_strays()
 
     def handle(self, message: object) -> None:
-        """Do what the launcher asks."""
         match message:
             case messages.QueryMachine():
                 self.channel.send(machine())
@@ -140,6 +139,8 @@ class Server:
 
     def fork_ranks(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork a store on loopback, and the ranks, which find each other there."""
+        from ddpquiz.ranks.inside import store_patch, worker
+
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))  # loopback only, at a port that the kernel chooses
             listener.listen(512)
@@ -149,7 +150,8 @@ class Server:
             ours.append(listener.fileno())
             for rank, fds in enumerate(pipes):
                 close = [*ours, *(fd for other in pipes if other is not fds for fd in other)]
-                run.ranks[fork(lambda: run_rank(rank, port, fds, plan), close=close)] = rank  # noqa: B023  # runs at once
+                variables = store_patch.environment(rank, plan.ranks, port)
+                run.ranks[fork(lambda: worker.run(rank, fds, plan, variables), close=close)] = rank  # noqa: B023  # runs at once
 
     def reap(self) -> None:
         """Collect dead children and report which ranks they were; a run without ranks has stopped."""
@@ -179,13 +181,6 @@ class Server:
             os.waitpid(run.store, 0)
         del self.runs[run.number]
         self.channel.send(messages.RunStopped(run.number))
-
-
-def run_rank(rank: int, port: int, fds: list[int], plan: messages.RunPlan) -> NoReturn:
-    """Become a rank."""
-    from ddpquiz.ranks.inside import store_patch, worker
-
-    worker.run(rank, fds, plan, store_patch.environment(rank, plan.ranks, port))
 
 
 def preload(module: str) -> None:

@@ -2,19 +2,26 @@
 
 torch serves the store from a thread. A process with threads must not fork: locks that a thread holds at that moment
 stay locked in the child. So the server, which forks ranks, leaves the store to a process that forks nothing.
+
+torch asks for the host name of 127.0.0.1 at its first connection to a store, for a log message. Where the nameserver
+does not answer, that takes 10 s or more. glibc's resolver has its state per thread, so a thread of our own that may
+not send a query leaves the lookups of the script as they are.
 """
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ddpquiz.ranks.forks import fork
-from ddpquiz.ranks.resolver import without_lookups
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
+Made = TypeVar("Made")
 
 
 def host_store(listener: socket.socket, close: list[int]) -> int:
@@ -35,3 +42,35 @@ def _serve(listener: socket.socket) -> NoReturn:
     while store:
         signal.pause()
     raise AssertionError
+
+
+def without_lookups(make: Callable[[], Made]) -> Made:
+    """Return what `make` returns, or raise what it raises; names are not looked up in DNS while it runs (Linux)."""
+    made: list[Made] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        _disable_queries()
+        try:
+            made.append(make())
+        except BaseException as error:  # noqa: BLE001  # raised again in the thread that called us
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    for error in raised:
+        raise error
+    return made[0]
+
+
+def _disable_queries() -> None:
+    """Let this thread's resolver try each nameserver zero times (glibc; elsewhere nothing changes)."""
+    libc = ctypes.CDLL(None)
+    try:
+        init, state = libc["__res_init"], libc["__res_state"]
+    except AttributeError:
+        return
+    state.restype = ctypes.POINTER(ctypes.c_int)
+    init()
+    state()[1] = 0  # struct __res_state begins with the ints `retrans` and `retry`

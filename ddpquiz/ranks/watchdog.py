@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import RankPosition
-from ddpquiz.analysis.stack_frames import frames_in
+from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
 
 if TYPE_CHECKING:
@@ -37,11 +37,9 @@ class Watchdog:
         self._cpu, self._cpu_at = 0.0, 0.0
 
     def moved(self, now: float) -> None:
-        """Note that something happened."""
         self.moved_at = max(self.moved_at, now)
 
     def request_stacks(self) -> None:
-        """Ask every rank for its stack."""
         self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # written only once
         self._latest = self.processes.now() + LATEST
         self.processes.signal(STACK_SIGNAL)
@@ -52,7 +50,6 @@ class Watchdog:
         return now > self._latest or all(map(self.processes.is_stopped, missing))
 
     def add_stack(self, rank: int, text: str) -> None:
-        """Add a piece of the stack of a rank."""
         self.stacks[rank] = self.stacks.get(rank, "") + text
 
     def crash_stack(self, rank: int) -> str:

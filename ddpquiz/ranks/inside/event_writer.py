@@ -40,7 +40,6 @@ class EventWriter:
         return round(monotonic() - self.epoch, 6)
 
     def send(self, event: Event) -> None:
-        """Send one event."""
         self.write(encode(event) + "\n")
 
     def note(self, text: str) -> None:
@@ -67,7 +66,7 @@ class EventWriter:
                 self.fd = -1
 
     def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> str:
-        """Return the line of an Issued."""
+        """Return the line of an Issued; the methods below return the lines of other events."""
         text = self._texts.get(operation)
         if text is None:
             if len(self._texts) >= MOST_CALLS:
@@ -82,7 +81,6 @@ class EventWriter:
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
     ) -> str:
-        """Return the line of an Ended."""
         began, sent = ("null" if each is None else repr(each) for each in (started, source))
         return (
             f'{{"event": "ended", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
@@ -90,15 +88,12 @@ class EventWriter:
         )
 
     def waiting(self, time: float, number: int) -> str:
-        """Return the line of a Waiting."""
         return f'{{"event": "waiting", "time": {time!r}, "rank": {self.rank}, "number": {number}}}\n'
 
     def waited(self, time: float, number: int, since: float) -> str:
-        """Return the line of a Waited."""
         return f'{{"event": "waited", "time": {time!r}, "rank": {self.rank}, "number": {number}, "since": {since!r}}}\n'
 
     def result(self, time: float, number: int, after: tuple[str, ...]) -> str:
-        """Return the line of a Result."""
         return (
             f'{{"event": "result", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
             f'"after": {_list(after)}}}\n'

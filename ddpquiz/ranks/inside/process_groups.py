@@ -26,11 +26,7 @@ _OUTLIVED: set[DistributedDataParallel] = set()  # models that lived when their 
 
 def watch(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[], None]) -> None:
     """Report when this rank waits for the others to form a group; call `forget_groups` before each new one."""
-    _watch_init(writer, plan, forget_groups)
     _hold_models()
-
-
-def _watch_init(writer: EventWriter, plan: RunPlan, forget_groups: Callable[[], None]) -> None:
     original, ranks = dist.init_process_group, int(os.environ["WORLD_SIZE"])
 
     @functools.wraps(original)

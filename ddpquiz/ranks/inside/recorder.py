@@ -19,8 +19,7 @@ import torch.distributed as dist
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.buckets import Buckets
-from ddpquiz.ranks.inside.gpu import mark_for
-from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
+from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, mark_for
 from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, tensors_in, values_of, work_of
 from ddpquiz.ranks.inside.source_location import locate
 
@@ -59,7 +58,6 @@ class Recorder:
         self._watch_wait()
 
     def _kernel(self, operator: Operator, below: Any) -> Callable[..., Any]:
-        """Return the kernel for an operator."""
         redispatch = operator.redispatch
 
         def kernel(keyset: Any, *args: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from ddpquiz.ranks.resolver import without_lookups
+from ddpquiz.ranks.store import without_lookups
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,6 @@ NAMES = {
     "reduce_op_type": "distributed.ReduceOp.RedOpType",
     "find_group": "distributed.distributed_c10d._resolve_process_group",
     "wait_tensor": "ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed",
-    "wait_tensor_arguments": "ops._c10d_functional.wait_tensor.default._schema.arguments",
 }
 
 
@@ -48,7 +47,6 @@ class TorchPrivate:
     reduce_op_type: Any
     find_group: Callable[[str], Any]
     wait_tensor: Callable[..., Any]
-    wait_tensor_arguments: Any
 
     def operators(self) -> dict[str, Any]:
         """Return the overloads of the c10d operators, by name."""

@@ -18,13 +18,12 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.analysis.events import Claimed, ClaimText, Started
-from ddpquiz.ranks import claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import process_groups, recorder, training_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
-from ddpquiz.ranks.inside.failing import send_error, status_of
-from ddpquiz.ranks.inside.leaving import leave
+from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
+from ddpquiz.ranks.script import REPORT, report_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,14 +87,14 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
     request, path = plan.request, plan.script
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
-    main.__dict__[claims.REPORT] = _claim_reporter(writer, plan.claims)
+    main.__dict__[REPORT] = _claim_reporter(writer, plan.claims)
     sys.modules["__main__"] = main
     sys.argv = [str(request.script), *request.args]
     sys.path[0] = plan.cwd if request.module else str(Path(path).parent)
     try:
         if request.module:
             _become_module(main, request.module)
-        tree = claims.reporting(ast.parse(Path(path).read_bytes(), path))
+        tree = report_claims(ast.parse(Path(path).read_bytes(), path))
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
         status = 0
     except SystemExit as end:

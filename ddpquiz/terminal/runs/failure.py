@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.analysis.stack_frames import frames_in
+from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
 

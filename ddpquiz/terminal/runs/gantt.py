@@ -10,8 +10,8 @@ from ddpquiz.analysis.formatting import format_seconds
 from ddpquiz.terminal.kit.grid import TextLines
 
 if TYPE_CHECKING:
+    from ddpquiz.analysis.rank_timeline import Span
     from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.analysis.spans import Span
     from ddpquiz.terminal.kit.grid import Piece
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}

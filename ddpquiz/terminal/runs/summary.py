@@ -16,7 +16,8 @@ from ddpquiz.terminal.runs.gantt import GLYPHS
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RankTime, RunSummary
+    from ddpquiz.analysis.rank_timeline import RankTime
+    from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RunSummary
 
 BAR = 12  # columns of the bar of a rank's time
 
