@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
-from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableDataElement, TableElement
+from rich.markdown import (
+    CodeBlock,
+    Heading,
+    Markdown,
+    MarkdownContext,
+    MarkdownElement,
+    Paragraph,
+    TableDataElement,
+    TableElement,
+)
 from rich.padding import Padding
 from rich.table import Table
 
@@ -18,7 +27,6 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
-    from rich.markdown import MarkdownContext, MarkdownElement
 
 _INDENT = 4
 

@@ -7,7 +7,7 @@ import sys
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.theme import Theme
 
@@ -16,7 +16,6 @@ from ddpquiz.terminal.kit.line_wrap import Code, Prose
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.console import ConsoleOptions, RenderableType
     from rich.text import Text
 
 # Fixed colours halfway between black and white, readable on dark and on light terminals.

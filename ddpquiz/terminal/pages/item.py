@@ -5,21 +5,17 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, CodeProof, Kind, Prompt
-from ddpquiz.curriculum.posed import pose
+from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question, Source
+from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Item, Option, Proof, Question, Source
-    from ddpquiz.curriculum.posed import Posed
 
 MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 

@@ -7,20 +7,18 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Level
+from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
     from rich.table import Table
 
-    from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Mistake
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 

@@ -7,11 +7,11 @@ from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, Question
+from ddpquiz.curriculum.concept import Card, Concept, Item, Question
 from ddpquiz.terminal.kit.layout import columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
@@ -19,10 +19,7 @@ from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from rich.console import Console, ConsoleOptions, RenderableType
-
     from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept, Item
     from ddpquiz.curriculum.search import Hit
 
     Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from ddpquiz.learning.mastery import MEANING, Label
-from ddpquiz.learning.statistics import LATELY
+from ddpquiz.learning.mastery import MEANING, Label, Strength
+from ddpquiz.learning.statistics import LATELY, Day, Misled, Recall, Share, Statistics, SurenessBand
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import date
 
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-
-    from ddpquiz.learning.mastery import Strength
-    from ddpquiz.learning.statistics import Day, Misled, Recall, Share, Statistics, SurenessBand
 
 WEEKS = 16
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

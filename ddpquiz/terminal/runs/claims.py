@@ -8,13 +8,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ddpquiz.analysis.formatting import format_ranks
-from ddpquiz.terminal.kit.grid import GAP, TextLines, folded
+from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
 from ddpquiz.terminal.kit.style import plain
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.events import ClaimText
     from ddpquiz.analysis.run_state import ClaimVerdict, RunState
-    from ddpquiz.terminal.kit.grid import Piece
 
 MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.terminal.kit.grid import TextLines, folded
@@ -19,8 +19,6 @@ from ddpquiz.terminal.runs.values import charts, tables, to_plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.console import ConsoleDimensions, RenderableType
 
     from ddpquiz.analysis.events import Output
     from ddpquiz.analysis.run_state import RunState

@@ -7,12 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.formatting import format_seconds
-from ddpquiz.terminal.kit.grid import TextLines
+from ddpquiz.terminal.kit.grid import Piece, TextLines
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.analysis.spans import Span
-    from ddpquiz.terminal.kit.grid import Piece
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, Claimed, End, Nodes, Note, Output, Started
+from ddpquiz.analysis.events import Began, Claimed, End, Event, Nodes, Note, Output, Started
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.claims import claims
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from ddpquiz.analysis.events import Event
     from ddpquiz.ranks.run import Run
 
 PATIENCE = 0.1  # seconds to wait for more events

@@ -6,10 +6,10 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.console import ConsoleDimensions
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Ended, Issued, Joining, Output, Waited, when
+from ddpquiz.analysis.events import Ended, Event, Issued, Joining, Output, Waited, when
 from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
@@ -21,9 +21,6 @@ from ddpquiz.terminal.runs.run_screen import RunScreen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.analysis.events import Event
     from ddpquiz.terminal.kit.keys import Keys
     from ddpquiz.terminal.kit.screen import Screen
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.terminal.kit.grid import MARK, TextLines, folded
+from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
 from ddpquiz.terminal.kit.hotkeys import Hotkey, help_page
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.runs.claims import MARKS
@@ -18,11 +18,8 @@ from ddpquiz.terminal.runs.source import GONE, INSIDE, LAST
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.console import RenderableType
-
     from ddpquiz.analysis.events import Output
     from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit.grid import Piece
 
 
 ERR = ("err ", "warn")  # stands before a line of standard error where any was written

@@ -5,23 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, key_line
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.runs.run_pages import legend, log
 from ddpquiz.terminal.runs.source import LEGEND, source
-from ddpquiz.terminal.runs.suggestions import suggestions, tries
+from ddpquiz.terminal.runs.suggestions import Suggestion, suggestions, tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
-
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.terminal.kit.screen import Screen
-    from ddpquiz.terminal.runs.suggestions import Suggestion
 
 Page = Literal["picture", "source", "tries"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries"}

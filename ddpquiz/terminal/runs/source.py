@@ -13,13 +13,12 @@ from rich.text import Text
 from ddpquiz.analysis.formatting import list_ranks
 from ddpquiz.analysis.source_text import read_source
 from ddpquiz.paths import demos_dir
-from ddpquiz.terminal.kit.grid import TextLines
+from ddpquiz.terminal.kit.grid import Piece, TextLines
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import console
 
 if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit.grid import Piece
 
 INSIDE, LAST, GONE = "▶", "▷", "■"
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,8 +14,6 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RankTime, RunSummary
 
 BAR = 12  # columns of the bar of a rank's time

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from ddpquiz.analysis.formatting import format_ranks, format_shapes
-from ddpquiz.analysis.run_state import LINES
+from ddpquiz.analysis.run_state import LINES, RunState
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, TextLines
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, scale, sparkline
@@ -18,7 +18,6 @@ from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ddpquiz.analysis.run_state import RunState
 
 COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
 APART = 24  # the width of a column of short values in a live view, so that columns do not jump

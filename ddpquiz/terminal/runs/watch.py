@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.recent_events import RecentEvents
@@ -25,8 +25,6 @@ from ddpquiz.terminal.runs.suggestions import suggestions, tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rich.console import Console, RenderableType
 
     from ddpquiz.analysis.events import Event
     from ddpquiz.analysis.run_state import RunState

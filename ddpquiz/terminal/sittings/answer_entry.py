@@ -6,14 +6,13 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.text_area import TextArea
 
 if TYPE_CHECKING:
-    from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.quiz import Answer
 

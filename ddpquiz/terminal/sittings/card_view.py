@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.learning.deal import MORE, Return
+from ddpquiz.learning.deal import MORE, Deal, Return
 from ddpquiz.learning.schedule import Grade
-from ddpquiz.learning.study import Hiding, StudyAction
+from ddpquiz.learning.study import Done, Hiding, Sitting, StudyAction
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Commands, section
 from ddpquiz.terminal.kit.style import prose
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
-    from rich.console import RenderableType
-
-    from ddpquiz.learning.deal import Deal
-    from ddpquiz.learning.study import Done, Sitting
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")

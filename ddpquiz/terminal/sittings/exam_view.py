@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.terminal.kit.layout import columns
@@ -13,8 +13,6 @@ from ddpquiz.terminal.sittings.question_view import answer_text
 from ddpquiz.terminal.sittings.sitting import header
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ddpquiz.learning.quiz import Quiz
 
 

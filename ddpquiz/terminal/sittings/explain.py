@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.learning import explain, log_rows
-from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine
+from ddpquiz.learning.explain import ExplainAction, Explaining, Opinion, Toggle, WriteLine
 from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_names import pasted
@@ -24,10 +24,7 @@ from ddpquiz.terminal.sittings.sitting_keys import DEMO, FLAG
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from rich.console import RenderableType
-
     from ddpquiz.curriculum.concept import Prompt
-    from ddpquiz.learning.explain import Explaining
 
 FINISH = Hotkey(
     "ctrl+d",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment, Segments
 from rich.text import Text
 
@@ -13,7 +13,6 @@ from ddpquiz.terminal.kit.layout import section
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 _LINES = 2  # of a question that stay where there is no room
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.learning.standing import NEW_A_DAY, advise
+from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
@@ -19,10 +19,7 @@ from ddpquiz.terminal.sittings.standing_view import due, page, standing
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from rich.console import RenderableType
-
     from ddpquiz.curriculum.concept import Concept, DemoLink
-    from ddpquiz.learning.standing import Standing
 
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 FIRST = Hotkey("enter", "first card", "begin with the first card")

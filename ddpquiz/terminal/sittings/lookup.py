@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Question
@@ -17,8 +17,6 @@ from ddpquiz.terminal.pages.listing import heading, hit_name, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.search import Hit
 

@@ -8,12 +8,12 @@ import termios
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
-from ddpquiz.curriculum.posed import number, worth
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question
+from ddpquiz.curriculum.posed import Posed, number, worth
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
@@ -25,11 +25,6 @@ from ddpquiz.terminal.sittings import question_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.curriculum.concept import Option, Question
-    from ddpquiz.curriculum.posed import Posed
 
 
 def show(posed: Posed, console: Console) -> bool:

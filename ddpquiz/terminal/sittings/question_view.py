@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, Kind
-from ddpquiz.learning.judge import answered, expected
+from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
+from ddpquiz.learning.judge import Verdict, answered, expected
 from ddpquiz.terminal.kit.layout import columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings.folded import Folded
@@ -17,11 +17,7 @@ from ddpquiz.terminal.sittings.sitting import header
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Option, Question
     from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.judge import Verdict
     from ddpquiz.learning.quiz import Answer, Quiz
     from ddpquiz.terminal.sittings.answer_entry import Entry
 

@@ -3,10 +3,10 @@
 # longer than 250 lines: plain, timed and adaptive quizzes and exams are one screen with one state
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.learning import mastery, quiz, quiz_scores
@@ -22,9 +22,6 @@ from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 if TYPE_CHECKING:
     import random
     from collections.abc import Hashable
-    from datetime import datetime
-
-    from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import DemoLink
     from ddpquiz.curriculum.posed import Posed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.learning.calibration import sureness
@@ -16,8 +16,6 @@ from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command
 from ddpquiz.terminal.sittings.quiz import QuizScreen
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ddpquiz.curriculum.posed import Posed
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Level
-from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
+from ddpquiz.curriculum.concept import Concept, Level
+from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean, calibration
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.mastery import MEANING, WORDS
-from ddpquiz.learning.quiz_scores import scores, wanting
+from ddpquiz.learning.mastery import MEANING, WORDS, Strength
+from ddpquiz.learning.quiz_scores import LevelScore, scores, wanting
 from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
@@ -19,13 +19,7 @@ from ddpquiz.terminal.sittings import question_view
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.calibration import Calibration
-    from ddpquiz.learning.mastery import Strength
     from ddpquiz.learning.quiz import Quiz
-    from ddpquiz.learning.quiz_scores import LevelScore
 
 _LEANS = {
     Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.terminal.kit.layout import columns, indented
 from ddpquiz.terminal.kit.style import plain, prose
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from ddpquiz.learning.explain import CheckedPoint, Explanation
 
 HOW = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.errors import UserError
@@ -21,8 +21,6 @@ from ddpquiz.terminal.sittings.sitting_keys import FLAG
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
     from datetime import datetime
-
-    from rich.console import Console, RenderableType
 
     from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
     from ddpquiz.curriculum.posed import Posed

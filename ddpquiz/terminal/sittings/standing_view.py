@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.learning.mastery import Label
-from ddpquiz.learning.standing import advise
+from ddpquiz.learning.standing import Standing, advise
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.stats import counted, streak
 from ddpquiz.terminal.sittings.card_view import forecast
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.learning.standing import Standing
 
 WELCOME = (
     "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "

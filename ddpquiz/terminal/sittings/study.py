@@ -6,7 +6,7 @@ import random
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
@@ -26,8 +26,6 @@ from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF, SOURCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from datetime import datetime
-
-    from rich.console import RenderableType
 
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.learning.log_rows import Receipt

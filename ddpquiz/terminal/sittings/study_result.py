@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.learning import deal, standing
-from ddpquiz.learning.deal import MORE
+from ddpquiz.learning.deal import MORE, Deal
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.study import Hiding
-from ddpquiz.learning.study_summary import sum_up
+from ddpquiz.learning.study import Hiding, Sitting
+from ddpquiz.learning.study_summary import StudySummary, sum_up
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.card_view import forecast, proven
 
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from rich.console import RenderableType
-
-    from ddpquiz.learning.deal import Deal
-    from ddpquiz.learning.study import Sitting
-    from ddpquiz.learning.study_summary import StudySummary
     from ddpquiz.terminal.sittings.sitting import Desk
 
 
