@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from contextlib import AbstractContextManager
 
-
 LEAVING = ("ctrl+d", "eof")
 
 

@@ -1,10 +1,11 @@
-"""Parts of a page: sections with titles, columns, commands, bullets, bars."""
+"""Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment, Segments
 from rich.table import Table
@@ -13,12 +14,11 @@ from rich.text import Text
 from ddpquiz.terminal.kit.style import code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from collections.abc import Callable, Iterable, Sequence
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns in which a description beside a command can be read
+_LINES = 2  # of a question that stay where there is no room
 
 
 def show(console: Console, page: RenderableType) -> None:
@@ -114,3 +114,38 @@ class Barred:
             yield bar
             yield from line
             yield Segment.line()
+
+
+class Folded:
+    """A question and its answer. Where both do not fit, a line or two of the question stay, and it follows whole below.
+
+    `around` draws, for a width, what else is on the screen; `above` are empty lines where there is room.
+    """
+
+    def __init__(
+        self,
+        question: Text,
+        more: Sequence[RenderableType],
+        answer: Sequence[RenderableType],
+        *,
+        title: str,
+        around: Callable[[int], RenderableType],
+        above: int = 0,
+    ) -> None:
+        self._question, self._more, self._answer = question, more, answer
+        self._title, self._around, self._above = title, around, above
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        endless = options.update(height=None)
+        whole = Group(*[Text()] * self._above, self._question, *self._more, *self._answer)
+        parts = (whole, self._around(console.width))
+        if sum(len(console.render_lines(part, endless, pad=False)) for part in parts) <= console.height:
+            yield whole
+            return
+        lines = console.render_lines(self._question, endless.update(width=options.max_width - 2), pad=False)
+        for number, line in enumerate(lines[:_LINES], 1):
+            more = [Segment("…")] if number == _LINES < len(lines) else []
+            yield Segments([*line, *more, Segment.line()])
+        yield Group(*self._answer)
+        if len(lines) > _LINES or len(self._more) > 1:
+            yield Group(*section(self._title, self._question, *self._more))

@@ -16,7 +16,6 @@ from ddpquiz.terminal.kit.style import code, plain, prose
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-
 MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
 

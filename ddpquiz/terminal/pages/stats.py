@@ -17,7 +17,6 @@ from ddpquiz.terminal.pages.listing import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 WEEKS = 16
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

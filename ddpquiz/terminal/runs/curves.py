@@ -24,7 +24,6 @@ MOST = 144  # numbers in a curve: two for each column of the widest chart
 NAMES = 14  # columns beside a chart for the names of ranks, at most
 FEWEST = 8  # numbers in a chart; a line of bars needs three
 
-
 _Item = TypeVar("_Item")
 
 

@@ -15,7 +15,7 @@ from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.claims import claims
 from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED, failure, result
-from ddpquiz.terminal.runs.run_header import header, nodes_joined
+from ddpquiz.terminal.runs.frame import header, nodes_joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

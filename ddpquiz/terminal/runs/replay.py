@@ -1,4 +1,4 @@
-"""A run that is over on the screen, forward and back, one operation at a time."""
+"""A run that is over: its last frame, and the run again, forward and back, one operation at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.runs.failure import result
-from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ KEYS = (
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 TO_END = Hotkey("q", "back", "go back to the end of the run")
 FAR_KEYS = Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step")
+AFTER = (
+    Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
+    Hotkey("enter", "go on", "leave this screen (q does it too)"),
+    Hotkey("r", "again", "run it once more"),
+)
 
 
 def steps(events: Sequence[Event]) -> list[int]:
@@ -101,7 +106,6 @@ class ReplayScreen(RunScreen):
 
     @property
     def state(self) -> RunState:
-        """What the run has shown up to this step."""
         return self._tape.state
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
@@ -117,26 +121,21 @@ class ReplayScreen(RunScreen):
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that go through the run."""
         return [*KEYS, self._leave]
 
     def seldom_keys(self) -> tuple[Hotkey, ...]:
-        """Return the keys that go to the first and last step."""
         return FAR_KEYS
 
     def patience(self) -> float | None:
-        """Return the seconds until the next step while the run plays."""
         return PACE if self._playing else None
 
     def wait(self, keys: Keys) -> str | None:
-        """Wait for a key, or for the next step while the run plays."""
         key = super().wait(keys)
         if key is None:
             self._go(self._at + 1, playing=True)
         return key
 
     def press(self, key: str) -> None:
-        """Go to another step, play, or leave."""
         match key:
             case "space" | "enter":
                 self._go(self._at, playing=not self._playing)
@@ -157,7 +156,6 @@ class ReplayScreen(RunScreen):
                 self.left = True
 
     def interrupt(self) -> None:
-        """Leave: nothing runs any more."""
         self.press("q")
 
     def _go(self, step: int, *, playing: bool = False) -> None:
@@ -191,3 +189,36 @@ def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int
             if part and line.cell_len + cell_len(part) + 3 <= width:
                 line.append(f" · {part}", style="accent")
     return line
+
+
+class EndScreen(RunScreen):
+    """The last frame of a run that is over: the user steps through it, runs it again, or leaves."""
+
+    def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, hint: Hint | None) -> None:
+        super().__init__(screen)
+        self.again = False  # run it once more
+        self.hint = hint
+        self._state, self._events, self._keys = state, events, keys
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
+        return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [result(self.state)]
+
+    def picture_keys(self) -> list[Hotkey]:
+        return list(AFTER)
+
+    def press(self, key: str) -> None:
+        match key:
+            case "left" | "right":
+                at = len(steps(self._events)) - 2 if key == "left" else 0
+                ReplayScreen(self._events, self.screen, at).loop(self.screen, self._keys)
+            case "r":
+                self.again = self.left = True
+            case "enter" | "q":
+                self.left = True
+
+    def interrupt(self) -> None:
+        self.left = True

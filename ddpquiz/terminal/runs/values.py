@@ -18,7 +18,6 @@ from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-
 COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
 APART = 24  # the width of a column of short values in a live view, so that columns do not jump
 CHART = 72  # columns of a chart, at most

@@ -97,7 +97,6 @@ class AnswerScreen(KeyScreen):
 
     @property
     def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
         return tuple(key for key in super().early if len(key) > 1 or not self.typing)
 
     def handle_key(self, key: str) -> None:

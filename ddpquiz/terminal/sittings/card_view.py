@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
-
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
 UNDO = Hotkey("u", "undo", "undo the last grade or skip; press it again to go further back")

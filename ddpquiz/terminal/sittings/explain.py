@@ -18,8 +18,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.question_view import command_line
 from ddpquiz.terminal.sittings.rubric_view import check, count
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, note_lines
-from ddpquiz.terminal.sittings.sitting_keys import DEMO, FLAG
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -85,12 +84,10 @@ class ExplainScreen(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The prompt, and whether its points are checked."""
         return self.state.place, self.state.checking, self.state.stopped
 
     @property
     def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
         return tuple(key for key in super().early if len(key) > 1 or not self.writing)
 
     @property
@@ -100,12 +97,10 @@ class ExplainScreen(SittingScreen):
 
     @property
     def over(self) -> bool:
-        """Whether no prompt is left."""
         return self.state.prompt is None
 
     @property
     def reading(self) -> bool:
-        """Whether a page is read, in which space goes on to the next screenful."""
         return self.state.checking
 
     @property
@@ -114,7 +109,6 @@ class ExplainScreen(SittingScreen):
         return self.state.prompt is not None and not self.state.checking
 
     def body(self) -> RenderableType:
-        """Draw the prompt, the check of what was written, or the summary."""
         prompt = self.state.prompt
         if prompt is None:
             return Group(self.summary(), Text(), *note_lines(self.note))
@@ -126,18 +120,15 @@ class ExplainScreen(SittingScreen):
         return Group(*parts, Text(), *note_lines(self.note))
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw what was written so far, around the cursor."""
         if not self.writing:
             return []
         return [command_line() if self._escaped else self._area.drawn(self._width)]
 
     def foot(self, width: int) -> RenderableType:
-        """Draw what stays at the bottom."""
         self._width = width  # up and down move by the rows that are seen
         return super().foot(width)
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         undo = [UNDO] if self.state.previous else []
         prompt = self.state.prompt
         if prompt is None:
@@ -149,11 +140,9 @@ class ExplainScreen(SittingScreen):
         return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while a text is written."""
         return self._commands() if self.writing and not self._escaped else []
 
     def all_keys(self) -> list[Hotkey]:
-        """Return the keys that work now, with those that move in the text."""
         return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
 
     def handle_key(self, key: str) -> None:
@@ -175,7 +164,6 @@ class ExplainScreen(SittingScreen):
                 self._area = self._area.insert(text)
 
     def press(self, key: str) -> None:
-        """Handle a key that is not text."""
         prompt = self.state.prompt
         match key:
             case "u":
@@ -220,7 +208,6 @@ class ExplainScreen(SittingScreen):
             self.finish()
 
     def summary(self) -> RenderableType:
-        """Draw what the sitting came to."""
         done = self.state.done
         if not done:
             return Text("Done: nothing explained.", style="head")
@@ -235,7 +222,6 @@ class ExplainScreen(SittingScreen):
         return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
 
     def new_lines(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
         if explanation := self.state.explanation:
             return Group(*check(explanation))
         assert self.state.prompt is not None  # noqa: S101
@@ -281,7 +267,6 @@ class ExplainScreen(SittingScreen):
         return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
 
     def _scrolling(self, key: str) -> str:
-        """Return the key for the screen; a key that moves in the text does not scroll."""
         moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area
         return "" if moves else super()._scrolling(key)
 

@@ -62,28 +62,23 @@ class Home(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The page, or the visit that the learner came back from."""
         return self._visits, self._page is None
 
     @property
     def reading(self) -> bool:
-        """Whether the lesson or the statistics are read."""
         return self._page is not None
 
     @property
     def over(self) -> bool:
-        """Home is never over."""
         return False
 
     def body(self) -> RenderableType:
-        """Draw the page that is open, or where the learner stands and what to do next."""
         if self._page:
             return self._page
         advised = [] if self._now.fresh else section("Next", self._advice())
         return Group(standing(self._now), *advised, Text(), *note_lines(self.note))
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now, the best first."""
         if self._page:
             return [READ_ON, CLOSE]
         now, subject, demo = self._now, self._subject, self._demo
@@ -105,7 +100,6 @@ class Home(SittingScreen):
         ]
 
     def press(self, key: str) -> None:
-        """Obey a key."""
         if self._page:
             self._page = None if key in (*GOES_BACK, self._opened_by) else self._page
             return
@@ -139,11 +133,9 @@ class Home(SittingScreen):
         return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
     def new_lines(self) -> RenderableType:
-        """Draw the page for a terminal that cannot be painted."""
         return page(self._now)
 
     def handle_line(self, line: str) -> None:
-        """Obey a line: the name of a key."""
         self.handle_key(line)
 
     @property

@@ -60,7 +60,6 @@ class PredictionScreen(AnswerScreen):
 
     @property
     def answering(self) -> Posed:
-        """The question that keys answer."""
         return self._posed
 
     def handle_key(self, key: str) -> None:
@@ -77,7 +76,6 @@ class PredictionScreen(AnswerScreen):
             super().enter(key)
 
     def press(self, key: str) -> None:
-        """Obey a key that is a command, or the digit of an option."""
         match key:
             case "q" | "escape":
                 raise NoRun
@@ -87,30 +85,25 @@ class PredictionScreen(AnswerScreen):
                 self.enter(key)
 
     def body(self) -> RenderableType:
-        """Draw what is asked."""
         head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
         counts = Text("It counts like an answer in a test: a wrong one makes a card due.", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw a remark about the last key, and what was typed so far."""
         note = [Text(plain(self.note), style="warn")] if self.note else []
         typed = self.typing is not None
         return [*note, *([question_view.field(self._posed.question, self.entry)] if typed else [])]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         keys = self.entry.keys(self._posed.question)
         if not self.typing:
             return [*keys, *_COMMANDS]
         return list(_COMMANDS) if self.entry.escaped else keys
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while an answer is typed."""
         return list(_COMMANDS) if self.typing and not self.entry.escaped else []
 
     def submit(self, text: str) -> None:
-        """Accept a prediction that can be judged."""
         verdict = judge(self._posed, text)
         self.note = verdict.unclear
         if not verdict.unclear:

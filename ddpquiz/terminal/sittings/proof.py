@@ -73,19 +73,15 @@ class ProofScreen(KeyScreen):
         return Constrain(Group(*question(self._posed), _head(self._posed), *observed, *ran), layout.MEASURE)
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw whether the run agrees with the answer."""
         return [_outcome(agrees=self._agrees)]
 
     def keys(self) -> list[Hotkey]:
-        """Return the key that leads back."""
         return [Hotkey("enter", "back", "back to where you were (space, p, q, esc and backspace do it too)"), HELP]
 
     def press(self, key: str) -> None:
-        """Obey a key."""
         self.left = key in ("enter", "space", "p", *GOES_BACK)
 
     def interrupt(self) -> None:
-        """Go back: nothing runs any more."""
         self.left = True
 
     @property

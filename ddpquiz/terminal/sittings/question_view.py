@@ -1,7 +1,8 @@
-"""Questions on the screen: asked, and judged."""
+"""Questions on the screen: asked, timed and judged; and the overview at the end of an exam."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -9,13 +10,13 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.learning.judge import Verdict, answered, expected
-from ddpquiz.terminal.kit.layout import columns, indented, numbered, section
+from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
-from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.sitting import header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.quiz import Answer, Quiz
@@ -28,6 +29,7 @@ _HOW = {
     Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type what this prints.",
 }
+_HURRY = 5  # seconds; from then on the clock is marked
 
 
 def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
@@ -157,3 +159,28 @@ def _right_answer(answer: Answer) -> RenderableType:
     rows = columns([*yours, (Text("right", style="good"), Text(plain(right)))])
     order = [(Text(f" {posed.shown.index(i) + 1}", style="key"), prose(line.text)) for i, line in enumerate(lines)]
     return Group(rows, *([columns(order)] if order else []))
+
+
+def overview(quiz: Quiz) -> RenderableType:
+    """Draw each question of an exam with the answer that it has so far."""
+    count, asked = len(quiz.open), len(quiz.asked)
+    left = f"{count} of {asked} questions have no answer" if count else "Every question has an answer"
+    rows = []
+    for number, posed in enumerate(quiz.asked, 1):
+        answer = quiz.answer_to(posed)
+        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
+        rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
+    return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows))
+
+
+def remaining(left: timedelta) -> Text:
+    """Draw the time that is left, in whole seconds; the last second shows as 1, since at 0 the time is over."""
+    seconds = math.ceil(left.total_seconds())
+    minutes = f"{seconds // 60}:{seconds % 60:02}" if seconds >= 60 else f"{seconds} s"
+    return Text(f"{minutes} left", style="warn" if seconds <= _HURRY else "quiet")
+
+
+def until_change(left: timedelta) -> float:
+    """Return the seconds until the clock shows another number, or is over."""
+    seconds = left.total_seconds()
+    return max(0.01, seconds - (math.ceil(seconds) - 1))

@@ -10,7 +10,7 @@ from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.answer_entry import Entry, is_typed
 from ddpquiz.terminal.sittings.question_view import is_calculation
-from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.concept import Question

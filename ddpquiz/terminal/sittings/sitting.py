@@ -16,7 +16,6 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, prefixed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.sittings.sitting_keys import FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     from ddpquiz.learning.progress import Progress
 
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
+FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
+DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
+PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
+SOURCE = Hotkey("v", "source", "show the source of this item")
 
 
 class Actions(Protocol):

@@ -15,13 +15,12 @@ from ddpquiz.learning import standing, study, study_summary
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.layout import Folded
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view, study_result
 from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
-from ddpquiz.terminal.sittings.folded import Folded
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
-from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF, SOURCE
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -56,14 +55,12 @@ class StudyScreen(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The card and its side, or the page that was looked up."""
         look = self.lookup
         found = look and (look.open, look.answered, look.hits if look.open else ())
         return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
 
     @property
     def reading(self) -> bool:
-        """Whether a page that was looked up is open."""
         return bool(self.lookup and self.lookup.open)
 
     @property
@@ -73,11 +70,9 @@ class StudyScreen(SittingScreen):
 
     @property
     def over(self) -> bool:
-        """Whether no card is left."""
         return self.sitting.card is None
 
     def body(self) -> RenderableType:
-        """Draw the card, the result of the sitting, or what is looked up."""
         if self.lookup:
             return self.lookup.body()
         if self.sitting.card is None:
@@ -97,7 +92,6 @@ class StudyScreen(SittingScreen):
         return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw the grades once the back is shown, or the words that are looked up."""
         if self.lookup:
             return self.lookup.field()
         if self.sitting.card is None or not self.sitting.shown:
@@ -107,7 +101,6 @@ class StudyScreen(SittingScreen):
         return [card_view.buttons(self.sitting.preview(study_day(self.desk.clock())))]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         if self.lookup:
             return self.lookup.keys()
         undo = [UNDO] if self.sitting.previous else []
@@ -123,7 +116,6 @@ class StudyScreen(SittingScreen):
         return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
-        """Return the keys that work now, with the grades."""
         asked = self.sitting.card and self.sitting.shown and not self.lookup
         return [*(card_view.grade_keys(self.sitting.buttons) if asked else []), *self.keys()]
 
@@ -136,7 +128,6 @@ class StudyScreen(SittingScreen):
             super().handle_key(key)
 
     def press(self, key: str) -> None:
-        """Obey a key."""
         card = self.sitting.card
         match key:
             case "/":
@@ -173,11 +164,9 @@ class StudyScreen(SittingScreen):
                 self.left = True
 
     def summary(self) -> RenderableType:
-        """Draw the result of the sitting."""
         return study_result.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
 
     def new_lines(self) -> RenderableType:
-        """Draw what is new, for a terminal that cannot be painted."""
         if self.lookup:
             return self.lookup.body()
         if self.sitting.shown:
