@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from rich.syntax import ANSISyntaxTheme, Syntax
+from rich.text import Text
 
 from ddpquiz.terminal.kit.line_wrap import Code
 from ddpquiz.terminal.kit.style import THEME, plain
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _COLOURS = ANSISyntaxTheme(
     {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 
 from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
@@ -12,10 +13,6 @@ from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, QUIT, Hotkey, he
 from ddpquiz.terminal.kit.keys import URGENT, Keys
 from ddpquiz.terminal.kit.layout import MEASURE
 from ddpquiz.terminal.kit.screen import Screen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from contextlib import AbstractContextManager
 
 LEAVING = ("ctrl+d", "eof")
 

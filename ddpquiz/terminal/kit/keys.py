@@ -12,15 +12,13 @@ import sys
 import termios
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit.key_names import PASTE_BEGINS, key_of_paste, split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from types import FrameType
 
 _ESCAPE_WAIT = 0.05  # seconds after which an escape character is the key escape
 _PASTE_WAIT = 3.0  # seconds of silence that end a paste whose end was lost

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -12,9 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.terminal.kit.style import code
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns in which a description beside a command can be read

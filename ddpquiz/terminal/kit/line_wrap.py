@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.containers import Lines
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
 
 INLINE = re.compile(r"`([^`\n]+)`")
 _NO_BREAK = "\ue000"  # replaces a blank at which prose must not break

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.markdown import (
     CodeBlock,
     Heading,
@@ -21,12 +24,6 @@ from rich.table import Table
 from ddpquiz.terminal.kit.highlight import python
 from ddpquiz.terminal.kit.line_wrap import Prose
 from ddpquiz.terminal.kit.style import code, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from markdown_it.token import Token
-    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 
 _INDENT = 4
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 from rich.theme import Theme
 
 from ddpquiz.terminal.kit.line_wrap import Code, Prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.text import Text
 
 # Fixed colours halfway between black and white, readable on dark and on light terminals.
 # No meaning rests on colour alone: with NO_COLOR the words remain.

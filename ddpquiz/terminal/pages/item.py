@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,9 +12,6 @@ from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prom
 from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 

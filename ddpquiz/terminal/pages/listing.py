@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Concept, Item, Question
+from ddpquiz.curriculum.demo_scripts import Demo
+from ddpquiz.curriculum.search import Hit
+from ddpquiz.learning.side_files import Timing
 from ddpquiz.terminal.kit.layout import columns, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.demo_scripts import Demo
-    from ddpquiz.curriculum.search import Hit
-    from ddpquiz.learning.side_files import Timing
-
-    Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
+Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 
 _SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
 _BEFORE = 20  # characters shown before a word if its sentence is too long for a line

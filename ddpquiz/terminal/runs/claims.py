@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.cells import cell_len
 from rich.text import Text
 
+from ddpquiz.analysis.events import ClaimText
 from ddpquiz.analysis.formatting import format_ranks
+from ddpquiz.analysis.run_state import ClaimVerdict, RunState
 from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.events import ClaimText
-    from ddpquiz.analysis.run_state import ClaimVerdict, RunState
 
 MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.formatting import format_ranks, format_seconds, list_ranks, plural
 from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ddpquiz.analysis.collective import Collective
-    from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_state import RunState
 
 LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 

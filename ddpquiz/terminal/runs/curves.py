@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rich.cells import cell_len
 
 from ddpquiz.analysis.formatting import format_ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ddpquiz.terminal.kit.grid import Piece
+from ddpquiz.terminal.kit.grid import Piece
 
 BARS = "▁▂▃▄▅▆▇█"
 QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.analysis.events import Hung, Output, RankPosition
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.stack_frames import frames_in
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.analysis.events import Hung, Output, RankPosition
-    from ddpquiz.analysis.run_state import RunState
 
 INTERRUPTED = "You stopped the run."
 TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Began, Nodes, Output
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.machines.jobs import JobFile
 from ddpquiz.terminal.kit.grid import TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path
@@ -19,12 +21,6 @@ from ddpquiz.terminal.runs.current_operation import running
 from ddpquiz.terminal.runs.failure import failure, matters, result
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
 from ddpquiz.terminal.runs.values import charts, tables, to_plot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ddpquiz.analysis.events import Began, Nodes, Output
-    from ddpquiz.analysis.run_state import RunState
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows when it hides others

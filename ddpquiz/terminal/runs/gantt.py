@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.formatting import format_seconds
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.spans import Span
 from ddpquiz.terminal.kit.grid import Piece, TextLines
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.analysis.spans import Span
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column

@@ -5,24 +5,19 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.event_codec import encode
 from ddpquiz.analysis.events import Began, Claimed, End, Event, Nodes, Note, Output, Started
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.claims import claims
 from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED, failure, result
 from ddpquiz.terminal.runs.frame import header, nodes_joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.ranks.run import Run
 
 PATIENCE = 0.1  # seconds to wait for more events
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, RenderableType
@@ -14,15 +14,11 @@ from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
+from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.failure import result
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.run_screen import RunScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 PLACES = 16  # states of a long run that are saved

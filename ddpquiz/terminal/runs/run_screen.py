@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Output
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
 from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, help_page, key_line
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.claims import MARKS
 from ddpquiz.terminal.runs.curves import BARS
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import GONE, INSIDE, LAST, LEGEND, Suggestion, source, suggestions, tries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ddpquiz.analysis.events import Output
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit.screen import Screen
 
 Page = Literal["picture", "source", "tries"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries"}

@@ -8,22 +8,18 @@ import shlex
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Began
 from ddpquiz.analysis.formatting import list_ranks
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import read_source
 from ddpquiz.paths import demos_dir
 from ddpquiz.terminal.kit.grid import Piece, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.analysis.events import Began
-    from ddpquiz.analysis.run_state import RunState
 
 INSIDE, LAST, GONE = "▶", "▷", "■"
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_ranks, format_seconds
+from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RankTime, RunSummary
 from ddpquiz.terminal.kit.layout import bullets, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RankTime, RunSummary
 
 BAR = 12  # columns of the bar of a rank's time
 

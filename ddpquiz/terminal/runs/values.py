@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
@@ -14,9 +14,6 @@ from ddpquiz.analysis.run_state import LINES, RunState
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, TextLines
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, scale, sparkline
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
 APART = 24  # the width of a column of short values in a live view, so that columns do not jump

@@ -5,31 +5,27 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Event
 from ddpquiz.analysis.recent_events import RecentEvents
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.hotkeys import Hotkey
+from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, torchrun
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen, ReplayScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
 from ddpquiz.terminal.runs.script import suggestions, tries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.ranks.request import Request
-    from ddpquiz.ranks.run import Run
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
 
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
 FLASH = 0.02  # the same where a screen is open already

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.quiz import Answer
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.text_area import TextArea
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.quiz import Answer
 
 SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
 ESCAPE = "escape"

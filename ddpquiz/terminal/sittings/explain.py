@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
 from ddpquiz.learning.explain import ExplainAction, Explaining, Opinion, Toggle, WriteLine
 from ddpquiz.terminal.kit.editor import edit
@@ -19,11 +20,6 @@ from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.question_view import command_line
 from ddpquiz.terminal.sittings.rubric_view import check, count
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
-    from ddpquiz.curriculum.concept import Prompt
 
 FINISH = Hotkey(
     "ctrl+d",

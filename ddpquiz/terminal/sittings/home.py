@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import columns, section
@@ -15,11 +17,6 @@ from ddpquiz.terminal.sittings import card_view
 from ddpquiz.terminal.sittings.card_view import forecast
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 from ddpquiz.terminal.sittings.standing_view import due, page, standing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from ddpquiz.curriculum.concept import Concept, DemoLink
 
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 FIRST = Hotkey("enter", "first card", "begin with the first card")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
+from ddpquiz.curriculum.search import Hit
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import heading, hit_name, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.search import Hit
 
 _SHOWN = 8  # hits; more words find fewer
 LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict, expected, judge
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.posed import Posed
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import termios
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
@@ -22,9 +22,6 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings import question_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def show(posed: Posed, console: Console) -> bool:

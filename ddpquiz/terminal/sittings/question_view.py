@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import timedelta
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict, answered, expected
+from ddpquiz.learning.quiz import Answer, Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.sittings.answer_entry import Entry
 from ddpquiz.terminal.sittings.sitting import header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
-
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.quiz import Answer, Quiz
-    from ddpquiz.terminal.sittings.answer_entry import Entry
 
 _HOW = {
     Kind.CHOICE: "Choose one.",

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Hashable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import DemoLink
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
+from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.sittings import question_view, quiz_keys, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Hashable
-
-    from ddpquiz.curriculum.concept import DemoLink
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.terminal.kit.hotkeys import Hotkey
 
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
 _COUNTS = "Time is up: what you had entered is your answer."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, QuizAction, SetSureness
@@ -14,9 +15,6 @@ from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view, quiz_keys
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command
 from ddpquiz.terminal.sittings.quiz import QuizScreen
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.posed import Posed
 
 
 class QuizByLines(QuizScreen):

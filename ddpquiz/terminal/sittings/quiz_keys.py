@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ddpquiz.curriculum.concept import Question
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
+from ddpquiz.learning.quiz import Quiz
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.answer_entry import Entry, is_typed
 from ddpquiz.terminal.sittings.question_view import is_calculation
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.learning.quiz import Quiz
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
 SOLVE = Hotkey("x", "solution", "show the solution; the question then earns nothing")

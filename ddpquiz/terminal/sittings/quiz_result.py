@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,15 +11,11 @@ from ddpquiz.curriculum.concept import Concept, Level
 from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean, calibration
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS, Strength
+from ddpquiz.learning.quiz import Quiz
 from ddpquiz.learning.quiz_scores import LevelScore, scores, wanting
 from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ddpquiz.learning.quiz import Quiz
 
 _LEANS = {
     Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.learning.explain import CheckedPoint, Explanation
 from ddpquiz.terminal.kit.layout import columns, indented
 from ddpquiz.terminal.kit.style import plain, prose
-
-if TYPE_CHECKING:
-    from ddpquiz.learning.explain import CheckedPoint, Explanation
 
 HOW = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
 HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.errors import UserError
+from ddpquiz.learning.log_rows import Receipt
+from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, prefixed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-    from datetime import datetime
-
-    from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.log_rows import Receipt
-    from ddpquiz.learning.progress import Progress
 
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Hashable
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning import standing, study, study_summary
+from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
@@ -21,13 +24,6 @@ from ddpquiz.terminal.sittings import card_view, study_result
 from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from datetime import datetime
-
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.learning.log_rows import Receipt
 
 
 class StudyScreen(SittingScreen):

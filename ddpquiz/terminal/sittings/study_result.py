@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import timedelta
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,12 +15,7 @@ from ddpquiz.learning.study import Hiding, Sitting
 from ddpquiz.learning.study_summary import StudySummary, sum_up
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.card_view import forecast, proven
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
-
-    from ddpquiz.terminal.sittings.sitting import Desk
+from ddpquiz.terminal.sittings.sitting import Desk
 
 
 def result(
