@@ -99,7 +99,6 @@ class Grid:
 def _line(
     number: int, name: list[Piece], cells: list[list[Piece]], marked: list[bool], names: int, widths: list[int]
 ) -> list[Piece]:
-    """Return line `number` of a row, from 0."""
     text, style = name[number] if number < len(name) else ("", "")
     line: list[Piece] = [(text + " " * (names - cell_len(text)), style)]
     for cell, is_marked, width in zip(cells, marked, widths, strict=False):  # a row may have a single cell

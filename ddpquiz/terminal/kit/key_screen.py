@@ -65,7 +65,6 @@ class KeyScreen(ABC):
 
     @property
     def closed(self) -> bool:
-        """Whether the loop ends."""
         return self.left
 
     def commands(self) -> list[Hotkey]:
@@ -73,7 +72,6 @@ class KeyScreen(ABC):
         return []
 
     def all_keys(self) -> list[Hotkey]:
-        """Return the keys that the page of help explains."""
         return [*self.keys(), *prefixed(self.commands(), "esc ")]
 
     def above_keys(self) -> list[RenderableType]:
@@ -81,21 +79,17 @@ class KeyScreen(ABC):
         return []
 
     def help(self) -> RenderableType:
-        """Draw the page of help."""
         return help_page(self.all_keys())
 
     def shown(self) -> RenderableType:
-        """Draw the body, or the page of help."""
         return self.help() if self.helping else self.body()
 
     def foot(self, width: int) -> RenderableType:
-        """Draw what stays at the bottom."""
         if self.helping:
             return key_line([BACK], width)
         return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
 
     def handle_key(self, key: str) -> None:
-        """Obey a key, also on the page of help."""
         if self.helping:
             self.helping = key not in (HELP.key, *GOES_BACK)
             return
@@ -125,7 +119,6 @@ class KeyScreen(ABC):
         return keys.get(self.patience())
 
     def paint(self, screen: Screen) -> None:
-        """Draw a frame."""
         screen.paint(Constrain(self.shown(), MEASURE), self.foot(screen.console.width))
 
     def show(self, console: Console) -> None:
@@ -134,7 +127,6 @@ class KeyScreen(ABC):
             self.loop(screen, keys)
 
     def loop(self, screen: Screen, keys: Keys) -> None:
-        """Paint and obey keys until the user leaves."""
         self._away = keys.suspended
         scene: tuple[Hashable, ...] = ()
         added = self.added

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -51,15 +52,15 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
     return grid
 
 
+@dataclass(frozen=True, slots=True)
 class Commands:
     """Commands with their descriptions: beside them where all fit, else below them, so that none is cut off."""
 
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
-        self._rows = list(rows)
+    rows: Sequence[tuple[str, str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console
-        named = [(code(command, "code"), Text(what)) for command, what in self._rows]
+        named = [(code(command, "code"), Text(what)) for command, what in self.rows]
         if all(len(command) + 2 + min(len(what), _LEAST) <= options.max_width for command, what in named):
             yield columns(named)
             return
@@ -98,51 +99,47 @@ def _stripped(line: list[Segment]) -> list[Segment]:
     return line
 
 
+@dataclass(frozen=True, slots=True)
 class Barred:
     """Text with a bar at its left."""
 
-    def __init__(self, body: Text, style: str = "accent") -> None:
-        self._body = body
-        self._style = style
+    body: Text
+    style: str = "accent"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        bar = Segment("│ ", console.get_style(self._style, default=""))
-        for line in console.render_lines(self._body, options.update(width=options.max_width - 2), pad=False):
+        bar = Segment("│ ", console.get_style(self.style, default=""))
+        for line in console.render_lines(self.body, options.update(width=options.max_width - 2), pad=False):
             yield bar
             yield from line
             yield Segment.line()
 
 
+@dataclass(frozen=True, slots=True)
 class Folded:
     """A question and its answer. Where both do not fit, a line or two of the question stay, and it follows whole below.
 
     `around` draws, for a width, what else is on the screen; `above` are empty lines where there is room.
     """
 
-    def __init__(
-        self,
-        question: Text,
-        more: Sequence[RenderableType],
-        answer: Sequence[RenderableType],
-        *,
-        title: str,
-        around: Callable[[int], RenderableType],
-        above: int = 0,
-    ) -> None:
-        self._question, self._more, self._answer = question, more, answer
-        self._title, self._around, self._above = title, around, above
+    question: Text
+    more: Sequence[RenderableType]
+    answer: Sequence[RenderableType]
+    _: KW_ONLY
+    title: str
+    around: Callable[[int], RenderableType]
+    above: int = 0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         endless = options.update(height=None)
-        whole = Group(*[Text()] * self._above, self._question, *self._more, *self._answer)
-        parts = (whole, self._around(console.width))
+        whole = Group(*[Text()] * self.above, self.question, *self.more, *self.answer)
+        parts = (whole, self.around(console.width))
         if sum(len(console.render_lines(part, endless, pad=False)) for part in parts) <= console.height:
             yield whole
             return
-        lines = console.render_lines(self._question, endless.update(width=options.max_width - 2), pad=False)
+        lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
         for number, line in enumerate(lines[:_LINES], 1):
             more = [Segment("…")] if number == _LINES < len(lines) else []
             yield Segments([*line, *more, Segment.line()])
-        yield Group(*self._answer)
-        if len(lines) > _LINES or len(self._more) > 1:
-            yield Group(*section(self._title, self._question, *self._more))
+        yield Group(*self.answer)
+        if len(lines) > _LINES or len(self.more) > 1:
+            yield Group(*section(self.title, self.question, *self.more))

@@ -46,7 +46,6 @@ class Code(Text):
     """Lines of code. A long line continues, indented, after a backslash, as Python and shells allow."""
 
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
-        """Break the text into lines."""
         if how.get("no_wrap") or self.no_wrap or width < _NARROW:
             return super().wrap(console, width, **how)
         return Lines(piece for line in self.split(allow_blank=True) for piece in _folded(line, width))

@@ -111,7 +111,6 @@ class Screen:
 
     @property
     def at_end(self) -> bool:
-        """Whether the last line of the body is shown."""
         return self._top >= self._beyond
 
     def _hidden(self) -> Text:

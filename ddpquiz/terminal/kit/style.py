@@ -56,7 +56,6 @@ class PlainConsole(Console):
     """A console on which no text can steer the terminal, wherever it comes from."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of something, with plain text."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             if control is not None or text.isprintable():

@@ -77,7 +77,6 @@ def _question(question: Question, marks: Collection[str]) -> list[RenderableType
 
 
 def _answer(question: Question, posed: Posed) -> list[RenderableType]:
-    """Draw the right answer, and the wrong ones with their reasons."""
     asked = posed.question
     match question.kind:
         case Kind.CHOICE | Kind.CHOICES:

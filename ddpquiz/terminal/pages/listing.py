@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -41,9 +42,8 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
     parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
     for track in catalog.tracks:
         concepts = [concept for concept in catalog.concepts if concept.track == track.id]
-        rows = [[*_named(concept), *(Text(f"{count}") for count in _counts(concept))] for concept in concepts]
-        if rows:
-            parts += section(plain(track.title), _Rows(widths, rows))
+        if concepts:
+            parts += section(plain(track.title), _Rows(widths, [_row(concept) for concept in concepts]))
     totals = [
         _count(len(catalog.concepts), "concept"),
         _count(len(catalog.cards()), "card"),
@@ -129,33 +129,30 @@ def one_line(text: str, style: str = "") -> Text:
     return shown
 
 
+@dataclass(frozen=True, slots=True)
 class _Rows:
     """Names and numbers of concepts, with the same columns in every table; long titles wrap."""
 
-    def __init__(self, widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
-        self._widths = widths
-        self._rows = rows
+    widths: Sequence[int]
+    rows: Sequence[Sequence[Text]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         del console
         numbers = [len(word) for word in _HEAD[2:]]
-        left = options.max_width - self._widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
+        left = options.max_width - self.widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
         table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=self._widths[0], no_wrap=True)
-        table.add_column(width=max(1, min(self._widths[1], left)))
+        table.add_column(width=self.widths[0], no_wrap=True)
+        table.add_column(width=max(1, min(self.widths[1], left)))
         for width in numbers:
             table.add_column(width=width, no_wrap=True, justify="right")
-        for row in self._rows:
+        for row in self.rows:
             table.add_row(*row)
         yield table
 
 
-def _named(concept: Concept) -> tuple[Text, Text]:
-    return Text(concept.id, style="code"), prose(concept.title)
-
-
-def _counts(concept: Concept) -> tuple[int, int, int]:
-    return len(concept.cards), len(concept.questions), len(concept.demos)
+def _row(concept: Concept) -> list[Text]:
+    counts = (Text(f"{len(items)}") for items in (concept.cards, concept.questions, concept.demos))
+    return [Text(concept.id, style="code"), prose(concept.title), *counts]
 
 
 def _item(item: Item, marks: Collection[str]) -> Group:

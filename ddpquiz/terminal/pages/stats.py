@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -27,14 +28,14 @@ _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UN
 NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
 
 
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The page, as wide as the screen allows."""
 
-    def __init__(self, now: Statistics) -> None:
-        self._now = now
+    now: Statistics
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _page(self._now, options.max_width)
+        yield _page(self.now, options.max_width)
 
 
 def _page(now: Statistics, width: int) -> RenderableType:

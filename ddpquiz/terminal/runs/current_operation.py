@@ -61,7 +61,6 @@ def _between(collective: Collective, of: int) -> list[str]:
 
 
 def _about(collective: Collective) -> list[str]:
-    """Return what an operation does, and with what."""
     operation = collective.operation
     shapes = operation.shapes[:1] if collective.op == "scatter" else operation.shapes  # the root brings every part
     numbers = plural(sum(map(math.prod, shapes)), "number") if operation.dtype else ""

@@ -138,7 +138,6 @@ class _Canvas:
         return at // 2
 
     def row(self, row: int) -> list[Piece]:
-        """Return a row as pieces, each of one style."""
         pieces: list[Piece] = []
         for bits, style in zip(self.bits[row], self.styles[row], strict=True):
             if pieces and pieces[-1][1] == style:

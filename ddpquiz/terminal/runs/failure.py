@@ -92,7 +92,6 @@ def _hang(hung: Hung, state: RunState) -> list[RenderableType]:
 
 
 def _reason(why: str, mend: str) -> Text:
-    """Return why a run failed, and what to do about it."""
     return Text.assemble((plain(why), "bad"), *([f"\n{plain(mend)}"] if mend else [])) if why else Text()
 
 

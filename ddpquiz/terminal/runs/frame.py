@@ -127,7 +127,6 @@ def _claims(state: RunState, width: int) -> list[RenderableType]:
 
 
 def _height(parts: Iterable[RenderableType], width: int) -> int:
-    """Return the number of lines of parts."""
     return sum(len(part) if isinstance(part, TextLines) else _lines(part, width) for part in parts)
 
 

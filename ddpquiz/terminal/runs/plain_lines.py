@@ -75,7 +75,6 @@ def _write(console: Console, texts: list[str]) -> None:
 
 
 def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
-    """Return what is printed for an event that is no output."""
     match event:
         case Began():
             return [header(state)]

@@ -166,7 +166,6 @@ class ReplayScreen(RunScreen):
 
 
 def _finish(events: Sequence[Event]) -> float:
-    """Return the time of the last communication or line."""
     last = next(
         (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
     )

@@ -62,7 +62,6 @@ class RunScreen(KeyScreen):
 
     @property
     def on_picture(self) -> bool:
-        """Whether the picture is shown."""
         return self._page == "picture" and not self.helping
 
     @property
@@ -133,7 +132,6 @@ class RunScreen(KeyScreen):
         self.screen.to_top()
 
     def _page_keys(self) -> list[Hotkey]:
-        """Return the keys that open pages."""
         here = [rank for rank in self.state.here if rank < len(DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
@@ -145,7 +143,6 @@ class RunScreen(KeyScreen):
         ]
 
     def _keys_of_page(self) -> list[Hotkey]:
-        """Return the keys that work on a page."""
         opened_by = HELP.key if self.helping else next((key for key, page in PAGES.items() if page == self._page), "")
         pages = [key for key in [*self._page_keys(), HELP] if key.key != opened_by]
         scrolling = [Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom")]

@@ -157,7 +157,6 @@ class LiveScreen(RunScreen):
 
     @property
     def is_terminated(self) -> bool:
-        """Whether SIGTERM ended the run."""
         return self.run.seen.end is not None and self.run.seen.end.why == TERMINATED
 
     @property

@@ -40,7 +40,6 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """What was entered so far."""
         return self.area.text
 
     def key(self, key: str, question: Question) -> Entry:
@@ -62,7 +61,6 @@ class Entry:
         return self
 
     def keys(self, question: Question) -> list[Hotkey]:
-        """Return the keys that answer a question."""
         count = len(question.options or question.lines)
         match question.kind:
             case Kind.CHOICE:
@@ -115,7 +113,6 @@ class AnswerScreen(KeyScreen):
         super().handle_key(key)
 
     def enter(self, key: str) -> None:
-        """Add a key to the answer."""
         posed = self.answering
         if posed is None:
             return

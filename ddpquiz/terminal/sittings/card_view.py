@@ -137,7 +137,7 @@ def proven(count: int) -> str:
     return f"Left out: {what} of concepts proven strong; --all deals them too."
 
 
-def nothing_due(soon: str, more: Iterable[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
+def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
     """Draw what there is to do instead when no card is to be dealt; `hidden` counts cards suspended or buried."""
     lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
     if held.proven_held:

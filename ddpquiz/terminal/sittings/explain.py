@@ -63,7 +63,6 @@ class ExplainScreen(SittingScreen):
 
     @property
     def text(self) -> str:
-        """What is written so far, of the prompt on screen."""
         return self._area.text
 
     @text.setter
@@ -101,7 +100,6 @@ class ExplainScreen(SittingScreen):
 
     @property
     def writing(self) -> bool:
-        """Whether keys are text."""
         return self.state.prompt is not None and not self.state.checking
 
     def body(self) -> RenderableType:
@@ -142,7 +140,6 @@ class ExplainScreen(SittingScreen):
         return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
 
     def handle_key(self, key: str) -> None:
-        """Handle a key; while a text is written, every character belongs to it."""
         text = pasted(key)
         if self.helping or not self.writing:
             super().handle_key(key)
@@ -274,7 +271,6 @@ class ExplainScreen(SittingScreen):
         return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
 
     def _type(self, key: str) -> None:
-        """Handle a key that edits the text."""
         match key:
             case "escape":
                 self._escaped = True
@@ -286,7 +282,6 @@ class ExplainScreen(SittingScreen):
                 self._area = self._area.key(key, self._width)
 
     def finish(self) -> None:
-        """Let the learner check what was written."""
         if text := self.text.strip():
             self._do(WriteLine(text, self._opinion(text)))
         else:

@@ -137,7 +137,6 @@ class Home(SittingScreen):
 
     @property
     def _subject(self) -> Concept | None:
-        """The concept to read about: the weakest one, or the next one."""
         return self._now.weakest or self._now.next_concept
 
     @property
@@ -157,7 +156,6 @@ class Home(SittingScreen):
         return Hotkey("t", "test", "ten questions about all concepts")
 
     def _advice(self) -> RenderableType:
-        """Draw the keys to press next, with the reasons."""
         rows = []
         for advice in advise(self._now):
             _, name, *rest = advice.command.split()

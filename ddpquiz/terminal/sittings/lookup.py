@@ -55,7 +55,6 @@ class Lookup:
                 return self.search(self.text + text) if (text := typed(key)) else self
 
     def search(self, text: str) -> Lookup:
-        """Return the search for other words."""
         return replace(self, text=text, hits=tuple(to_read(self.catalog.search(text))[:_SHOWN]), at=0)
 
     def opened(self, words: str) -> Lookup:
@@ -69,7 +68,6 @@ class Lookup:
         return replace(found, at=at, open=is_named or len(found.hits) == 1, answered=is_named)
 
     def body(self) -> RenderableType:
-        """Draw the hits, or the open one."""
         if self.open:
             return self._page(self.hits[self.at])
         if not self.hits:
@@ -81,11 +79,9 @@ class Lookup:
         return Group(*lines)
 
     def field(self) -> list[RenderableType]:
-        """Draw the line in which the words are typed."""
         return [] if self.open else [Text(f"/{plain(self.text)}_")]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         back = Hotkey("esc", "back to the list" if self.open else "back to the card")
         if self.open:
             answer = [] if self.answered or self.hits[self.at].is_prose else [Hotkey("enter", "show the answer")]

@@ -64,7 +64,6 @@ class ProofScreen(KeyScreen):
         return self._agrees
 
     def body(self) -> RenderableType:
-        """Draw the question, what was observed, and what ran."""
         observed = [found.shown for found in self._found]
         ran = [Text(), Text("What ran", style="title"), _running(self._posed)]
         return Constrain(Group(*question(self._posed), _head(self._posed), *observed, *ran), layout.MEASURE)

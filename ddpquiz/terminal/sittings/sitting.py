@@ -90,7 +90,6 @@ class SittingScreen(KeyScreen):
         return False
 
     def line_keys(self) -> list[Hotkey]:
-        """Return the keys that work now where whole lines are read."""
         return [*self.keys(), *prefixed(self.commands(), ":")]
 
     def opened(self) -> None:
@@ -98,7 +97,6 @@ class SittingScreen(KeyScreen):
         self.desk.actions.warm()
 
     def demo_of(self, concept: str | None) -> DemoLink | None:
-        """Return the demo that `d` runs for a concept."""
         found = self.desk.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
@@ -112,11 +110,9 @@ class SittingScreen(KeyScreen):
         return said is not None
 
     def run_proof(self, posed: Posed) -> None:
-        """Run a proof, and come back."""
         self._leave(lambda: self.desk.actions.prove(posed))
 
     def flag(self, item: str) -> None:
-        """Flag an item as wrong, or remove the flag."""
         now = self.desk.clock()
         if receipts := self._flags.pop(item, []):
             for receipt in receipts:
@@ -127,23 +123,19 @@ class SittingScreen(KeyScreen):
             self.note = "flagged as wrong or unclear · f removes the flag"
 
     def is_flagged(self, item: str) -> bool:
-        """Return whether the learner flagged an item, now or in an earlier sitting."""
         return item in self._flags
 
     def flag_key(self, item: str) -> Hotkey:
-        """Return the key that flags an item, or removes the flag."""
         return UNFLAG if self.is_flagged(item) else FLAG
 
     @cached_property
     def _flags(self) -> dict[str, list[Receipt]]:
-        """The flags that stand, by item."""
         flags: dict[str, list[Receipt]] = {}
         for row in self.desk.progress.entries("flag"):
             flags.setdefault(row.item, []).append(row.receipt)
         return flags
 
     def show_source(self, key: str) -> None:
-        """Show the source of an item as the note."""
         source = self.desk.sources.get(key)
         parts = (source.title, source.authors, source.year, source.address) if source else (key,)
         self.note = " · ".join(part for part in parts if part)

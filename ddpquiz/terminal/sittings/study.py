@@ -116,7 +116,6 @@ class StudyScreen(SittingScreen):
         return [*(card_view.grade_keys(self.sitting.buttons) if asked else []), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        """Obey a key; while words are looked up, all characters are text, also those that are keys elsewhere."""
         if self.lookup:
             self.note = ""
             self.lookup = self.lookup.key(key)

@@ -99,7 +99,6 @@ def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram:
 
 
 def _seconds(duration: timedelta) -> str:
-    """Write a duration in seconds or minutes."""
     whole = round(duration.total_seconds())
     return f"{whole} s" if whole < 120 else f"{whole // 60} min"
 
