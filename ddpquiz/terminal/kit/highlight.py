@@ -17,7 +17,7 @@ _COLOURS = ANSISyntaxTheme(
         Name.Builtin: THEME.styles["accent"],
         String: THEME.styles["good"],
         Number: THEME.styles["warn"],
-    },
+    }
 )
 
 

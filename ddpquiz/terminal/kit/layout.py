@@ -58,8 +58,7 @@ class Commands:
 
     rows: Sequence[tuple[str, str]]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         named = [(code(command, "code"), Text(what)) for command, what in self.rows]
         if all(len(command) + 2 + min(len(what), _LEAST) <= options.max_width for command, what in named):
             yield columns(named)

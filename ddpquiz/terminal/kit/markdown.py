@@ -51,8 +51,7 @@ class _Heading(Heading):
         super().on_enter(context)
         self.text = Prose()
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        del console, options
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
         self.text.justify = "left"
         yield self.text
 
@@ -60,8 +59,7 @@ class _Heading(Heading):
 class _Code(CodeBlock):
     """Code or a drawing, without a background, which would be hard to read on light terminals."""
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        del console, options
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
         text = str(self.text)
         yield Padding(python(text) if self.lexer_name == "python" else code(text), (0, 0, 0, _INDENT))
 

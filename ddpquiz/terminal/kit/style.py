@@ -41,7 +41,7 @@ THEME = Theme(
         "markdown.item.number": "color(243)",
         "markdown.table.header": "bold",
         "markdown.table.border": "color(243)",
-    },
+    }
 )
 
 _SPAN = re.compile(

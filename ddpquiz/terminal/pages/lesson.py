@@ -71,7 +71,7 @@ def _mistake(mistake: Mistake) -> Table:
             (Text("wrong", style="bad"), prose(mistake.do)),
             (Text("then", style="quiet"), prose(mistake.happens)),
             (Text("instead", style="good"), prose(mistake.instead)),
-        ],
+        ]
     )
 
 

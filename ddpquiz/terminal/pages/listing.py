@@ -69,9 +69,7 @@ def way(concepts: Sequence[Concept]) -> Group:
 
 def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
     """Draw the items of a concept: the name, level, marks and question of each."""
-    parts: list[RenderableType] = [
-        Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet")),
-    ]
+    parts: list[RenderableType] = [Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet"))]
     for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
         if items:
             parts += section(title, *(_item(item, marks.get(item.key, ())) for item in items))
@@ -136,8 +134,7 @@ class _Rows:
     widths: Sequence[int]
     rows: Sequence[Sequence[Text]]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         numbers = [len(word) for word in _HEAD[2:]]
         left = options.max_width - self.widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
         table = Table.grid(padding=(0, 2, 0, 0))

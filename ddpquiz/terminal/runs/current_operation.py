@@ -67,7 +67,8 @@ def _about(collective: Collective) -> list[str]:
     what = f"{operation.reduce} of {numbers}" if operation.reduce and numbers else numbers
     bucket = "" if operation.bucket is None else f"bucket {operation.bucket}"
     peer = operation.peer
-    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{_direction(collective.op)} {peer}"
+    direction = "to" if collective.op.startswith(("reduce", "gather")) else "from"
+    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{direction} {peer}"
     return [part for part in (root, bucket, what) if part]
 
 
@@ -87,10 +88,6 @@ def _line(
 
 def _since(collective: Collective) -> float:
     return min(call.issued for call in collective.calls.values())
-
-
-def _direction(op: str) -> str:
-    return "to" if op.startswith(("reduce", "gather")) else "from"
 
 
 def _outcome(collective: Collective) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -138,13 +138,8 @@ class _Canvas:
         return at // 2
 
     def row(self, row: int) -> list[Piece]:
-        pieces: list[Piece] = []
-        for bits, style in zip(self.bits[row], self.styles[row], strict=True):
-            if pieces and pieces[-1][1] == style:
-                pieces[-1] = pieces[-1][0] + QUARTERS[bits], style
-            else:
-                pieces.append((QUARTERS[bits], style))
-        return pieces
+        runs = groupby(zip(self.bits[row], self.styles[row], strict=True), key=lambda cell: cell[1])
+        return [("".join(QUARTERS[bits] for bits, _ in run), style) for style, run in runs]
 
     def _line(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)

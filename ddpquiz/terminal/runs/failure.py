@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rich.console import RenderableType
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -34,7 +35,10 @@ def result(state: RunState) -> Text:
             claims += " about other arguments"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {end.time:.2f} s{claims}")
-    return Text.assemble(_reason(end.why, end.mend), f"\nended after {end.time:.2f} s{claims}")
+    why: list[str | tuple[str, str | Style]] = (
+        [(plain(end.why), "bad"), f"\n{plain(end.mend)}" * bool(end.mend)] if end.why else []
+    )
+    return Text.assemble(*why, f"\nended after {end.time:.2f} s{claims}")
 
 
 def failure(state: RunState) -> list[RenderableType]:
@@ -89,10 +93,6 @@ def _hang(hung: Hung, state: RunState) -> list[RenderableType]:
         parts += [Text(f"rank {rank}  {' > '.join(path)}", style="quiet") for rank, path in paths.items()]
         parts.append(Text())
     return parts
-
-
-def _reason(why: str, mend: str) -> Text:
-    return Text.assemble((plain(why), "bad"), *([f"\n{plain(mend)}"] if mend else [])) if why else Text()
 
 
 def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:

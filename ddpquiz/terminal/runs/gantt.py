@@ -112,11 +112,8 @@ def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Pie
     glyphs = [_glyph(cell) for cell in cells]
     while glyphs and glyphs[-1][0] == " ":
         glyphs.pop()
-    return [("".join(glyph for glyph, _ in run), style) for style, run in _runs(glyphs)]
-
-
-def _runs(glyphs: list[Piece]) -> list[tuple[str, list[Piece]]]:
-    return [(style, list(run)) for style, run in groupby(glyphs, key=lambda piece: piece[1])]
+    runs = groupby(glyphs, key=lambda piece: piece[1])
+    return [("".join(glyph for glyph, _ in run), style) for style, run in runs]
 
 
 def _glyph(cell: dict[str, float]) -> Piece:

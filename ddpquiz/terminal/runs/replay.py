@@ -29,7 +29,6 @@ KEYS = (
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 TO_END = Hotkey("q", "back", "go back to the end of the run")
-FAR_KEYS = Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q does it too)"),
@@ -77,9 +76,6 @@ class Tape:
 
 def replay(events: Sequence[Event], console: Console) -> RunState:
     """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback."""
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
-
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         shown = ReplayScreen(events, screen, leave=LEAVE)
         shown.loop(screen, keys)
@@ -90,6 +86,8 @@ def replay(events: Sequence[Event], console: Console) -> RunState:
 
 class ReplayScreen(RunScreen):
     """A run that the user goes through step by step, from step `at`."""
+
+    seldom_keys = (Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step"))
 
     def __init__(self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END) -> None:
         super().__init__(screen)
@@ -118,9 +116,6 @@ class ReplayScreen(RunScreen):
 
     def picture_keys(self) -> list[Hotkey]:
         return [*KEYS, self._leave]
-
-    def seldom_keys(self) -> tuple[Hotkey, ...]:
-        return FAR_KEYS
 
     def patience(self) -> float | None:
         return PACE if self._playing else None
@@ -151,9 +146,6 @@ class ReplayScreen(RunScreen):
                 self.screen.to_top()
                 self.left = True
 
-    def interrupt(self) -> None:
-        self.press("q")
-
     def _go(self, step: int, *, playing: bool = False) -> None:
         last = len(self._stops) - 1
         self._at = min(max(step, 0), last)
@@ -166,10 +158,8 @@ class ReplayScreen(RunScreen):
 
 
 def _finish(events: Sequence[Event]) -> float:
-    last = next(
-        (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
-    )
-    return when(last or events[-1])
+    kinds = (Issued, Ended, Waited, Joining, Output)
+    return when(next((event for event in reversed(events) if isinstance(event, kinds)), events[-1]))
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
@@ -214,6 +204,3 @@ class EndScreen(RunScreen):
                 self.again = self.left = True
             case "enter" | "q":
                 self.left = True
-
-    def interrupt(self) -> None:
-        self.left = True

@@ -17,7 +17,6 @@ from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.claims import MARKS
-from ddpquiz.terminal.runs.curves import BARS
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import GONE, INSIDE, LAST, LEGEND, Suggestion, source, suggestions, tries
 
@@ -31,6 +30,7 @@ class RunScreen(KeyScreen):
     """The picture of a run, and pages that keys open instead. Subclasses say what the picture is."""
 
     can_start = False  # whether a suggestion can be started from here
+    seldom_keys: tuple[Hotkey, ...] = ()  # named after all others, where there is room
 
     def __init__(self, screen: Screen) -> None:
         super().__init__()
@@ -56,9 +56,8 @@ class RunScreen(KeyScreen):
         """End this screen, because the user chose another run to start."""
         self.left = True
 
-    def seldom_keys(self) -> tuple[Hotkey, ...]:
-        """Return keys that are named after all others, where there is room."""
-        return ()
+    def interrupt(self) -> None:
+        self.press("q")
 
     @property
     def on_picture(self) -> bool:
@@ -73,7 +72,7 @@ class RunScreen(KeyScreen):
         return self._parts()[0]
 
     def keys(self) -> list[Hotkey]:
-        return [*self.picture_keys(), *self._page_keys(), *self.seldom_keys(), HELP]
+        return [*self.picture_keys(), *self._page_keys(), *self.seldom_keys, HELP]
 
     def help(self) -> RenderableType:
         return legend(self.keys())
@@ -136,11 +135,8 @@ class RunScreen(KeyScreen):
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
-        return [
-            *logs,
-            Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top"),
-            *trying,
-        ]
+        source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
+        return [*logs, source, *trying]
 
     def _keys_of_page(self) -> list[Hotkey]:
         opened_by = HELP.key if self.helping else next((key for key, page in PAGES.items() if page == self._page), "")
@@ -183,10 +179,7 @@ VALUES = {
     (MARK, "accent"): "new: it changed in the last half second, or since the previous step",
     ("-", "quiet"): "nothing yet",
     ("..", ""): "cut: the log of the rank has all of it",
-    (
-        BARS[0] + BARS[3] + BARS[7],
-        "accent",
-    ): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
+    ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
     ("doing", "quiet"): "the operation that the rank is in, or computing",
     ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
     ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is too large to show",
@@ -194,7 +187,6 @@ VALUES = {
     ("awaiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
 }
-
 LANES = {
     GLYPHS["compute"]: "the rank runs its script and does not communicate",
     GLYPHS["communication"]: "all ranks have called the operation, and it runs",
@@ -202,13 +194,11 @@ LANES = {
     BRIEF: "the rank computes, with an operation too short for a column",
     ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
-
 CLAIMS = {
     MARKS["proven"]: "the claim held on these ranks",
     MARKS["broken"]: "it did not hold on these ranks",
     MARKS["not reached"]: "not this run: the claim is about other arguments",
 }
-
 SOURCE = {
     (INSIDE, "warn"): "these ranks wait in this line",
     (LAST, "warn"): "these ranks were last seen here",
@@ -219,11 +209,7 @@ SOURCE = {
 def legend(keys: Iterable[Hotkey]) -> RenderableType:
     """Draw the page of help: the keys, then what each sign means."""
     parts: list[RenderableType] = [help_page(keys)]
-    for title, signs in (
-        ("What ranks hold", VALUES),
-        ("Ranks over time", LANES),
-        ("Claims", CLAIMS),
-        ("Source", SOURCE),
-    ):
+    pages = {"What ranks hold": VALUES, "Ranks over time": LANES, "Claims": CLAIMS, "Source": SOURCE}
+    for title, signs in pages.items():
         parts += section(title, columns((Text(sign, style), Text(means)) for (sign, style), means in signs.items()))
     return Group(*parts)

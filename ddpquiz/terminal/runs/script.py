@@ -38,22 +38,26 @@ def source(state: RunState, width: int) -> tuple[TextLines, int]:
     are listed above the script.
     """
     script = state.began.script if state.began else ""
-    marks = {line: _marks(ranks, state) for line, ranks in _ranks_by_line(state).items()}
+    at = _ranks_by_line(state)
+    marks = {line: _marks(ranks, state) for line, ranks in at.items()}
+    current = max(at, key=lambda line: (len(at[line]), line), default=0)
     margin = max([MARGIN, *map(len, marks.values())])
     above: list[list[Piece]] = [
         [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")]
         for rank, (file, line) in sorted(state.places.items())
         if line and state.in_script(rank) is None
     ]
-    lines = _lines(script, width - margin - NUMBER)
+    found = script_text(script)
+    lines = _drawn(found[1], width - margin - NUMBER) if found else []
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
-    drawn, current, look_at = above, _current(state), 0
+    drawn, look_at = above, 0
     for number, parts in enumerate(lines, 1):
         look_at = len(drawn) if number == current else look_at
         style = "head" if number in marks else "quiet"
         margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        drawn += [[*(margins if at == 0 else [(" " * (margin + NUMBER), "")]), *part] for at, part in enumerate(parts)]
+        below: list[Piece] = [(" " * (margin + NUMBER), "")]
+        drawn += [[*(below if place else margins), *part] for place, part in enumerate(parts)]
     return TextLines(drawn), 0 if state.end and state.end.ok else look_at
 
 
@@ -63,12 +67,6 @@ def script_text(script: str) -> tuple[Path, str] | None:
         if (text := read_source(path)) is not None:
             return path, text
     return None
-
-
-def _current(state: RunState) -> int:
-    """Return the line where most ranks are; if there are several, the last one."""
-    at = _ranks_by_line(state)
-    return max(at, key=lambda line: (len(at[line]), line), default=0)
 
 
 def _ranks_by_line(state: RunState) -> dict[int, list[int]]:
@@ -88,17 +86,9 @@ def _marks(ranks: list[int], state: RunState) -> str:
     return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
 
 
-def _lines(script: str, width: int) -> list[list[list[Piece]]]:
-    """Return the lines of a script in colours, each folded to a width; none if it cannot be read.
-
-    A paragraph of the docstring is drawn at its first line; its other lines are empty.
-    """
-    found = script_text(script)
-    return _drawn(found[1], width) if found else []
-
-
 @lru_cache(1)
 def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
+    """Return the lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 
     lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]
@@ -117,13 +107,10 @@ def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
 def _end_of_docstring(text: str) -> int:
     """Return the number of the last line of the script's docstring; 0 if it has none."""
     try:
-        first = ast.parse(text).body[0]
-    except (SyntaxError, ValueError, IndexError):
+        script = ast.parse(text)
+    except (SyntaxError, ValueError):
         return 0
-    is_text = (
-        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    )
-    return (first.end_lineno or 0) if is_text else 0
+    return 0 if ast.get_docstring(script) is None else script.body[0].end_lineno or 0
 
 
 def _join_paragraphs(lines: list[Text | None], among: range) -> None:

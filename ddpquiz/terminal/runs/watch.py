@@ -49,9 +49,6 @@ def live(
     The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
     nothing is left there, and a key leads back. With `step`, the run opens at its first operation once it has ended.
     """
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
-
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         keys.discard(but=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         if stay:
@@ -193,9 +190,6 @@ class LiveScreen(RunScreen):
             self._paused = None
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
-
-    def interrupt(self) -> None:
-        self.press("q")
 
     def end_with_choice(self) -> None:
         self.interrupt()

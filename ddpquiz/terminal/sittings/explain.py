@@ -110,7 +110,8 @@ class ExplainScreen(SittingScreen):
         if explanation := self.state.explanation:
             parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *check(explanation)]
         else:
-            parts += [Text(HOW, style="quiet"), *self._hint()]
+            hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
+            parts += [Text(HOW, style="quiet"), *hint]
         return Group(*parts, Text(), *note_lines(self.note))
 
     def above_keys(self) -> list[RenderableType]:
@@ -248,11 +249,6 @@ class ExplainScreen(SittingScreen):
     def _where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
         return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
-
-    def _hint(self) -> list[RenderableType]:
-        prompt = self.state.prompt
-        shown = prompt is not None and self.state.hinted
-        return [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if shown and prompt else []
 
     def _finish(self) -> Hotkey:
         """Return the key that ends the text; enter ends it too on an empty line, once something is written."""

@@ -44,7 +44,7 @@ def asked(posed: Posed, hints: int, typed: str | None = None) -> list[Renderable
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
     for place, text in enumerate(_choices(posed), 1):
         mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
-        parts.append(_choice(place, text, mark))
+        parts.append(columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)]))
     for number, hint in enumerate(question.hints[:hints], 1):
         parts += [Text(), Text.assemble((f"Hint {number}  ", "warn"), prose(hint))]
     return parts
@@ -91,10 +91,6 @@ def _choices(posed: Posed) -> list[Text]:
         options = [question.options[index] for index in posed.shown]
         return [code(option.text) if option.code else prose(option.text) for option in options]
     return [prose(question.lines[index].text) for index in posed.shown] if question.lines else []
-
-
-def _choice(place: int, text: Text, mark: str) -> RenderableType:
-    return columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)])
 
 
 def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> RenderableType:

@@ -30,14 +30,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
     def __init__(
-        self,
-        desk: Desk,
-        state: quiz.Quiz,
-        dice: random.Random,
-        *,
-        opening: str = "",
-        about: str = "",
-        go_on: str = "",
+        self, desk: Desk, state: quiz.Quiz, dice: random.Random, *, opening: str = "", about: str = "", go_on: str = ""
     ) -> None:
         super().__init__(desk)
         self.quiz = state

@@ -25,6 +25,8 @@ from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND,
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
 
+_ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY}
+
 
 class StudyScreen(SittingScreen):
     """A sitting with cards. `go_on` is the command that was given, without the number of new cards."""
@@ -142,12 +144,8 @@ class StudyScreen(SittingScreen):
                 self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
             case "1" | "2" | "3" | "4" if int(key) <= len(self.sitting.buttons):
                 self._do(self.sitting.buttons[int(key) - 1])
-            case "s":
-                self._do(StudyAction.SKIP)
-            case "x":
-                self._do(StudyAction.SUSPEND)
-            case "b":
-                self._do(StudyAction.BURY)
+            case "s" | "x" | "b":
+                self._do(_ACTIONS[key])
             case "p":
                 self._prove()
             case "v" if self.sitting.shown:
