@@ -50,8 +50,13 @@ class KeyScreen(ABC):
 
     @property
     def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted."""
-        return URGENT
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in URGENT if len(key) > 1 or not self.writing)
+
+    @property
+    def writing(self) -> bool:
+        """Whether letters are text."""
+        return False
 
     @property
     def leaving(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from ddpquiz.curriculum.concept import Card, Concept, Item, Question
 from ddpquiz.curriculum.demo_scripts import Demo
 from ddpquiz.curriculum.search import Hit
 from ddpquiz.learning.side_files import Timing
-from ddpquiz.terminal.kit.layout import columns, indented, section
+from ddpquiz.terminal.kit.layout import columns, counted, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
 
@@ -45,10 +45,10 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
         if concepts:
             parts += section(plain(track.title), _Rows(widths, [_row(concept) for concept in concepts]))
     totals = [
-        _count(len(catalog.concepts), "concept"),
-        _count(len(catalog.cards()), "card"),
-        _count(len(catalog.questions()), "question"),
-        _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+        counted(len(catalog.concepts), "concept"),
+        counted(len(catalog.cards()), "card"),
+        counted(len(catalog.questions()), "question"),
+        counted(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
     ]
     found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
     marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
@@ -154,10 +154,6 @@ def _row(concept: Concept) -> list[Text]:
 
 def _item(item: Item, marks: Collection[str]) -> Group:
     return Group(named(item.id, _sort(item), marks), indented(one_line(asks(item))))
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _sort(item: Item) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ddpquiz.learning.mastery import MEANING, Label, Strength
 from ddpquiz.learning.statistics import LATELY, Day, Misled, Recall, Share, Statistics, SurenessBand
-from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.layout import columns, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
 
@@ -61,11 +61,6 @@ def duration(seconds: float) -> str:
     if minutes < 1:
         return f"{round(seconds)} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun: `1 card`, `2 cards`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def streak(days: int) -> str:

@@ -91,8 +91,8 @@ class AnswerScreen(KeyScreen):
         return self.answering if self.answering and is_typed(self.answering.question) else None
 
     @property
-    def early(self) -> tuple[str, ...]:
-        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
+    def writing(self) -> bool:
+        return self.typing is not None
 
     def handle_key(self, key: str) -> None:
         """Obey a key; while an answer is typed, all characters are text, also those that are keys elsewhere."""

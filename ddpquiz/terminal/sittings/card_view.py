@@ -49,21 +49,10 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
-    return header(
-        f"{bar(sitting.share)} {first}",
-        *more,
-        cram,
-        again,
-        called,
-        "flagged" if flagged else "",
-        sitting.queue[0].concept,
-    )
-
-
-def bar(share: float) -> str:
-    """Draw how much is done."""
-    done = round(share * _BAR)
-    return "━" * done + "─" * (_BAR - done)
+    flag = "flagged" if flagged else ""
+    done = round(sitting.share * _BAR)
+    bar = "━" * done + "─" * (_BAR - done)
+    return header(f"{bar} {first}", *more, cram, again, called, flag, sitting.queue[0].concept)
 
 
 def front(sitting: Sitting) -> Text:

@@ -82,10 +82,6 @@ class ExplainScreen(SittingScreen):
         return self.state.place, self.state.checking, self.state.stopped
 
     @property
-    def early(self) -> tuple[str, ...]:
-        return tuple(key for key in super().early if len(key) > 1 or not self.writing)
-
-    @property
     def leaving(self) -> tuple[str, ...]:
         """The keys that leave besides q: ctrl+d ends what was begun to be written first."""
         return ("eof",) if self.writing and self.text.strip() else super().leaving

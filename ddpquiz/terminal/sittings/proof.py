@@ -69,7 +69,9 @@ class ProofScreen(KeyScreen):
         return Constrain(Group(*question(self._posed), _head(self._posed), *observed, *ran), layout.MEASURE)
 
     def above_keys(self) -> list[RenderableType]:
-        return [_outcome(agrees=self._agrees)]
+        if self._agrees:
+            return [Text("The run agrees with the answer.", style="good")]
+        return [Text("The run does not agree with the answer; please report it.", style="bad")]
 
     def keys(self) -> list[Hotkey]:
         return [Hotkey("enter", "back", "back to where you were (space, p, q, esc and backspace do it too)"), HELP]
@@ -180,12 +182,6 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
-
-
-def _outcome(*, agrees: bool) -> Text:
-    if agrees:
-        return Text("The run agrees with the answer.", style="good")
-    return Text("The run does not agree with the answer; please report it.", style="bad")
 
 
 @contextlib.contextmanager

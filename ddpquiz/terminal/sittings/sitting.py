@@ -81,9 +81,9 @@ class SittingScreen(KeyScreen):
     def new_lines(self) -> RenderableType:
         """Draw what is new, for a terminal that cannot be painted."""
 
-    @abstractmethod
     def handle_line(self, line: str) -> None:
-        """Obey a line."""
+        """Obey a line: the name of a key."""
+        self.handle_key(line)
 
     def goes_on(self) -> bool:
         """Go on without a line, where everything stays in sight; return whether it did."""

@@ -62,9 +62,8 @@ class StudyScreen(SittingScreen):
         return bool(self.lookup and self.lookup.open)
 
     @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.lookup)
+    def writing(self) -> bool:
+        return self.lookup is not None
 
     @property
     def over(self) -> bool:
