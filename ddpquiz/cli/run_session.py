@@ -81,6 +81,6 @@ def exit_with_status(seen: RunState, prediction: PredictedRun | None = None) -> 
 
         settle(prediction, seen, style.console())
     if seen.end and not seen.end.ok:
-        from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
+        from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 
         raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(seen.end.why, 1))

@@ -51,15 +51,6 @@ class Cell:
     below: tuple[Piece, ...] = ()
     marked: bool = False
 
-    @property
-    def longest_word(self) -> int:
-        """Return the least width at which no word breaks."""
-        return max((cell_len(word) for word in self.text.split()), default=0)
-
-    def fits(self, width: int) -> bool:
-        """Whether the text needs no folding."""
-        return cell_len(self.text) <= width
-
     def lines(self, width: int) -> list[Piece]:
         """Return the lines, none wider than `width`."""
         return [*((line, self.style) for line in folded(self.text, width)), *self.below]

@@ -56,7 +56,7 @@ class Keys:
         self._handle(signal.SIGTSTP, lambda *_: self._note(b"z"))
         self._handle(signal.SIGCONT, self._continued)
         for ending in (signal.SIGTERM, signal.SIGHUP):
-            self._handle(ending, _end)
+            self._handle(ending, lambda number, _: sys.exit(128 + number))  # so that every `with` restores its part
         self._enter_raw()
         return self
 
@@ -193,8 +193,3 @@ def _set_mode(fd: int, mode: list[Any]) -> None:
         except termios.error as error:
             if error.args[0] != errno.EINTR:
                 raise
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    """End by an exception, so that every `with` restores what it changed."""
-    sys.exit(128 + number)

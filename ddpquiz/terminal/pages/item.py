@@ -31,7 +31,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             ]
         case _:
             parts = _question(item, marks)
-    return Group(*parts, *(section("Source", _source(source)) if source else []))
+    return Group(*parts, *(section("Source", Text(plain(source_line(source)))) if source else []))
 
 
 def sample(question: Question) -> Posed:
@@ -116,6 +116,6 @@ def _proof(proof: Proof) -> list[RenderableType]:
     return [Text(plain(f"what the demo {words} prints as `{proof.label}` on {ranks}"))]
 
 
-def _source(source: Source) -> Text:
-    parts = (source.title, source.authors, source.year, source.address)
-    return Text(plain(" · ".join(part for part in parts if part)))
+def source_line(source: Source) -> str:
+    """Return a source in a line: what is known of title, authors, year and address."""
+    return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))

@@ -72,7 +72,9 @@ def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
     parts: list[RenderableType] = [Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet"))]
     for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
         if items:
-            parts += section(title, *(_item(item, marks.get(item.key, ())) for item in items))
+            names = (named(item.id, _sort(item), marks.get(item.key, ())) for item in items)
+            asked = (indented(one_line(asks(item))) for item in items)
+            parts += section(title, *map(Group, names, asked))
     return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
 
 
@@ -150,10 +152,6 @@ class _Rows:
 def _row(concept: Concept) -> list[Text]:
     counts = (Text(f"{len(items)}") for items in (concept.cards, concept.questions, concept.demos))
     return [Text(concept.id, style="code"), prose(concept.title), *counts]
-
-
-def _item(item: Item, marks: Collection[str]) -> Group:
-    return Group(named(item.id, _sort(item), marks), indented(one_line(asks(item))))
 
 
 def _sort(item: Item) -> str:

@@ -16,10 +16,9 @@ from ddpquiz.ranks.machines.jobs import JobFile
 from ddpquiz.terminal.kit.grid import TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.runs.claims import counted_claims, folded_claims
 from ddpquiz.terminal.runs.current_operation import running
-from ddpquiz.terminal.runs.failure import failure, matters, result
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
+from ddpquiz.terminal.runs.outcome import counted_claims, failure, folded_claims, matters, result
 from ddpquiz.terminal.runs.values import charts, tables, to_plot
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than

@@ -15,9 +15,8 @@ from ddpquiz.analysis.events import Began, Claimed, End, Event, Nodes, Note, Out
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.style import complaints, plain
-from ddpquiz.terminal.runs.claims import claims
-from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED, failure, result
 from ddpquiz.terminal.runs.frame import header, nodes_joined
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, claims, failure, result
 
 PATIENCE = 0.1  # seconds to wait for more events
 

@@ -16,8 +16,8 @@ from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.failure import result
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
+from ddpquiz.terminal.runs.outcome import result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
@@ -110,7 +110,8 @@ class ReplayScreen(RunScreen):
             return frame(self.state, size.width, verdict=False), [result(self.state), coming]
         before = when(events[self._stops[self._at - 1] - 1]) if self._at else 0.0
         room = ConsoleDimensions(size.width, size.height - 1)
-        until = _finish(events)
+        last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
+        until = when(next(last, events[-1]))
         body, below = on_screen(self.state, room, self.state.time, tensors=True, since=before, until=until)
         return body, [*below, coming]
 
@@ -155,11 +156,6 @@ class ReplayScreen(RunScreen):
     def _scrolling(self, key: str) -> str:
         """Return the key as it scrolls: home and end are steps here."""
         return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
-
-
-def _finish(events: Sequence[Event]) -> float:
-    kinds = (Issued, Ended, Waited, Joining, Output)
-    return when(next((event for event in reversed(events) if isinstance(event, kinds)), events[-1]))
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:

@@ -16,8 +16,8 @@ from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, help_pag
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.claims import MARKS
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
+from ddpquiz.terminal.runs.outcome import MARKS
 from ddpquiz.terminal.runs.script import GONE, INSIDE, LAST, LEGEND, Suggestion, source, suggestions, tries
 
 Page = Literal["picture", "source", "tries"]

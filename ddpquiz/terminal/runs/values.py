@@ -114,11 +114,11 @@ def _cells(state: RunState, label: str, ranks: Sequence[int], width: int, since:
 def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
     """Lay out a label: a column a rank; what does not fit goes right across, once if all values are the same."""
     stacked = _are_pictures([cell.text for cell in cells if cell is not NOTHING])
-    if not stacked and all(cell.fits(width) for cell in cells):
+    if not stacked and all(cell_len(cell.text) <= width for cell in cells):
         return [(name, cells)]
     if len({cell.text for cell in cells}) == 1:
         return [(name, [replace(cells[0], text=f"{cells[0].text} · {format_ranks(ranks)}")])]
-    if not stacked and all(cell.longest_word <= width for cell in cells):
+    if not stacked and all(cell_len(word) <= width for cell in cells for word in cell.text.split()):
         return [(name, cells)]
     return [
         (name, [Cell("")]),

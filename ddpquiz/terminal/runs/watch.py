@@ -20,8 +20,8 @@ from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, torchrun
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen, ReplayScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
@@ -61,7 +61,8 @@ def live(
             elif not end.again:
                 break
     if not stay:
-        _leave_in_scrollback(end.state, console, end.hint)
+        for part in _left(end.state, console, end.hint).renderables:
+            console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
     return end.state
 
 
@@ -115,11 +116,6 @@ def _wait_for_torch(console: Console, keys: Keys) -> None:
 def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
     shown = console.render_lines(_left(state, console, hint), pad=False)
     return len(shown) < console.height - 1  # the command line above it, and a prompt
-
-
-def _leave_in_scrollback(state: RunState, console: Console, hint: Hint | None) -> None:
-    for part in _left(state, console, hint).renderables:
-        console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
 
 
 def _left(state: RunState, console: Console, hint: Hint | None) -> Group:

@@ -13,6 +13,7 @@ from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen
+from ddpquiz.terminal.sittings.sitting import note_lines
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -87,9 +88,8 @@ class PredictionScreen(AnswerScreen):
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
-        note = [Text(plain(self.note), style="warn")] if self.note else []
-        typed = self.typing is not None
-        return [*note, *([question_view.field(self._posed.question, self.entry)] if typed else [])]
+        field = [question_view.field(self._posed.question, self.entry)] if self.typing else []
+        return [*note_lines(self.note), *field]
 
     def keys(self) -> list[Hotkey]:
         keys = self.entry.keys(self._posed.question)

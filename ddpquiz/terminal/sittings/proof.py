@@ -128,15 +128,10 @@ def _head(posed: Posed) -> RenderableType:
     """Draw where a proof runs, and what stands in its code for the answer."""
     asked = posed.question
     ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
-    where = (
-        "a calculation" if question_view.is_calculation(asked) else f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
-    )
-    head = Text(where, style="accent")
-    if _each_option_runs(asked):
-        return Group(
-            head, Text(f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."), Text()
-        )
-    return head
+    on_ranks = f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
+    head = Text("a calculation" if question_view.is_calculation(asked) else on_ranks, style="accent")
+    each = f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."
+    return Group(head, Text(each), Text()) if _each_option_runs(asked) else head
 
 
 def _running(posed: Posed) -> RenderableType:

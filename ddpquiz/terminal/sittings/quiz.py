@@ -101,8 +101,12 @@ class QuizScreen(AnswerScreen, SittingScreen):
         match key:
             case "u":
                 self._do(QuizAction.UNDO)
+            case "enter" if self.quiz.overview and self.quiz.open:
+                self._do(GoTo(self.quiz.open[0]))
+            case "q" if self.quiz.overview:
+                self._stop()
             case _ if self.quiz.overview:
-                self._at_overview(key)
+                pass
             case "d" if not self.quiz.rules.exam or posed is None:
                 self._show_demo()
             case "r" if posed is None and self.quiz.missed:
@@ -132,13 +136,6 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._do(_ACTIONS[key])
             case _ if not self.typing:
                 self.enter(key)
-
-    def _at_overview(self, key: str) -> None:
-        match key:
-            case "enter" if self.quiz.open:
-                self._do(GoTo(self.quiz.open[0]))
-            case "q":
-                self._stop()
 
     def _stop(self) -> None:
         """End the quiz; leave at once where there is no result."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ddpquiz.curriculum.concept import Question
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
 from ddpquiz.learning.quiz import Quiz
@@ -46,7 +45,8 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     question = quiz.posed.question
     if quiz.judged:
         go_on = FORWARD if quiz.looked else NEXT
-        return [go_on, *_proof(question), *demos, *_back(quiz), flag, HELP, QUIT]
+        proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
+        return [go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         said = zip(_SURE, sureness(chance(question)).items(), strict=True)
         rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
@@ -73,12 +73,6 @@ def _back(quiz: Quiz) -> list[Hotkey]:
     if quiz.previous and not quiz.looked:
         return [UNDO]
     return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
-
-
-def _proof(question: Question) -> list[Hotkey]:
-    if question.proof is None:
-        return []
-    return [CALCULATION if is_calculation(question) else PROOF]
 
 
 def remark(quiz: Quiz) -> str:

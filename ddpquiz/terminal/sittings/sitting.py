@@ -22,6 +22,7 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, prefixed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.pages.item import source_line
 
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
 FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
@@ -137,8 +138,7 @@ class SittingScreen(KeyScreen):
 
     def show_source(self, key: str) -> None:
         source = self.desk.sources.get(key)
-        parts = (source.title, source.authors, source.year, source.address) if source else (key,)
-        self.note = " · ".join(part for part in parts if part)
+        self.note = source_line(source) if source else key
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
         """Obey lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.

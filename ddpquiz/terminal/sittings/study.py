@@ -18,9 +18,9 @@ from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.layout import Folded
+from ddpquiz.terminal.kit.layout import Barred, Folded
 from ddpquiz.terminal.kit.style import prose
-from ddpquiz.terminal.sittings import card_view, study_result
+from ddpquiz.terminal.sittings import card_view
 from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
@@ -78,10 +78,10 @@ class StudyScreen(SittingScreen):
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
         parts.append(self._where())
-        front, below = card_view.front(self.sitting), [Text(), *note_lines(self.note)]
+        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
         if not self.sitting.shown:
             return Group(*parts, Text(self._about_last(), style="quiet"), Text(), front, *below)
-        back = [card_view.back(self.sitting)]
+        back = [Barred(prose(self.sitting.card.back))]
 
         def around(width: int) -> RenderableType:
             return Group(*parts, *below, self.foot(width))
@@ -156,15 +156,15 @@ class StudyScreen(SittingScreen):
                 self.left = True
 
     def summary(self) -> RenderableType:
-        return study_result.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
+        return card_view.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
 
     def new_lines(self) -> RenderableType:
         if self.lookup:
             return self.lookup.body()
         if self.sitting.shown:
-            return Group(card_view.back(self.sitting), *self.above_keys())
+            return Group(Barred(prose(self.sitting.queue[0].back)), *self.above_keys())
         last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
-        return Group(*filter(None, last), Text(), self._where(), card_view.front(self.sitting))
+        return Group(*filter(None, last), Text(), self._where(), prose(self.sitting.queue[0].front, "bold"))
 
     def handle_line(self, line: str) -> None:
         """Obey a line: the name of a key; an empty line turns the card over. `/words` looks the words up."""
