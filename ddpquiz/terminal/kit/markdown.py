@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.markdown import (
     CodeBlock,
@@ -92,14 +91,9 @@ class _Page(Markdown):
         super().__init__("", hyperlinks=False)
         parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["entity", "image", "autolink"])
         self.parsed = parser.parse(text)
-        for token in self.parsed:
-            _add_backticks(token.children or [])
-
-
-def _add_backticks(tokens: list[Token]) -> None:
-    for token in tokens:
-        if token.type == "code_inline" and "`" not in token.content:
-            token.content = f"`{token.content}`"
+        for token in [child for block in self.parsed for child in block.children or []]:
+            if token.type == "code_inline" and "`" not in token.content:
+                token.content = f"`{token.content}`"
 
 
 def markdown(text: str) -> RenderableType:

@@ -85,16 +85,12 @@ def _answer(question: Question, posed: Posed) -> list[RenderableType]:
             return [numbered(code(line.text) for line in asked.lines)]
         case Kind.NUMBER:
             drawn = ", ".join(f"{name} = {value}" for name, value in posed.values.items())
-            how = f"{question.answer} with {drawn}"
-            right = Group(
-                Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good"), Text(plain(how), style="quiet")
-            )
+            answer = Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good")
+            right = Group(answer, Text(plain(f"{question.answer} with {drawn}"), style="quiet"))
         case Kind.OUTPUT:
             right = Group(Text(plain(asked.answer), style="good"))
-    traps = ((Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
-    return [
-        columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), Group(*trap)) for trap in traps)])
-    ]
+    traps = (Group(Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
+    return [columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), trap) for trap in traps)])]
 
 
 def _options(options: tuple[Option, ...]) -> RenderableType:

@@ -49,10 +49,8 @@ def demo_command(link: DemoLink) -> str:
 
 
 def _command(command: Command) -> Group:
-    parts: list[RenderableType] = [
-        columns([(Text("$", style="quiet"), code(command.run))], gap=1),
-        indented(prose(command.does)),
-    ]
+    run = columns([(Text("$", style="quiet"), code(command.run))], gap=1)
+    parts: list[RenderableType] = [run, indented(prose(command.does))]
     if command.flags:
         rows = [(Text(plain(flag), style="code"), prose(meaning)) for flag, meaning in command.flags.items()]
         parts.append(indented(columns(rows), 4))

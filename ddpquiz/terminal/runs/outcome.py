@@ -6,7 +6,6 @@ import re
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -39,10 +38,8 @@ def result(state: RunState) -> Text:
             claims += " about other arguments"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {end.time:.2f} s{claims}")
-    why: list[str | tuple[str, str | Style]] = (
-        [(plain(end.why), "bad"), f"\n{plain(end.mend)}" * bool(end.mend)] if end.why else []
-    )
-    return Text.assemble(*why, f"\nended after {end.time:.2f} s{claims}")
+    mend = f"\n{plain(end.mend)}" if end.why and end.mend else ""
+    return Text.assemble((plain(end.why), "bad"), mend, f"\nended after {end.time:.2f} s{claims}")
 
 
 def failure(state: RunState) -> list[RenderableType]:
