@@ -1,7 +1,5 @@
 """Python code in the colours of the other text; loaded when the first item with code is drawn."""
 
-from __future__ import annotations
-
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text

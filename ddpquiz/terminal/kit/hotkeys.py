@@ -1,7 +1,5 @@
 """The keys that work now: the line at the bottom that lists them, and the page that explains them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The loop that reads keys and paints: a screen names its body and its keys, and says what each key does."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager

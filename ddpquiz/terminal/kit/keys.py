@@ -1,7 +1,5 @@
 """Single keys from the terminal: none is echoed, lost, or joined with the next one."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import errno

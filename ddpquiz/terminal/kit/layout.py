@@ -1,7 +1,5 @@
 """Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Line breaks at the edge of the screen: prose between words, code after a backslash, so that it can be copied."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

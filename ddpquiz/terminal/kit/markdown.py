@@ -1,7 +1,5 @@
 """The Markdown of a lesson in the colours of the other text; the only module that loads a Markdown parser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Pages that are longer than the terminal: shown in the user's pager, as man pages are."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

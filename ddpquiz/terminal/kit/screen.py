@@ -1,7 +1,5 @@
 """A full screen that is painted whole, with one write per frame: no flicker, nothing left in the scrollback."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

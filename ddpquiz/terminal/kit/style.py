@@ -1,7 +1,5 @@
 """The few colours that have a meaning, and text of content made safe to show."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable

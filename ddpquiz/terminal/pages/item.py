@@ -1,7 +1,5 @@
 """The page of an item: its question, its answer, why, its source, and the code of its proof."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """The page of a concept: why, the lesson, commands, mistakes, what to remember, demos, and what comes next."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

@@ -1,7 +1,5 @@
 """Lists: the curriculum, the way to a concept, the items of a concept, the results of a search, the demos."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The page of `ddpquiz stats`: figures as text, with bars and colours added where there is room."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta

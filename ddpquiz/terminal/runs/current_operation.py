@@ -1,7 +1,5 @@
 """The operation that is under way, in a line: which ranks have arrived, and which are awaited."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable
 

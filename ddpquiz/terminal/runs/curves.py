@@ -1,7 +1,5 @@
 """Numbers over time, as curves: a line of bars in a rank's column, and a chart of all ranks where there is room."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise

@@ -1,7 +1,5 @@
 """Ranks over time: one lane per rank that shows when it computed, communicated and waited."""
 
-from __future__ import annotations
-
 import math
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """How a run ended: its last line, its claims with their verdicts, and what went wrong with the ranks."""
 
-from __future__ import annotations
-
 import re
 
 from rich.cells import cell_len

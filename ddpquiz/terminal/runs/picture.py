@@ -1,7 +1,5 @@
 """The last frame of a run as a picture: SVG or HTML that needs no network and no font of its own."""
 
-from __future__ import annotations
-
 import io
 import re
 from html import escape

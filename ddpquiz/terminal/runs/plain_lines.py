@@ -1,7 +1,5 @@
 """A run as lines that come one after the other: text for a pipe or a dumb terminal, or events as JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

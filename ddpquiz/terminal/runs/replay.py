@@ -1,7 +1,5 @@
 """A run that is over: its last frame, and the run again, forward and back, one operation at a time."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A run on a screen that keys control: its picture, or instead a log, the script, what to try next, or the legend."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Literal

@@ -1,7 +1,5 @@
 """The script of a run: with a mark at the line of each rank, and what its docstring suggests to try next."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The account of a run as a page: time, bytes, and advice."""
 
-from __future__ import annotations
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text

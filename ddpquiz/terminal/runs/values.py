@@ -1,7 +1,5 @@
 """What each rank holds: one column per rank, one row per label."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Sequence

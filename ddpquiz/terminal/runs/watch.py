@@ -1,7 +1,5 @@
 """The live view of a run on a screen."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

@@ -1,7 +1,5 @@
 """How a card is drawn: its header, its sides, the grades, and what is due; and the result of a sitting with cards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 

@@ -1,7 +1,5 @@
 """A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 

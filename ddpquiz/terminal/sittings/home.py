@@ -1,7 +1,5 @@
 """The home screen, and the page for a pipe: where the learner stands, and what to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """A prediction: a question about a demo that is asked before the demo runs, and its verdict after the run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType

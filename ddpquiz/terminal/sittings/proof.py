@@ -1,7 +1,5 @@
 """A proof on the screen: what runs, what was observed, and which answer that speaks for."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import termios

@@ -1,7 +1,5 @@
 """Questions on the screen: asked, timed and judged; and the overview at the end of an exam."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import timedelta

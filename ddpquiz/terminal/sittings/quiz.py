@@ -1,7 +1,5 @@
 """A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Hashable
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import Group, RenderableType

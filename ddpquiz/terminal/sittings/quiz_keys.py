@@ -1,7 +1,5 @@
 """The keys of a quiz that work now, and remarks about the question on screen."""
 
-from __future__ import annotations
-
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
 from ddpquiz.learning.quiz import Quiz

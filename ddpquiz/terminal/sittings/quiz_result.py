@@ -1,7 +1,5 @@
 """The result of a quiz: the score, the verdict on each concept, calibration, and what to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rich.console import Group, RenderableType

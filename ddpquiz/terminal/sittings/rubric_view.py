@@ -1,7 +1,5 @@
 """The points of an explanation: which are ticked, by which words, and the model answer to compare with."""
 
-from __future__ import annotations
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 

@@ -1,7 +1,5 @@
 """What sittings share: the desk, flags, runs of demos and proofs, and sittings by lines instead of keys."""
 
-from __future__ import annotations
-
 import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Cards on the screen: keys or lines go in, the next card comes out, and each grade is saved at once."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Hashable
 from datetime import datetime
