@@ -17,9 +17,6 @@ class Hotkey:
     does: str
     more: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.key} {self.does}"
-
 
 HELP = Hotkey("?", "help", "the keys that work now")
 BACK = Hotkey("esc", "back", "back from this page (q, backspace and the key that opened it do it too)")

@@ -39,13 +39,9 @@ def sample(question: Question) -> Posed:
 
 def asks(item: Item) -> str:
     """Return what an item asks."""
-    match item:
-        case Card():
-            return item.front
-        case Prompt():
-            return item.ask
-        case _:
-            return sample(item).question.ask
+    if isinstance(item, Question):
+        return sample(item).question.ask
+    return item.front if isinstance(item, Card) else item.ask
 
 
 def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:

@@ -30,7 +30,9 @@ def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[
     ]
     if concept.commands:
         scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
-        parts += section("Commands", *spaced([*map(_command, concept.commands), *map(_script, scripts)]))
+        copies = "`ddpquiz demo {0} --copy .` writes the script `{0}.py` into this folder."
+        notes = (prose(copies.format(name), "quiet") for name in scripts)
+        parts += section("Commands", *spaced([*map(_command, concept.commands), *notes]))
     parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
     parts += section("Remember", bullets(map(prose, concept.remember)))
     parts += section("See it run", *spaced(map(_demo, concept.demos)))
@@ -55,10 +57,6 @@ def _command(command: Command) -> Group:
     if command.prints:
         parts.append(indented(Barred(code(command.prints, ""), "quiet")))
     return Group(*parts)
-
-
-def _script(name: str) -> Text:
-    return prose(f"`ddpquiz demo {name} --copy .` writes the script `{name}.py` into this folder.", "quiet")
 
 
 def _mistake(mistake: Mistake) -> Table:

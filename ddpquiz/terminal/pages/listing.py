@@ -85,16 +85,11 @@ def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) 
     """Draw hits, each with a line that shows where a word occurs, but never an answer."""
     parts: list[RenderableType] = []
     for hit in hits:
-        parts += [hit_name(hit, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
+        parts += [named(hit.key, hit.kind, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
         elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
         if elsewhere and (line := _part_with(elsewhere[0], hit)):
             parts.append(indented(one_line(line, "quiet")))
     return Group(*parts)
-
-
-def hit_name(hit: Hit, marks: Collection[str] = ()) -> Text:
-    """Draw the name of a hit, what it is, and how the learner marked it."""
-    return named(hit.key, hit.kind, marks)
 
 
 def heading(hit: Hit) -> str:

@@ -126,11 +126,11 @@ def _claims(state: RunState, width: int) -> list[RenderableType]:
 
 
 def _height(parts: Iterable[RenderableType], width: int) -> int:
-    return sum(len(part) if isinstance(part, TextLines) else _lines(part, width) for part in parts)
-
-
-def _lines(part: RenderableType, width: int) -> int:
-    return 1 if isinstance(part, Text) and part.no_wrap else len(folded(str(part), width))
+    height = 0
+    for part in parts:
+        is_line = isinstance(part, Text) and part.no_wrap
+        height += len(part) if isinstance(part, TextLines) else 1 if is_line else len(folded(str(part), width))
+    return height
 
 
 def _line(line: Output) -> Text:

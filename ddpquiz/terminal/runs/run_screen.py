@@ -50,10 +50,6 @@ class RunScreen(KeyScreen):
     def picture_keys(self) -> list[Hotkey]:
         """Return the keys that work on the picture only, the most needed first."""
 
-    def end_with_choice(self) -> None:
-        """End this screen, because the user chose another run to start."""
-        self.left = True
-
     def interrupt(self) -> None:
         self.press("q")
 
@@ -84,7 +80,7 @@ class RunScreen(KeyScreen):
         if key in DIGITS and self._page == "tries" and self.can_start and not self.helping:
             self.chosen = dict(enumerate(self._suggestions(), 1)).get(int(key))
             if self.chosen:
-                self.end_with_choice()
+                self.interrupt()
         elif key in DIGITS and int(key) in here:
             self._open(int(key))
         elif key == "tab" and isinstance(self._page, int):

@@ -185,9 +185,6 @@ class LiveScreen(RunScreen):
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
 
-    def end_with_choice(self) -> None:
-        self.interrupt()
-
     def wait(self, keys: Keys) -> str | None:
         """Follow the run until a key is pressed or there is something new to paint."""
         if self.run.over:  # and paused

@@ -1,6 +1,6 @@
 """How a card is drawn: its header, its sides, the grades, and what is due; and the result of a sitting with cards."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 
 from rich.console import Group, RenderableType
@@ -9,10 +9,10 @@ from rich.text import Text
 from ddpquiz.learning import deal, standing
 from ddpquiz.learning.deal import MORE, Deal, Return
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import Done, Hiding, Sitting, StudyAction
+from ddpquiz.learning.study import Hiding, Sitting, StudyAction
 from ddpquiz.learning.study_summary import StudySummary, sum_up
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.layout import Commands, section
+from ddpquiz.terminal.kit.layout import Commands, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import Desk, header
 
@@ -62,11 +62,6 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
-def grade_keys(grades: Iterable[Grade]) -> list[Hotkey]:
-    """Return the keys that grade a card."""
-    return [Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in enumerate(grades, 1)]
-
-
 def about_last(sitting: Sitting, *, has_demo: bool) -> str:
     """Say what was done to the card before this one; `has_demo` says whether `d` runs its demo now."""
     before = sitting.previous
@@ -74,11 +69,7 @@ def about_last(sitting: Sitting, *, has_demo: bool) -> str:
         return ""
     if sitting.stuck:
         return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
-    return last_grade(sitting.last, cram=sitting.cram)
-
-
-def last_grade(done: Done | None, *, cram: bool = False) -> str:
-    """Say what was done to the last card, and when it comes back; `done` is None when it was skipped."""
+    done, cram = sitting.last, sitting.cram
     if done is None:
         return "skipped · u undo"
     if isinstance(done, Hiding):
@@ -110,8 +101,7 @@ def more(held: int) -> Hotkey:
 
 def proven(count: int) -> str:
     """Say how many new cards are not offered because the learner is strong there already."""
-    what = "1 new card" if count == 1 else f"{count} new cards"
-    return f"Left out: {what} of concepts proven strong; --all deals them too."
+    return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
 def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
@@ -120,7 +110,7 @@ def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: 
     if held.proven_held:
         lines.append(Text(proven(held.proven_held)))
     if hidden:
-        what = "1 card is" if hidden == 1 else f"{hidden} cards are"
+        what = counted(hidden, "card is", "cards are")
         lines.append(Text(f"{what} suspended or buried; ddpquiz list --hidden names them."))
     if opening:
         lines = [Text(opening), Text(), *lines]
@@ -222,5 +212,5 @@ def _seconds(duration: timedelta) -> str:
 def _count(summary: StudySummary) -> str:
     if not summary.cards:
         return "No card was graded."
-    cards = "1 card" if summary.cards == 1 else f"{summary.cards} cards"
-    return f"Done: {cards}, {summary.new} of them new." if summary.new else f"Done: {cards}."
+    new = f", {summary.new} of them new" if summary.new else ""
+    return f"Done: {counted(summary.cards, 'card')}{new}."

@@ -122,8 +122,11 @@ class ExplainScreen(SittingScreen):
         prompt = self.state.prompt
         if prompt is None:
             return [LEAVE, *undo, HELP]
-        if not self.state.checking:
-            return [FROM_ESCAPE, *self._commands()] if self._escaped else [self._finish()]
+        if self._escaped:
+            return [FROM_ESCAPE, *self._commands()]
+        if not self.state.checking:  # enter ends the text too on an empty line, once something is written
+            by_enter = self.text.strip() and self._area.on_empty_last_line
+            return [replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
         return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
@@ -243,11 +246,6 @@ class ExplainScreen(SittingScreen):
     def _where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
         return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
-
-    def _finish(self) -> Hotkey:
-        """Return the key that ends the text; enter ends it too on an empty line, once something is written."""
-        by_enter = self.text.strip() and self._area.on_empty_last_line
-        return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
 
     def _scrolling(self, key: str) -> str:
         moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area

@@ -95,7 +95,7 @@ class Home(SittingScreen):
     def keys(self) -> list[Hotkey]:
         if self._page:
             return [READ_ON, CLOSE]
-        now, subject, demo = self._now, self._subject, self._demo
+        now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
         study = STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
@@ -129,8 +129,8 @@ class Home(SittingScreen):
                 self._study(self._now.begun + self._now.more)
             case "t":
                 self._visit(lambda: self._actions.test(self._now.next_concept))
-            case "l" if self._subject:
-                self._page = self._actions.lesson(self._subject)
+            case "l" if subject := self._now.weakest or self._now.next_concept:
+                self._page = self._actions.lesson(subject)
             case "d" if self._demo:
                 self.run_demo(self._demo, step=self._now.fresh)
                 self._look_again()
@@ -147,10 +147,6 @@ class Home(SittingScreen):
 
     def new_lines(self) -> RenderableType:
         return page(self._now)
-
-    @property
-    def _subject(self) -> Concept | None:
-        return self._now.weakest or self._now.next_concept
 
     @property
     def _demo(self) -> DemoLink | None:

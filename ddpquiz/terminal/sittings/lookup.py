@@ -14,7 +14,8 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.pages.listing import heading, hit_name, one_line, to_read
+from ddpquiz.terminal.pages.item import named
+from ddpquiz.terminal.pages.listing import heading, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
 
 _SHOWN = 8  # hits; more words find fewer
@@ -75,7 +76,7 @@ class Lookup:
         lines: list[RenderableType] = []
         for number, hit in enumerate(self.hits):
             mark = "> " if number == self.at else "  "
-            lines += [Text.assemble((mark, "key"), hit_name(hit)), indented(one_line(heading(hit)), 4)]
+            lines += [Text.assemble((mark, "key"), named(hit.key, hit.kind)), indented(one_line(heading(hit)), 4)]
         return Group(*lines)
 
     def field(self) -> list[RenderableType]:
@@ -92,7 +93,9 @@ class Lookup:
 
     def _page(self, hit: Hit) -> RenderableType:
         if hit.kind == "demo":
-            return Group(hit_name(hit), Text(), prose(hit.more), Text(), Text(f"ddpquiz demo {hit.key}", style="code"))
+            return Group(
+                named(hit.key, hit.kind), Text(), prose(hit.more), Text(), Text(f"ddpquiz demo {hit.key}", style="code")
+            )
         if hit.kind == "concept":
             from ddpquiz.terminal.pages.lesson import lesson
 
@@ -101,5 +104,5 @@ class Lookup:
 
         item = self.catalog.item(hit.key)
         if isinstance(item, Question) and not self.answered:
-            return Group(hit_name(hit), Text(), *question_view.asked(sample(item), hints=0))
+            return Group(named(hit.key, hit.kind), Text(), *question_view.asked(sample(item), hints=0))
         return item_page(item)

@@ -21,7 +21,6 @@ from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_comma
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
-_COUNTS = "Time is up: what you had entered is your answer."
 
 
 class QuizScreen(AnswerScreen, SittingScreen):
@@ -83,7 +82,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
             return False
         posed, text = self.quiz.posed, self.entry.text
         self._do(Late("" if posed and is_command(text, posed.question) else text))
-        self.helping, self.note = False, _COUNTS if self.quiz.pending else ""
+        self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
         return True
 
     def keys(self) -> list[Hotkey]:

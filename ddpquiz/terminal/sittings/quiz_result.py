@@ -45,15 +45,17 @@ def result(
     if again:
         parts.append(Text(f"Once more: {_score(scores(again, '')[''])}. It does not count for the verdict."))
     by_concept = scores(quiz, "concept")
+    shorts = {name: strengths[name].short for name in by_concept if name in strengths}
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
         parts += _verdict(tested[0], strengths[tested[0]], concepts)
-        has_range = "%" in strengths[tested[0]].short
     else:
-        rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
-        parts += section("By concept", rows)
-        has_range = any("%" in strengths[name].short for name in by_concept if name in strengths)
-    if has_range and explained:
+        rows = (
+            (Text(plain(name)), Text(_score(score, exam=exam)), Text(shorts.get(name, ""), style="quiet"))
+            for name, score in by_concept.items()
+        )
+        parts += section("By concept", columns(rows))
+    if explained and any("%" in short for short in shorts.values()):
         parts += legend()
     levels = scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
@@ -70,8 +72,7 @@ def legend() -> list[RenderableType]:
 
 def sureness(quiz: Quiz) -> Calibration | None:
     """Return how sure the learner was and how often right, if that was asked for."""
-    given = [(each.confidence, each.verdict.right) for each in quiz.answers]
-    return calibration((said, right) for said, right in given if said is not None)
+    return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 
 def review(quiz: Quiz) -> list[RenderableType]:
@@ -124,11 +125,6 @@ def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, g
         hardest = all(posed.question.level is Level.HARD for posed in quiz.asked)
         rows = [(f"{test} --level hard", "harder ones") if harder and not hardest else ("ddpquiz test", "others")]
     return Commands(rows)
-
-
-def _row(name: str, score: str, strengths: Mapping[str, Strength]) -> tuple[Text, Text, Text]:
-    strength = Text(strengths[name].short, style="quiet") if name in strengths else Text()
-    return Text(plain(name)), Text(score), strength
 
 
 def _score(score: LevelScore, *, exam: bool = False) -> str:

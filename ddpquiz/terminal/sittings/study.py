@@ -19,7 +19,7 @@ from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Folded
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view
-from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
+from ddpquiz.terminal.sittings.card_view import BURY, GOOD, GRADES, NAMES, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
 
@@ -112,7 +112,8 @@ class StudyScreen(SittingScreen):
 
     def all_keys(self) -> list[Hotkey]:
         asked = self.sitting.card and self.sitting.shown and not self.lookup
-        return [*(card_view.grade_keys(self.sitting.buttons) if asked else []), *self.keys()]
+        grades = enumerate(self.sitting.buttons if asked else (), 1)
+        return [*(Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
         if self.lookup:
