@@ -591,6 +591,20 @@ def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
     assert lines[2].startswith("look at  ")
 
 
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ((), "You predicted 3."),
+        ((End(0.4, True, 0, 0),), "✓ You were right."),
+        ((End(0.4, False, 0, 0),), "You predicted 3."),
+    ],
+    ids=["it runs", "it ended well", "it failed"],
+)
+def test_a_prediction_stands_above_a_run_and_its_verdict_once_the_run_has_ended_well(end, said):
+    lines = text(frame(seen(*end), 60, hint=Hint("`sum`", "You predicted 3.", "✓ You were right.")), 60).splitlines()
+    assert lines[1:3] == ["look at  `sum`", said]
+
+
 CLOCKS = ["FFFF......BBBB", ".FFFF....BBBB.", "..FFFF..BBBB..", "...FFFFBBBB..."]
 
 
