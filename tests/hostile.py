@@ -16,10 +16,10 @@ from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
-from ddpquiz.terminal.runs.frame import frame, on_screen
-from ddpquiz.terminal.runs.run_pages import log
-from ddpquiz.terminal.runs.source import source
-from ddpquiz.terminal.runs.suggestions import suggestions, tries
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
+from ddpquiz.terminal.runs.plain_lines import print_saved
+from ddpquiz.terminal.runs.run_screen import log
+from ddpquiz.terminal.runs.script import source, suggestions, tries
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 VALUES = [
@@ -113,7 +113,7 @@ def shown(path, width=80):
     out = {}
     console, errors = style.console(io.StringIO(), width=width), io.StringIO()
     with contextlib.redirect_stderr(errors):
-        state = replay.lines(events, console)
+        state = print_saved(events, console)
     out["plain"], out["plain, errors"] = console.file.getvalue(), errors.getvalue()
     out["json"] = "\n".join(map(encode, events))
     account = summarize(state.timeline, state.time)
@@ -134,7 +134,7 @@ def shown(path, width=80):
             body, below = on_screen(now, size, now.time, tensors=True, since=0.0, until=events[-1].time)
             out[f"step {step} {size}"] = drawn(Group(body, *below), size.width)
             out[f"next {step} {size}"] = drawn(replay.next_step(events, stops, step, size.width), size.width)
-    out["frame"] = drawn(frame(state, width, tensors=True, look="x"), width)
+    out["frame"] = drawn(frame(state, width, tensors=True, hint=Hint("x")), width)
     out["log"] = drawn(log(state, 0, width), width)
     out["source"] = drawn(source(state, width)[0], width)
     out["tries"] = drawn(Group(*tries(suggestions(state.began))), width)

@@ -18,7 +18,7 @@ from ddpquiz.ranks.device import Machine, choose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.failure import failure, result
+from ddpquiz.terminal.runs.outcome import failure, result
 from ddpquiz.terminal.runs.plain_lines import print_events
 
 HEAD = """\

@@ -10,8 +10,7 @@ from seats import desk, press, screen
 from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.terminal.kit import layout, style
-from ddpquiz.terminal.sittings.home import Home
-from ddpquiz.terminal.sittings.standing_view import page
+from ddpquiz.terminal.sittings.home import Home, page
 
 DAY = study_day(START)
 CONCEPTS = (RING, DDP)

@@ -11,7 +11,7 @@ from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.end_screen import EndScreen
+from ddpquiz.terminal.runs.replay import EndScreen
 
 
 class ScriptedKeys:

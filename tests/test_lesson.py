@@ -34,9 +34,9 @@ from ddpquiz.curriculum.loading import load
 from ddpquiz.learning.side_files import Timing
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
-from ddpquiz.terminal.pages.demos import demos
 from ddpquiz.terminal.pages.item import item_page
 from ddpquiz.terminal.pages.lesson import demo_command, lesson
+from ddpquiz.terminal.pages.listing import demos
 
 HELD = Card(
     "ring",

@@ -17,7 +17,7 @@ from ddpquiz.learning import mastery, question_selection
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.learning.quiz import Given, Late, QuizAction, Rules, SetSureness, begin, news
 from ddpquiz.learning.quiz_scores import scores
-from ddpquiz.terminal.sittings import countdown
+from ddpquiz.terminal.sittings import question_view
 
 TIMED = Rules(timed=timedelta(seconds=30))
 CONFIDENT = Rules(confidence=True)
@@ -87,8 +87,8 @@ def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
     ("seconds", "shown", "change"), [(90, "1:30 left", 1.0), (12.4, "13 s left", 0.4), (0.3, "1 s left", 0.3)]
 )
 def test_the_clock_is_painted_when_it_shows_something_else(seconds, shown, change):
-    assert countdown.remaining(timedelta(seconds=seconds)).plain == shown
-    assert countdown.until_change(timedelta(seconds=seconds)) == pytest.approx(change)
+    assert question_view.remaining(timedelta(seconds=seconds)).plain == shown
+    assert question_view.until_change(timedelta(seconds=seconds)) == pytest.approx(change)
 
 
 def test_the_clock_is_on_screen_and_the_end_of_time_is_told_kindly(progress):

@@ -32,12 +32,12 @@ from ddpquiz.analysis.run_state import RunState
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.curves import scale, sparkline
-from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
 from ddpquiz.terminal.runs.gantt import gantt
 from ddpquiz.terminal.runs.plain_lines import print_events
 from ddpquiz.terminal.runs.replay import Tape, steps
-from ddpquiz.terminal.runs.run_pages import log
-from ddpquiz.terminal.runs.source import source
+from ddpquiz.terminal.runs.run_screen import log
+from ddpquiz.terminal.runs.script import source
 
 BEGAN = Began(
     "demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found",
@@ -585,10 +585,24 @@ def test_a_claim_that_is_longer_than_a_line_hangs_below_itself():
 def test_a_run_begins_with_what_its_script_says_it_is_and_what_to_look_at():
     began = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo", title="Sums: everybody gets them.")
     console = style.console(io.StringIO(), width=60)
-    console.print(frame(seen(began=began), 60, look="`sum` on rank 1"))
+    console.print(frame(seen(began=began), 60, hint=Hint("`sum` on rank 1")))
     lines = console.file.getvalue().splitlines()
     assert lines[:2] == ["Sums: everybody gets them.", "2 ranks on CPU over Gloo"]
     assert lines[2].startswith("look at  ")
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ((), "You predicted 3."),
+        ((End(0.4, True, 0, 0),), "✓ You were right."),
+        ((End(0.4, False, 0, 0),), "You predicted 3."),
+    ],
+    ids=["it runs", "it ended well", "it failed"],
+)
+def test_a_prediction_stands_above_a_run_and_its_verdict_once_the_run_has_ended_well(end, said):
+    lines = text(frame(seen(*end), 60, hint=Hint("`sum`", "You predicted 3.", "✓ You were right.")), 60).splitlines()
+    assert lines[1:3] == ["look at  `sum`", said]
 
 
 CLOCKS = ["FFFF......BBBB", ".FFFF....BBBB.", "..FFFF..BBBB..", "...FFFFBBBB..."]

@@ -288,9 +288,10 @@ def test_the_line_of_keys_drops_what_does_not_fit_but_never_the_way_out():
 @pytest.mark.parametrize("last", [watch.STOP, replay.TO_END, replay.LEAVE])
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
-    assert key_line(keys, 60).plain == f"← → step · n N operation · space play · {last} · ? help"
-    assert key_line(keys, 40).plain == f"← → step · {last} · ? help"
-    assert key_line(keys, 16).plain == f"{last} · ? help"
+    leave = f"{last.key} {last.does}"
+    assert key_line(keys, 60).plain == f"← → step · n N operation · space play · {leave} · ? help"
+    assert key_line(keys, 40).plain == f"← → step · {leave} · ? help"
+    assert key_line(keys, 16).plain == f"{leave} · ? help"
 
 
 def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):

@@ -5,7 +5,7 @@ import pytest
 from ddpquiz.analysis.events import Began
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.paths import demos_dir
-from ddpquiz.terminal.runs.suggestions import Suggestion, of_script, suggestions
+from ddpquiz.terminal.runs.script import Suggestion, of_script, suggestions
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 ABOUT = '''"""A title.

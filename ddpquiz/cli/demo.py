@@ -74,8 +74,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     prediction = predicted(script, args, options.nproc) if predict else None
     if prediction:
         request = replace(request, ranks=prediction.link.ranks)
-    looks = (prediction.look, prediction.found) if prediction else ()
-    seen = show_run(options, request, *looks)
+    seen = show_run(options, request, prediction.hint if prediction else None)
     if options.nnodes == 1:  # with more, the time includes waiting for the other machines
         save_time(script, args, seen)
     exit_with_status(seen, prediction)
@@ -88,9 +87,9 @@ def list_demos() -> None:
     from ddpquiz.learning.side_files import load_timings
     from ddpquiz.paths import data_dir, demos_dir
     from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.pages import demos as drawing
+    from ddpquiz.terminal.pages import listing
 
-    layout.show(style.console(), drawing.demos(loading.load(), demos(demos_dir()), load_timings(data_dir())))
+    layout.show(style.console(), listing.demos(loading.load(), demos(demos_dir()), load_timings(data_dir())))
 
 
 def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
@@ -112,7 +111,7 @@ def explain(script: Path) -> None:
 
     from ddpquiz.curriculum.demo_scripts import read_demo
     from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.runs.suggestions import of_script, tries
+    from ddpquiz.terminal.runs.script import of_script, tries
 
     about, _, _ = read_demo(script).about.partition("\n\nTry ")
     page = [style.prose(about), Text(), *tries(of_script(str(script)))]

@@ -70,6 +70,7 @@ class Runs:
         from ddpquiz.ranks.request import Request
         from ddpquiz.terminal.kit import screen, style
         from ddpquiz.terminal.runs import plain_lines, watch
+        from ddpquiz.terminal.runs.frame import Hint
         from ddpquiz.terminal.sittings.prediction import NoRun
 
         console, script, predicted = style.console(), demo.script_of(link.run), None
@@ -81,8 +82,8 @@ class Runs:
         ranks = predicted.link.ranks if predicted else link.ranks
         request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, cluster=of_demo(script))
         if screen.is_interactive():
-            look, found = (predicted.look, predicted.found) if predicted else (link.look, "")
-            state = watch.live(begin, request, console, look=look, found=found, stay=True, step=step)
+            hint = predicted.hint if predicted else Hint(link.look)
+            state = watch.live(begin, request, console, hint=hint, stay=True, step=step)
         else:
             state = plain_lines.print_run(begin(request), console)
         demo.save_time(script, link.args, state)

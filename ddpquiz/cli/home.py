@@ -26,8 +26,7 @@ def home() -> None:
     from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.kit.screen import is_interactive
-    from ddpquiz.terminal.sittings.home import Home
-    from ddpquiz.terminal.sittings.standing_view import page
+    from ddpquiz.terminal.sittings.home import Home, page
 
     known = loading.load()
     with Progress(data_dir()) as progress:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import DemoLink, Question
     from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.terminal.runs.frame import Hint
     from ddpquiz.terminal.sittings.prediction import Prediction
 
 
@@ -29,16 +30,15 @@ class PredictedRun:
     time: timedelta  # that the learner needed for the answer
 
     @property
-    def look(self) -> str:
-        """What to look at during the run; on a second line, what was predicted."""
-        return f"{self.link.look}\nYou predicted {self.prediction.words}." if self.prediction else self.link.look
-
-    @property
-    def found(self) -> str:
-        """What to look at after the run; on a second line, whether the prediction was right."""
+    def hint(self) -> Hint:
+        """What to look at during the run, what was predicted, and whether that was right."""
+        from ddpquiz.terminal.runs.frame import Hint
         from ddpquiz.terminal.sittings.prediction import verdict_line
 
-        return f"{self.link.look}\n{verdict_line(self.prediction, self.posed)}" if self.prediction else ""
+        if self.prediction is None:
+            return Hint(self.link.look)
+        said = f"You predicted {self.prediction.words}."
+        return Hint(self.link.look, said, verdict_line(self.prediction, self.posed))
 
 
 def ask(

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from ddpquiz.cli.run_options import RunOptions
     from ddpquiz.ranks.request import Request
     from ddpquiz.ranks.run import Run
+    from ddpquiz.terminal.runs.frame import Hint
 
 
-def show_run(
-    options: RunOptions, request: Request, look: str = "", found: str = "", *, claims: bool = True
-) -> RunState:
-    """Run a script on ranks and show it as the options say; `look` and `found` stand above the live view."""
+def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> RunState:
+    """Run a script on ranks and show it as the options say; the hint stands above the live view."""
     from ddpquiz.ranks import launch
 
     launch.server()
@@ -48,7 +47,7 @@ def show_run(
     elif options.plain or not screen.is_interactive():
         seen = plain_lines.print_run(start(request), style.console())
     else:
-        seen = watch.live(start, request, style.console(), look=look, found=found, step=options.step)
+        seen = watch.live(start, request, style.console(), hint=hint, step=options.step)
     if file:
         file.finish(seen)
     if options.summary:
@@ -82,6 +81,6 @@ def exit_with_status(seen: RunState, prediction: PredictedRun | None = None) -> 
 
         settle(prediction, seen, style.console())
     if seen.end and not seen.end.ok:
-        from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
+        from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 
         raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(seen.end.why, 1))

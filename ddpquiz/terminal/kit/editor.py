@@ -1,7 +1,5 @@
 """Writing in the user's own editor: it opens a file, whose content at the end is the text."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

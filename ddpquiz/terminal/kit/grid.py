@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import Console, ConsoleOptions, RenderResult
 
 Piece = tuple[str, str | Style]  # a text and its style, or the name of one
 GAP = 2  # blanks between two columns
@@ -54,15 +50,6 @@ class Cell:
     style: str = ""
     below: tuple[Piece, ...] = ()
     marked: bool = False
-
-    @property
-    def longest_word(self) -> int:
-        """Return the least width at which no word breaks."""
-        return max((cell_len(word) for word in self.text.split()), default=0)
-
-    def fits(self, width: int) -> bool:
-        """Whether the text needs no folding."""
-        return cell_len(self.text) <= width
 
     def lines(self, width: int) -> list[Piece]:
         """Return the lines, none wider than `width`."""
@@ -103,7 +90,6 @@ class Grid:
 def _line(
     number: int, name: list[Piece], cells: list[list[Piece]], marked: list[bool], names: int, widths: list[int]
 ) -> list[Piece]:
-    """Return line `number` of a row, from 0."""
     text, style = name[number] if number < len(name) else ("", "")
     line: list[Piece] = [(text + " " * (names - cell_len(text)), style)]
     for cell, is_marked, width in zip(cells, marked, widths, strict=False):  # a row may have a single cell

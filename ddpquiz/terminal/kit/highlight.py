@@ -1,17 +1,11 @@
 """Python code in the colours of the other text; loaded when the first item with code is drawn."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from rich.syntax import ANSISyntaxTheme, Syntax
+from rich.text import Text
 
 from ddpquiz.terminal.kit.line_wrap import Code
 from ddpquiz.terminal.kit.style import THEME, plain
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _COLOURS = ANSISyntaxTheme(
     {
@@ -21,7 +15,7 @@ _COLOURS = ANSISyntaxTheme(
         Name.Builtin: THEME.styles["accent"],
         String: THEME.styles["good"],
         Number: THEME.styles["warn"],
-    },
+    }
 )
 
 

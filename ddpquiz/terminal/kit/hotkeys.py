@@ -1,19 +1,12 @@
 """The keys that work now: the line at the bottom that lists them, and the page that explains them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.terminal.kit.layout import columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +16,6 @@ class Hotkey:
     key: str
     does: str
     more: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.key} {self.does}"
 
 
 HELP = Hotkey("?", "help", "the keys that work now")

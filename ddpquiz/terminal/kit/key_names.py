@@ -1,7 +1,5 @@
 """The names of keys, read from the characters that a terminal sends. Pasted text is one key."""
 
-from __future__ import annotations
-
 import re
 
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"

@@ -1,23 +1,16 @@
 """The loop that reads keys and paints: a screen names its body and its keys, and says what each key does."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 
 from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, QUIT, Hotkey, help_page, key_line, prefixed
 from ddpquiz.terminal.kit.keys import URGENT, Keys
 from ddpquiz.terminal.kit.layout import MEASURE
 from ddpquiz.terminal.kit.screen import Screen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from contextlib import AbstractContextManager
-
-    from rich.console import Console, RenderableType
 
 LEAVING = ("ctrl+d", "eof")
 
@@ -55,8 +48,13 @@ class KeyScreen(ABC):
 
     @property
     def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted."""
-        return URGENT
+        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
+        return tuple(key for key in URGENT if len(key) > 1 or not self.writing)
+
+    @property
+    def writing(self) -> bool:
+        """Whether letters are text."""
+        return False
 
     @property
     def leaving(self) -> tuple[str, ...]:
@@ -70,7 +68,6 @@ class KeyScreen(ABC):
 
     @property
     def closed(self) -> bool:
-        """Whether the loop ends."""
         return self.left
 
     def commands(self) -> list[Hotkey]:
@@ -78,7 +75,6 @@ class KeyScreen(ABC):
         return []
 
     def all_keys(self) -> list[Hotkey]:
-        """Return the keys that the page of help explains."""
         return [*self.keys(), *prefixed(self.commands(), "esc ")]
 
     def above_keys(self) -> list[RenderableType]:
@@ -86,21 +82,17 @@ class KeyScreen(ABC):
         return []
 
     def help(self) -> RenderableType:
-        """Draw the page of help."""
         return help_page(self.all_keys())
 
     def shown(self) -> RenderableType:
-        """Draw the body, or the page of help."""
         return self.help() if self.helping else self.body()
 
     def foot(self, width: int) -> RenderableType:
-        """Draw what stays at the bottom."""
         if self.helping:
             return key_line([BACK], width)
         return Group(*self.above_keys(), key_line(self.keys(), width, self.commands()))
 
     def handle_key(self, key: str) -> None:
-        """Obey a key, also on the page of help."""
         if self.helping:
             self.helping = key not in (HELP.key, *GOES_BACK)
             return
@@ -130,7 +122,6 @@ class KeyScreen(ABC):
         return keys.get(self.patience())
 
     def paint(self, screen: Screen) -> None:
-        """Draw a frame."""
         screen.paint(Constrain(self.shown(), MEASURE), self.foot(screen.console.width))
 
     def show(self, console: Console) -> None:
@@ -139,7 +130,6 @@ class KeyScreen(ABC):
             self.loop(screen, keys)
 
     def loop(self, screen: Screen, keys: Keys) -> None:
-        """Paint and obey keys until the user leaves."""
         self._away = keys.suspended
         scene: tuple[Hashable, ...] = ()
         added = self.added

@@ -1,7 +1,5 @@
 """Single keys from the terminal: none is echoed, lost, or joined with the next one."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import errno
@@ -12,15 +10,13 @@ import sys
 import termios
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit.key_names import PASTE_BEGINS, key_of_paste, split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from types import FrameType
 
 _ESCAPE_WAIT = 0.05  # seconds after which an escape character is the key escape
 _PASTE_WAIT = 3.0  # seconds of silence that end a paste whose end was lost
@@ -58,7 +54,7 @@ class Keys:
         self._handle(signal.SIGTSTP, lambda *_: self._note(b"z"))
         self._handle(signal.SIGCONT, self._continued)
         for ending in (signal.SIGTERM, signal.SIGHUP):
-            self._handle(ending, _end)
+            self._handle(ending, lambda number, _: sys.exit(128 + number))  # so that every `with` restores its part
         self._enter_raw()
         return self
 
@@ -195,8 +191,3 @@ def _set_mode(fd: int, mode: list[Any]) -> None:
         except termios.error as error:
             if error.args[0] != errno.EINTR:
                 raise
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    """End by an exception, so that every `with` restores what it changed."""
-    sys.exit(128 + number)

@@ -1,10 +1,10 @@
-"""Parts of a page: sections with titles, columns, commands, bullets, bars."""
+"""Parts of a page: sections with titles, columns, commands, bullets, bars, and questions above their answers."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment, Segments
 from rich.table import Table
@@ -12,13 +12,9 @@ from rich.text import Text
 
 from ddpquiz.terminal.kit.style import code
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-
 MEASURE = 100  # columns; longer lines of prose are hard to read
 _LEAST = 16  # columns in which a description beside a command can be read
+_LINES = 2  # of a question that stay where there is no room
 
 
 def show(console: Console, page: RenderableType) -> None:
@@ -54,15 +50,14 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
     return grid
 
 
+@dataclass(frozen=True, slots=True)
 class Commands:
     """Commands with their descriptions: beside them where all fit, else below them, so that none is cut off."""
 
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
-        self._rows = list(rows)
+    rows: Sequence[tuple[str, str]]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
-        named = [(code(command, "code"), Text(what)) for command, what in self._rows]
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        named = [(code(command, "code"), Text(what)) for command, what in self.rows]
         if all(len(command) + 2 + min(len(what), _LEAST) <= options.max_width for command, what in named):
             yield columns(named)
             return
@@ -79,6 +74,11 @@ def bullets(lines: Iterable[Text]) -> Table:
 def numbered(lines: Iterable[Text]) -> Table:
     """Put its number before each line."""
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: `1 card`, `2 cards`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def shown_path(file: str) -> str:
@@ -101,16 +101,47 @@ def _stripped(line: list[Segment]) -> list[Segment]:
     return line
 
 
+@dataclass(frozen=True, slots=True)
 class Barred:
     """Text with a bar at its left."""
 
-    def __init__(self, body: Text, style: str = "accent") -> None:
-        self._body = body
-        self._style = style
+    body: Text
+    style: str = "accent"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        bar = Segment("│ ", console.get_style(self._style, default=""))
-        for line in console.render_lines(self._body, options.update(width=options.max_width - 2), pad=False):
+        bar = Segment("│ ", console.get_style(self.style, default=""))
+        for line in console.render_lines(self.body, options.update(width=options.max_width - 2), pad=False):
             yield bar
             yield from line
             yield Segment.line()
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A question and its answer. Where both do not fit, a line or two of the question stay, and it follows whole below.
+
+    `around` draws, for a width, what else is on the screen; `above` are empty lines where there is room.
+    """
+
+    question: Text
+    more: Sequence[RenderableType]
+    answer: Sequence[RenderableType]
+    _: KW_ONLY
+    title: str
+    around: Callable[[int], RenderableType]
+    above: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        endless = options.update(height=None)
+        whole = Group(*[Text()] * self.above, self.question, *self.more, *self.answer)
+        parts = (whole, self.around(console.width))
+        if sum(len(console.render_lines(part, endless, pad=False)) for part in parts) <= console.height:
+            yield whole
+            return
+        lines = console.render_lines(self.question, endless.update(width=options.max_width - 2), pad=False)
+        for number, line in enumerate(lines[:_LINES], 1):
+            more = [Segment("…")] if number == _LINES < len(lines) else []
+            yield Segments([*line, *more, Segment.line()])
+        yield Group(*self.answer)
+        if len(lines) > _LINES or len(self.more) > 1:
+            yield Group(*section(self.title, self.question, *self.more))

@@ -1,18 +1,13 @@
 """Line breaks at the edge of the screen: prose between words, code after a backslash, so that it can be copied."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.containers import Lines
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
 
 INLINE = re.compile(r"`([^`\n]+)`")
 _NO_BREAK = "\ue000"  # replaces a blank at which prose must not break
@@ -49,7 +44,6 @@ class Code(Text):
     """Lines of code. A long line continues, indented, after a backslash, as Python and shells allow."""
 
     def wrap(self, console: Console, width: int, **how: Any) -> Lines:
-        """Break the text into lines."""
         if how.get("no_wrap") or self.no_wrap or width < _NARROW:
             return super().wrap(console, width, **how)
         return Lines(piece for line in self.split(allow_blank=True) for piece in _folded(line, width))

@@ -1,24 +1,26 @@
 """The Markdown of a lesson in the colours of the other text; the only module that loads a Markdown parser."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from markdown_it import MarkdownIt
-from rich.markdown import CodeBlock, Heading, Markdown, Paragraph, TableDataElement, TableElement
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.markdown import (
+    CodeBlock,
+    Heading,
+    Markdown,
+    MarkdownContext,
+    MarkdownElement,
+    Paragraph,
+    TableDataElement,
+    TableElement,
+)
 from rich.padding import Padding
 from rich.table import Table
 
 from ddpquiz.terminal.kit.highlight import python
 from ddpquiz.terminal.kit.line_wrap import Prose
 from ddpquiz.terminal.kit.style import code, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from markdown_it.token import Token
-    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
-    from rich.markdown import MarkdownContext, MarkdownElement
 
 _INDENT = 4
 
@@ -46,8 +48,7 @@ class _Heading(Heading):
         super().on_enter(context)
         self.text = Prose()
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        del console, options
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
         self.text.justify = "left"
         yield self.text
 
@@ -55,8 +56,7 @@ class _Heading(Heading):
 class _Code(CodeBlock):
     """Code or a drawing, without a background, which would be hard to read on light terminals."""
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        del console, options
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
         text = str(self.text)
         yield Padding(python(text) if self.lexer_name == "python" else code(text), (0, 0, 0, _INDENT))
 
@@ -89,14 +89,9 @@ class _Page(Markdown):
         super().__init__("", hyperlinks=False)
         parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["entity", "image", "autolink"])
         self.parsed = parser.parse(text)
-        for token in self.parsed:
-            _add_backticks(token.children or [])
-
-
-def _add_backticks(tokens: list[Token]) -> None:
-    for token in tokens:
-        if token.type == "code_inline" and "`" not in token.content:
-            token.content = f"`{token.content}`"
+        for token in [child for block in self.parsed for child in block.children or []]:
+            if token.type == "code_inline" and "`" not in token.content:
+                token.content = f"`{token.content}`"
 
 
 def markdown(text: str) -> RenderableType:

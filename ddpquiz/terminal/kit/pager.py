@@ -1,19 +1,15 @@
 """Pages that are longer than the terminal: shown in the user's pager, as man pages are."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+
+from rich.console import Console, RenderableType
 
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.screen import is_interactive
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
 
 _LESS = "-X -Psspace next page, b page back, q leave$"  # the page stays visible; the prompt lists the keys
 

@@ -1,22 +1,17 @@
 """A full screen that is painted whole, with one write per frame: no flicker, nothing left in the scrollback."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator
+from typing import Self
 
+from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.text import Text
 
 from ddpquiz.terminal.kit.grid import TextLines
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console, RenderableType
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor, empty
 _LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
@@ -114,7 +109,6 @@ class Screen:
 
     @property
     def at_end(self) -> bool:
-        """Whether the last line of the body is shown."""
         return self._top >= self._beyond
 
     def _hidden(self) -> Text:

@@ -1,23 +1,17 @@
 """The few colours that have a meaning, and text of content made safe to show."""
 
-from __future__ import annotations
-
 import re
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 from rich.theme import Theme
 
 from ddpquiz.terminal.kit.line_wrap import Code, Prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import ConsoleOptions, RenderableType
-    from rich.text import Text
 
 # Fixed colours halfway between black and white, readable on dark and on light terminals.
 # No meaning rests on colour alone: with NO_COLOR the words remain.
@@ -45,7 +39,7 @@ THEME = Theme(
         "markdown.item.number": "color(243)",
         "markdown.table.header": "bold",
         "markdown.table.border": "color(243)",
-    },
+    }
 )
 
 _SPAN = re.compile(
@@ -60,7 +54,6 @@ class PlainConsole(Console):
     """A console on which no text can steer the terminal, wherever it comes from."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of something, with plain text."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             if control is not None or text.isprintable():

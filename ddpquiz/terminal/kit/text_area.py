@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
+from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.terminal.kit.layout import columns
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _ROWS = 6  # visible rows of the text
 _ABOVE = 2  # visible rows above the cursor
@@ -27,39 +24,30 @@ class TextArea:
     cursor: int = 0
 
     def insert(self, text: str) -> TextArea:
-        """Insert a text at the cursor."""
         return TextArea(self.text[: self.cursor] + text + self.text[self.cursor :], self.cursor + len(text))
 
     def key(self, key: str, width: int) -> TextArea:
         """Return the area after a key, for a screen of this width; unknown keys change nothing."""
-        line = self.text.rfind("\n", 0, self.cursor) + 1
-        match key:
-            case "left":
-                return self._at(self.cursor - 1)
-            case "right":
-                return self._at(self.cursor + 1)
-            case "home" | "ctrl+a":
-                return self._at(line)
-            case "end" | "ctrl+e":
-                return self._at(self.cursor + len(self.text[self.cursor :].partition("\n")[0]))
-            case "up" | "down":
-                return self._at_row(-1 if key == "up" else 1, width)
-            case "backspace":
-                return self._without(self.cursor - 1, self.cursor)
-            case "delete":
-                return self._without(self.cursor, self.cursor + 1)
-            case "ctrl+u":  # at the start of a line it joins the line to the previous one
-                return self._without(line if line < self.cursor else self.cursor - 1, self.cursor)
-            case "enter":
-                return self.insert("\n")
-            case "tab" | "space":
-                return self.insert(" ")
-            case _:
-                return self.insert(key) if len(key) == 1 else self
+        at = self.cursor
+        line = self.text.rfind("\n", 0, at) + 1
+        end = at + len(self.text[at:].partition("\n")[0])
+        to_delete = {  # ctrl+u at the start of a line joins the line to the previous one
+            "backspace": (at - 1, at),
+            "delete": (at, at + 1),
+            "ctrl+u": (line if line < at else at - 1, at),
+        }
+        moves = {"left": at - 1, "right": at + 1, "home": line, "ctrl+a": line, "end": end, "ctrl+e": end}
+        if key in moves:
+            return self._at(moves[key])
+        if key in to_delete:
+            return self._without(*to_delete[key])
+        if key in ("up", "down"):
+            return self._at_row(-1 if key == "up" else 1, width)
+        text = {"enter": "\n", "tab": " ", "space": " "}.get(key, key)
+        return self.insert(text) if len(text) == 1 else self
 
     @property
     def on_empty_last_line(self) -> bool:
-        """Whether the cursor is on the last line and that line is empty."""
         return not self.text[self.text.rfind("\n", 0, self.cursor) + 1 :].strip()
 
     def drawn(self, width: int) -> Table:

@@ -1,25 +1,15 @@
 """The page of an item: its question, its answer, why, its source, and the code of its proof."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, CodeProof, Kind, Prompt
-from ddpquiz.curriculum.posed import pose
+from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question, Source
+from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Item, Option, Proof, Question, Source
-    from ddpquiz.curriculum.posed import Posed
 
 MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
@@ -39,7 +29,7 @@ def item_page(item: Item, source: Source | None = None, marks: Collection[str] =
             ]
         case _:
             parts = _question(item, marks)
-    return Group(*parts, *(section("Source", _source(source)) if source else []))
+    return Group(*parts, *(section("Source", Text(plain(source_line(source)))) if source else []))
 
 
 def sample(question: Question) -> Posed:
@@ -49,13 +39,9 @@ def sample(question: Question) -> Posed:
 
 def asks(item: Item) -> str:
     """Return what an item asks."""
-    match item:
-        case Card():
-            return item.front
-        case Prompt():
-            return item.ask
-        case _:
-            return sample(item).question.ask
+    if isinstance(item, Question):
+        return sample(item).question.ask
+    return item.front if isinstance(item, Card) else item.ask
 
 
 def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
@@ -85,7 +71,6 @@ def _question(question: Question, marks: Collection[str]) -> list[RenderableType
 
 
 def _answer(question: Question, posed: Posed) -> list[RenderableType]:
-    """Draw the right answer, and the wrong ones with their reasons."""
     asked = posed.question
     match question.kind:
         case Kind.CHOICE | Kind.CHOICES:
@@ -94,16 +79,12 @@ def _answer(question: Question, posed: Posed) -> list[RenderableType]:
             return [numbered(code(line.text) for line in asked.lines)]
         case Kind.NUMBER:
             drawn = ", ".join(f"{name} = {value}" for name, value in posed.values.items())
-            how = f"{question.answer} with {drawn}"
-            right = Group(
-                Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good"), Text(plain(how), style="quiet")
-            )
+            answer = Text(plain(f"{asked.answer} {asked.unit}".strip()), style="good")
+            right = Group(answer, Text(plain(f"{question.answer} with {drawn}"), style="quiet"))
         case Kind.OUTPUT:
             right = Group(Text(plain(asked.answer), style="good"))
-    traps = ((Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
-    return [
-        columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), Group(*trap)) for trap in traps)])
-    ]
+    traps = (Group(Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
+    return [columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), trap) for trap in traps)])]
 
 
 def _options(options: tuple[Option, ...]) -> RenderableType:
@@ -125,6 +106,6 @@ def _proof(proof: Proof) -> list[RenderableType]:
     return [Text(plain(f"what the demo {words} prints as `{proof.label}` on {ranks}"))]
 
 
-def _source(source: Source) -> Text:
-    parts = (source.title, source.authors, source.year, source.address)
-    return Text(plain(" · ".join(part for part in parts if part)))
+def source_line(source: Source) -> str:
+    """Return a source in a line: what is known of title, authors, year and address."""
+    return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))

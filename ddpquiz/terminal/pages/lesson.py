@@ -1,26 +1,17 @@
 """The page of a concept: why, the lesson, commands, mistakes, what to remember, demos, and what comes next."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Level
+from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Mistake
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
@@ -39,7 +30,9 @@ def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[
     ]
     if concept.commands:
         scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
-        parts += section("Commands", *spaced([*map(_command, concept.commands), *map(_script, scripts)]))
+        copies = "`ddpquiz demo {0} --copy .` writes the script `{0}.py` into this folder."
+        notes = (prose(copies.format(name), "quiet") for name in scripts)
+        parts += section("Commands", *spaced([*map(_command, concept.commands), *notes]))
     parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
     parts += section("Remember", bullets(map(prose, concept.remember)))
     parts += section("See it run", *spaced(map(_demo, concept.demos)))
@@ -56,10 +49,8 @@ def demo_command(link: DemoLink) -> str:
 
 
 def _command(command: Command) -> Group:
-    parts: list[RenderableType] = [
-        columns([(Text("$", style="quiet"), code(command.run))], gap=1),
-        indented(prose(command.does)),
-    ]
+    run = columns([(Text("$", style="quiet"), code(command.run))], gap=1)
+    parts: list[RenderableType] = [run, indented(prose(command.does))]
     if command.flags:
         rows = [(Text(plain(flag), style="code"), prose(meaning)) for flag, meaning in command.flags.items()]
         parts.append(indented(columns(rows), 4))
@@ -68,17 +59,13 @@ def _command(command: Command) -> Group:
     return Group(*parts)
 
 
-def _script(name: str) -> Text:
-    return prose(f"`ddpquiz demo {name} --copy .` writes the script `{name}.py` into this folder.", "quiet")
-
-
 def _mistake(mistake: Mistake) -> Table:
     return columns(
         [
             (Text("wrong", style="bad"), prose(mistake.do)),
             (Text("then", style="quiet"), prose(mistake.happens)),
             (Text("instead", style="good"), prose(mistake.instead)),
-        ],
+        ]
     )
 
 

@@ -1,36 +1,36 @@
-"""Lists: the curriculum, the way to a concept, the items of a concept, the results of a search."""
-
-from __future__ import annotations
+"""Lists: the curriculum, the way to a concept, the items of a concept, the results of a search, the demos."""
 
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, Question
-from ddpquiz.terminal.kit.layout import columns, indented, section
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Card, Concept, Item, Question
+from ddpquiz.curriculum.demo_scripts import Demo
+from ddpquiz.curriculum.search import Hit
+from ddpquiz.learning.side_files import Timing
+from ddpquiz.terminal.kit.layout import columns, counted, indented, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.item import MARKS, asks, named, sample
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from rich.console import Console, ConsoleOptions, RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept, Item
-    from ddpquiz.curriculum.search import Hit
-
-    Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
+Marks = Mapping[str, Collection[str]]  # how the learner marked an item, by its key
 
 _SENTENCE = re.compile(r"(?<=[.:!?])\s+|\n(?=\s|[-*#|])|\n\n+")
 _BEFORE = 20  # characters shown before a word if its sentence is too long for a line
 _NAMED_BY = {"hidden": ("suspend", "bury"), "flagged": ("flag",)}  # options of `ddpquiz list`
 _HEAD = ("concept", "", "cards", "questions", "demos")
+_NEXT = (
+    ("ddpquiz demo NAME", "run it"),
+    ("ddpquiz demo NAME -- --help", "show what it is about, and its arguments"),
+    ("ddpquiz demo NAME --copy .", "copy the script, to read and change it"),
+    ("ddpquiz demo --replay NAME", "play a saved run, one operation at a time"),
+)
 
 
 def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
@@ -40,14 +40,13 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
     parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
     for track in catalog.tracks:
         concepts = [concept for concept in catalog.concepts if concept.track == track.id]
-        rows = [[*_named(concept), *(Text(f"{count}") for count in _counts(concept))] for concept in concepts]
-        if rows:
-            parts += section(plain(track.title), _Rows(widths, rows))
+        if concepts:
+            parts += section(plain(track.title), _Rows(widths, [_row(concept) for concept in concepts]))
     totals = [
-        _count(len(catalog.concepts), "concept"),
-        _count(len(catalog.cards()), "card"),
-        _count(len(catalog.questions()), "question"),
-        _count(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+        counted(len(catalog.concepts), "concept"),
+        counted(len(catalog.cards()), "card"),
+        counted(len(catalog.questions()), "question"),
+        counted(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
     ]
     found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
     marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
@@ -68,12 +67,12 @@ def way(concepts: Sequence[Concept]) -> Group:
 
 def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
     """Draw the items of a concept: the name, level, marks and question of each."""
-    parts: list[RenderableType] = [
-        Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet")),
-    ]
+    parts: list[RenderableType] = [Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet"))]
     for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
         if items:
-            parts += section(title, *(_item(item, marks.get(item.key, ())) for item in items))
+            names = (named(item.id, _sort(item), marks.get(item.key, ())) for item in items)
+            asked = (indented(one_line(asks(item))) for item in items)
+            parts += section(title, *map(Group, names, asked))
     return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
 
 
@@ -86,16 +85,11 @@ def found(hits: Sequence[Hit], words: str, marks: Marks = MappingProxyType({})) 
     """Draw hits, each with a line that shows where a word occurs, but never an answer."""
     parts: list[RenderableType] = []
     for hit in hits:
-        parts += [hit_name(hit, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
+        parts += [named(hit.key, hit.kind, marks.get(hit.key, ())), indented(one_line(heading(hit)))]
         elsewhere = [word for word in words.lower().split() if word not in f"{hit.key} {hit.heading}".lower()]
         if elsewhere and (line := _part_with(elsewhere[0], hit)):
             parts.append(indented(one_line(line, "quiet")))
     return Group(*parts)
-
-
-def hit_name(hit: Hit, marks: Collection[str] = ()) -> Text:
-    """Draw the name of a hit, what it is, and how the learner marked it."""
-    return named(hit.key, hit.kind, marks)
 
 
 def heading(hit: Hit) -> str:
@@ -128,41 +122,29 @@ def one_line(text: str, style: str = "") -> Text:
     return shown
 
 
+@dataclass(frozen=True, slots=True)
 class _Rows:
     """Names and numbers of concepts, with the same columns in every table; long titles wrap."""
 
-    def __init__(self, widths: Sequence[int], rows: Sequence[Sequence[Text]]) -> None:
-        self._widths = widths
-        self._rows = rows
+    widths: Sequence[int]
+    rows: Sequence[Sequence[Text]]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        del console
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         numbers = [len(word) for word in _HEAD[2:]]
-        left = options.max_width - self._widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
+        left = options.max_width - self.widths[0] - sum(numbers) - 2 * (len(_HEAD) - 1)
         table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=self._widths[0], no_wrap=True)
-        table.add_column(width=max(1, min(self._widths[1], left)))
+        table.add_column(width=self.widths[0], no_wrap=True)
+        table.add_column(width=max(1, min(self.widths[1], left)))
         for width in numbers:
             table.add_column(width=width, no_wrap=True, justify="right")
-        for row in self._rows:
+        for row in self.rows:
             table.add_row(*row)
         yield table
 
 
-def _named(concept: Concept) -> tuple[Text, Text]:
-    return Text(concept.id, style="code"), prose(concept.title)
-
-
-def _counts(concept: Concept) -> tuple[int, int, int]:
-    return len(concept.cards), len(concept.questions), len(concept.demos)
-
-
-def _item(item: Item, marks: Collection[str]) -> Group:
-    return Group(named(item.id, _sort(item), marks), indented(one_line(asks(item))))
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+def _row(concept: Concept) -> list[Text]:
+    counts = (Text(f"{len(items)}") for items in (concept.cards, concept.questions, concept.demos))
+    return [Text(concept.id, style="code"), prose(concept.title), *counts]
 
 
 def _sort(item: Item) -> str:
@@ -179,3 +161,42 @@ def _part_with(word: str, hit: Hit) -> str:
     start = part.lower().find(word) - _BEFORE
     start = part.rfind(" ", 0, start) + 1 if start > _BEFORE else 0
     return f"… {part[start:]}" if start else part
+
+
+def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]) -> Group:
+    """Draw each demo under the track of the concept that it is about."""
+    width = max((len(demo.name) for demo in known), default=0)
+    parts: list[RenderableType] = []
+    about = {demo.name: concept for demo in known if (concept := _about(demo, catalog))}
+    tracks = {demo.name: about[demo.name].track if demo.name in about else "" for demo in known}
+    order = {concept.id: place for place, concept in enumerate(catalog.concepts)}
+    for track, title in [*((track.id, track.title) for track in catalog.tracks), ("", "Others")]:
+        here = [demo for demo in known if tracks[demo.name] == track]
+        if track:
+            here.sort(key=lambda demo: order[about[demo.name].id])
+        if here:
+            rows = (
+                (Text(demo.name.ljust(width), style="code"), _summary(demo, timings.get(demo.name))) for demo in here
+            )
+            parts += section(plain(title), columns(rows))
+    return Group(*parts[1:], Text(), columns((Text(command, style="code"), Text(what)) for command, what in _NEXT))
+
+
+def _about(demo: Demo, catalog: Catalog) -> Concept | None:
+    """Return the concept that uses a demo most; of several, one that lists it first."""
+
+    def weight(concept: Concept) -> tuple[int, bool]:
+        runs = [link.run for link in concept.demos]
+        return runs.count(demo.name), runs[0] == demo.name
+
+    touching = [concept for concept in catalog.concepts if any(link.run == demo.name for link in concept.demos)]
+    return max(touching, key=weight, default=None)
+
+
+def _summary(demo: Demo, timing: Timing | None) -> Text:
+    text = prose(demo.summary)
+    if timing:
+        ranks = f"{timing.ranks} rank{'s' * (timing.ranks > 1)}"
+        args = f" with {plain(' '.join(timing.args))}" if timing.args else ""
+        text.append(f"  {timing.seconds:.1f} s on {ranks}{args}", style="quiet")
+    return text

@@ -1,27 +1,17 @@
 """The page of `ddpquiz stats`: figures as text, with bars and colours added where there is room."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from ddpquiz.learning.mastery import MEANING, Label
-from ddpquiz.learning.statistics import LATELY
-from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.learning.mastery import MEANING, Label, Strength
+from ddpquiz.learning.statistics import LATELY, Day, Misled, Recall, Share, Statistics, SurenessBand
+from ddpquiz.terminal.kit.layout import columns, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.pages.listing import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date
-
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-
-    from ddpquiz.learning.mastery import Strength
-    from ddpquiz.learning.statistics import Day, Misled, Recall, Share, Statistics, SurenessBand
 
 WEEKS = 16
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -36,14 +26,14 @@ _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UN
 NOTHING = "Nothing has been studied yet. `ddpquiz study` starts with the first card, `ddpquiz test` with questions."
 
 
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The page, as wide as the screen allows."""
 
-    def __init__(self, now: Statistics) -> None:
-        self._now = now
+    now: Statistics
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _page(self._now, options.max_width)
+        yield _page(self.now, options.max_width)
 
 
 def _page(now: Statistics, width: int) -> RenderableType:
@@ -69,11 +59,6 @@ def duration(seconds: float) -> str:
     if minutes < 1:
         return f"{round(seconds)} s"
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun: `1 card`, `2 cards`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def streak(days: int) -> str:

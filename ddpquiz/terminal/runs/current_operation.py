@@ -1,21 +1,15 @@
 """The operation that is under way, in a line: which ranks have arrived, and which are awaited."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.formatting import format_ranks, format_seconds, list_ranks, plural
 from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ddpquiz.analysis.collective import Collective
-    from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_state import RunState
 
 LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
@@ -65,14 +59,14 @@ def _between(collective: Collective, of: int) -> list[str]:
 
 
 def _about(collective: Collective) -> list[str]:
-    """Return what an operation does, and with what."""
     operation = collective.operation
     shapes = operation.shapes[:1] if collective.op == "scatter" else operation.shapes  # the root brings every part
     numbers = plural(sum(map(math.prod, shapes)), "number") if operation.dtype else ""
     what = f"{operation.reduce} of {numbers}" if operation.reduce and numbers else numbers
     bucket = "" if operation.bucket is None else f"bucket {operation.bucket}"
     peer = operation.peer
-    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{_direction(collective.op)} {peer}"
+    direction = "to" if collective.op.startswith(("reduce", "gather")) else "from"
+    root = "" if peer is None or collective.op in POINT_TO_POINT else f"{direction} {peer}"
     return [part for part in (root, bucket, what) if part]
 
 
@@ -92,10 +86,6 @@ def _line(
 
 def _since(collective: Collective) -> float:
     return min(call.issued for call in collective.calls.values())
-
-
-def _direction(op: str) -> str:
-    return "to" if op.startswith(("reduce", "gather")) else "from"
 
 
 def _outcome(collective: Collective) -> list[str]:

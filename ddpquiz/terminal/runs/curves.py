@@ -1,19 +1,14 @@
 """Numbers over time, as curves: a line of bars in a rank's column, and a chart of all ranks where there is room."""
 
-from __future__ import annotations
-
 import math
-from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
+from typing import TypeVar
 
 from rich.cells import cell_len
 
 from ddpquiz.analysis.formatting import format_ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ddpquiz.terminal.kit.grid import Piece
+from ddpquiz.terminal.kit.grid import Piece
 
 BARS = "▁▂▃▄▅▆▇█"
 QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"  # bit 1 is the upper left quarter of a character, 2 the upper right, 4 and 8 the lower
@@ -23,7 +18,6 @@ NARROWEST = 44  # columns of a chart
 MOST = 144  # numbers in a curve: two for each column of the widest chart
 NAMES = 14  # columns beside a chart for the names of ranks, at most
 FEWEST = 8  # numbers in a chart; a line of bars needs three
-
 
 _Item = TypeVar("_Item")
 
@@ -142,14 +136,8 @@ class _Canvas:
         return at // 2
 
     def row(self, row: int) -> list[Piece]:
-        """Return a row as pieces, each of one style."""
-        pieces: list[Piece] = []
-        for bits, style in zip(self.bits[row], self.styles[row], strict=True):
-            if pieces and pieces[-1][1] == style:
-                pieces[-1] = pieces[-1][0] + QUARTERS[bits], style
-            else:
-                pieces.append((QUARTERS[bits], style))
-        return pieces
+        runs = groupby(zip(self.bits[row], self.styles[row], strict=True), key=lambda cell: cell[1])
+        return [("".join(QUARTERS[bits] for bits, _ in run), style) for style, run in runs]
 
     def _line(self, x0: int, y0: int, x1: int, y1: int, style: str) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)

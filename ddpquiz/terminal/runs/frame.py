@@ -1,43 +1,41 @@
-"""The picture of a run: what each rank holds, the claims, the ranks over time, and what went wrong."""
+"""The picture of a run: what it is, what each rank holds, the claims, the ranks over time, and what went wrong."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
-from rich.console import Group
+from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Began, Nodes, Output
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.ranks.machines.jobs import JobFile
 from ddpquiz.terminal.kit.grid import TextLines, folded
-from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.runs.claims import counted_claims, folded_claims
+from ddpquiz.terminal.kit.layout import shown_path
+from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.current_operation import running
-from ddpquiz.terminal.runs.failure import failure, matters, result
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
-from ddpquiz.terminal.runs.run_header import top
+from ddpquiz.terminal.runs.outcome import counted_claims, failure, folded_claims, matters, result
 from ddpquiz.terminal.runs.values import charts, tables, to_plot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import ConsoleDimensions, RenderableType
-
-    from ddpquiz.analysis.events import Output
-    from ddpquiz.analysis.run_state import RunState
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows when it hides others
 FRESH = 0.5  # seconds for which a live frame marks a new value
+_MARKS = {"✓": "good", "✗": "bad"}  # at the start of a verdict
 
 
-def frame(state: RunState, width: int, *, tensors: bool = False, look: str = "", verdict: bool = True) -> Group:
+def frame(
+    state: RunState, width: int, *, tensors: bool = False, hint: Hint | None = None, verdict: bool = True
+) -> Group:
     """Return the picture of a whole run.
 
-    With `tensors` it shows what each rank brought to its last operation, and what that left there. `look` says what to
-    look at, and on a second line what was predicted. Without `verdict` the last line is left out, for a screen that
-    shows it elsewhere.
+    With `tensors` it shows what each rank brought to its last operation, and what that left there. Without
+    `verdict` the last line is left out, for a screen that shows it elsewhere.
     """
-    parts = top(state, look)
+    parts = top(state, hint)
     parts += _values(state, width, live=False, tensors=tensors, since=math.inf)
     parts += [_line(line) for line in state.lines if matters(line, state)]
     if any(span.kind != "compute" for rank in state.timeline.ranks for span in state.timeline.spans(rank, state.time)):
@@ -54,7 +52,7 @@ def on_screen(
     now: float,
     *,
     tensors: bool = False,
-    look: str = "",
+    hint: Hint | None = None,
     since: float | None = None,
     until: float | None = None,
 ) -> tuple[RenderableType, list[RenderableType]]:
@@ -67,7 +65,7 @@ def on_screen(
     stays = 2 * (len(state.here) + AROUND) <= size.height
     operation = [running(state, now, width)] if state.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
-    above, claims = top(state, look), _claims(state, width)
+    above, claims = top(state, hint), _claims(state, width)
     lines = [line for line in state.lines[-2 * TAIL.stop :] if matters(line, state)]
     room = size.height - 1 - TAIL.start * bool(lines) - _height([*below, *above], width)  # one line for the keys
     since = now - FRESH if since is None else since
@@ -128,13 +126,67 @@ def _claims(state: RunState, width: int) -> list[RenderableType]:
 
 
 def _height(parts: Iterable[RenderableType], width: int) -> int:
-    """Return the number of lines of parts."""
-    return sum(len(part) if isinstance(part, TextLines) else _lines(part, width) for part in parts)
-
-
-def _lines(part: RenderableType, width: int) -> int:
-    return 1 if isinstance(part, Text) and part.no_wrap else len(folded(str(part), width))
+    height = 0
+    for part in parts:
+        is_line = isinstance(part, Text) and part.no_wrap
+        height += len(part) if isinstance(part, TextLines) else 1 if is_line else len(folded(str(part), width))
+    return height
 
 
 def _line(line: Output) -> Text:
     return Text.assemble((f"rank {line.rank}  ", "quiet"), plain(line.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What to look at in a run, what was predicted, and the verdict on that once the run has ended well."""
+
+    look: str
+    prediction: str = ""
+    verdict: str = ""
+
+
+def top(state: RunState, hint: Hint | None) -> list[RenderableType]:
+    """Draw the lines above everything else."""
+    parts: list[RenderableType] = [header(state)]
+    if hint:
+        prediction = hint.verdict if state.end and state.end.ok else hint.prediction
+        parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
+        parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
+    parts += _nodes_and_restarts(state)
+    return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
+
+
+def header(state: RunState) -> Text:
+    """Draw what the run is, what runs on what, and why there."""
+    if state.began is None:
+        return Text("Loading torch ...", style="accent")
+    title = plain(state.began.title) + "\n" if state.began.title else ""
+    return Text.assemble((title, "head"), (plain(state.began.reason), "accent"))
+
+
+def nodes_joined(nodes: Nodes) -> str:
+    """Return how many nodes have joined, as a sentence without its full stop."""
+    waiting = "; waiting for the others" if nodes.joined < nodes.needed else ""
+    return f"{nodes.joined} of {nodes.needed} nodes joined{waiting}"
+
+
+def torchrun(began: Began) -> str:
+    """Return the command line that runs the same without ddpquiz."""
+    here = len(began.here) or began.ranks
+    script, nodes = Path(shown_path(began.script)), began.ranks // here
+    job = JobFile(script, began.args, here, nodes, restarts=began.restarts, module=began.module)
+    return job.command('"$HEAD:29400"' if job.nodes > 1 else "")
+
+
+def _nodes_and_restarts(state: RunState) -> list[Text]:
+    parts = []
+    if state.nodes:
+        missing = state.nodes.joined < state.nodes.needed
+        parts.append(Text(nodes_joined(state.nodes), style="warn" if missing else "quiet"))
+    if state.restart:
+        processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
+        of = f" of {state.began.restarts}" if state.began else ""
+        restarts = f"restart {state.restart}{of} · now processes {processes}"
+        parts.append(Text(restarts, style="warn", no_wrap=True, overflow="ellipsis"))
+    return parts

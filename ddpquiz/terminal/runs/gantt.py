@@ -1,24 +1,18 @@
 """Ranks over time: one lane per rank that shows when it computed, communicated and waited."""
 
-from __future__ import annotations
-
 import math
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.formatting import format_seconds
-from ddpquiz.terminal.kit.grid import TextLines
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.rank_timeline import Span
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit.grid import Piece
+from ddpquiz.analysis.rank_timeline import Span
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.terminal.kit.grid import Piece, TextLines
 
 GLYPHS = {"compute": ("━", "good"), "communication": ("█", "accent"), "waiting": ("░", "warn")}
 BRIEF = ("╋", "accent")  # computing, with an operation too short for a column
-LEGEND = [
-    *((GLYPHS[kind], f" {kind}") for kind in ("compute", "communication", "waiting")),
-    (BRIEF, " compute with a short call"),
+LEGEND: list[Piece] = [
+    *(piece for kind, sign in GLYPHS.items() for piece in (sign, (f" {kind}   ", "quiet"))),
+    *(BRIEF, (" compute with a short call   ", "quiet")),
 ]
 AROUND = 4  # lines above and below the lanes: legend, axis, the running operation, and the keys
 SHORTEST = 0.1  # seconds that a lane shows at least
@@ -43,7 +37,8 @@ def gantt(state: RunState, width: int, now: float, *, live: bool, until: float |
         return TextLines([])
     first = min(starts)
     start, end = _window(first, now, columns, until) if live else (first, max([*times, first + 0.001]))
-    lines: list[list[Piece]] = [_legend(names, start > first)]
+    time = f"{WINDOW:.0f} s" if start > first else "time"
+    lines: list[list[Piece]] = [[(time.ljust(names), "quiet"), *LEGEND]]
     lines += [
         [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)] for rank, spans in lanes.items()
     ]
@@ -90,13 +85,6 @@ def _window(first: float, now: float, columns: int, until: float | None) -> tupl
     return end - WINDOW, end
 
 
-def _legend(names: int, cut: bool) -> list[Piece]:
-    line: list[Piece] = [((f"{WINDOW:.0f} s" if cut else "time").ljust(names), "quiet")]
-    for sign, means in LEGEND:
-        line += [sign, (f"{means}   ", "quiet")]
-    return line
-
-
 def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Piece]:
     cells: list[dict[str, float]] = [{} for _ in range(columns)]
     column = (end - start) / columns
@@ -116,11 +104,8 @@ def _lane(spans: list[Span], start: float, end: float, columns: int) -> list[Pie
     glyphs = [_glyph(cell) for cell in cells]
     while glyphs and glyphs[-1][0] == " ":
         glyphs.pop()
-    return [("".join(glyph for glyph, _ in run), style) for style, run in _runs(glyphs)]
-
-
-def _runs(glyphs: list[Piece]) -> list[tuple[str, list[Piece]]]:
-    return [(style, list(run)) for style, run in groupby(glyphs, key=lambda piece: piece[1])]
+    runs = groupby(glyphs, key=lambda piece: piece[1])
+    return [("".join(glyph for glyph, _ in run), style) for style, run in runs]
 
 
 def _glyph(cell: dict[str, float]) -> Piece:

@@ -1,22 +1,16 @@
 """The last frame of a run as a picture: SVG or HTML that needs no network and no font of its own."""
 
-from __future__ import annotations
-
 import io
 import re
 from html import escape
-from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.frame import frame
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ddpquiz.analysis.run_state import RunState
 
 WIDTH = 100  # columns
 MARGIN = 12  # units around the text of an SVG

@@ -1,29 +1,20 @@
 """A run as lines that come one after the other: text for a pipe or a dumb terminal, or events as JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, Claimed, End, Nodes, Note, Output, Started
+from ddpquiz.analysis.events import Began, Claimed, End, Event, Nodes, Note, Output, Started
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.style import complaints, plain
-from ddpquiz.terminal.runs.claims import claims
-from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED, failure, result
-from ddpquiz.terminal.runs.run_header import header, nodes_joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.ranks.run import Run
+from ddpquiz.terminal.runs.frame import header, nodes_joined
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, claims, failure, result
 
 PATIENCE = 0.1  # seconds to wait for more events
 
@@ -81,7 +72,6 @@ def _write(console: Console, texts: list[str]) -> None:
 
 
 def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
-    """Return what is printed for an event that is no output."""
     match event:
         case Began():
             return [header(state)]

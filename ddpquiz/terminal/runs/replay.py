@@ -1,31 +1,22 @@
-"""A run that is over on the screen, forward and back, one operation at a time."""
-
-from __future__ import annotations
+"""A run that is over: its last frame, and the run again, forward and back, one operation at a time."""
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.cells import cell_len
-from rich.console import ConsoleDimensions
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Ended, Issued, Joining, Output, Waited, when
+from ddpquiz.analysis.events import Ended, Event, Issued, Joining, Output, Waited, when
 from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.runs.failure import result
-from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
+from ddpquiz.terminal.runs.outcome import result
 from ddpquiz.terminal.runs.run_screen import RunScreen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 PLACES = 16  # states of a long run that are saved
@@ -36,7 +27,11 @@ KEYS = (
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 TO_END = Hotkey("q", "back", "go back to the end of the run")
-FAR_KEYS = Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step")
+AFTER = (
+    Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
+    Hotkey("enter", "go on", "leave this screen (q does it too)"),
+    Hotkey("r", "again", "run it once more"),
+)
 
 
 def steps(events: Sequence[Event]) -> list[int]:
@@ -79,9 +74,6 @@ class Tape:
 
 def replay(events: Sequence[Event], console: Console) -> RunState:
     """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback."""
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
-
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         shown = ReplayScreen(events, screen, leave=LEAVE)
         shown.loop(screen, keys)
@@ -92,6 +84,8 @@ def replay(events: Sequence[Event], console: Console) -> RunState:
 
 class ReplayScreen(RunScreen):
     """A run that the user goes through step by step, from step `at`."""
+
+    seldom_keys = (Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step"))
 
     def __init__(self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END) -> None:
         super().__init__(screen)
@@ -104,7 +98,6 @@ class ReplayScreen(RunScreen):
 
     @property
     def state(self) -> RunState:
-        """What the run has shown up to this step."""
         return self._tape.state
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
@@ -115,31 +108,24 @@ class ReplayScreen(RunScreen):
             return frame(self.state, size.width, verdict=False), [result(self.state), coming]
         before = when(events[self._stops[self._at - 1] - 1]) if self._at else 0.0
         room = ConsoleDimensions(size.width, size.height - 1)
-        until = _finish(events)
+        last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
+        until = when(next(last, events[-1]))
         body, below = on_screen(self.state, room, self.state.time, tensors=True, since=before, until=until)
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that go through the run."""
         return [*KEYS, self._leave]
 
-    def seldom_keys(self) -> tuple[Hotkey, ...]:
-        """Return the keys that go to the first and last step."""
-        return FAR_KEYS
-
     def patience(self) -> float | None:
-        """Return the seconds until the next step while the run plays."""
         return PACE if self._playing else None
 
     def wait(self, keys: Keys) -> str | None:
-        """Wait for a key, or for the next step while the run plays."""
         key = super().wait(keys)
         if key is None:
             self._go(self._at + 1, playing=True)
         return key
 
     def press(self, key: str) -> None:
-        """Go to another step, play, or leave."""
         match key:
             case "space" | "enter":
                 self._go(self._at, playing=not self._playing)
@@ -159,10 +145,6 @@ class ReplayScreen(RunScreen):
                 self.screen.to_top()
                 self.left = True
 
-    def interrupt(self) -> None:
-        """Leave: nothing runs any more."""
-        self.press("q")
-
     def _go(self, step: int, *, playing: bool = False) -> None:
         last = len(self._stops) - 1
         self._at = min(max(step, 0), last)
@@ -172,14 +154,6 @@ class ReplayScreen(RunScreen):
     def _scrolling(self, key: str) -> str:
         """Return the key as it scrolls: home and end are steps here."""
         return "" if self.on_picture and key in ("home", "end") else super()._scrolling(key)
-
-
-def _finish(events: Sequence[Event]) -> float:
-    """Return the time of the last communication or line."""
-    last = next(
-        (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output))), None
-    )
-    return when(last or events[-1])
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
@@ -194,3 +168,33 @@ def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int
             if part and line.cell_len + cell_len(part) + 3 <= width:
                 line.append(f" · {part}", style="accent")
     return line
+
+
+class EndScreen(RunScreen):
+    """The last frame of a run that is over: the user steps through it, runs it again, or leaves."""
+
+    def __init__(self, state: RunState, events: Sequence[Event], screen: Screen, keys: Keys, hint: Hint | None) -> None:
+        super().__init__(screen)
+        self.again = False  # run it once more
+        self.hint = hint
+        self._state, self._events, self._keys = state, events, keys
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    def picture(self) -> tuple[RenderableType, list[RenderableType]]:
+        return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [result(self.state)]
+
+    def picture_keys(self) -> list[Hotkey]:
+        return list(AFTER)
+
+    def press(self, key: str) -> None:
+        match key:
+            case "left" | "right":
+                at = len(steps(self._events)) - 2 if key == "left" else 0
+                ReplayScreen(self._events, self.screen, at).loop(self.screen, self._keys)
+            case "r":
+                self.again = self.left = True
+            case "enter" | "q":
+                self.left = True

@@ -1,37 +1,34 @@
-"""A run on a screen that keys control: its picture, or instead a log, the script, or what to try next."""
-
-from __future__ import annotations
+"""A run on a screen that keys control: its picture, or instead a log, the script, what to try next, or the legend."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, key_line
+from ddpquiz.analysis.events import Output
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
+from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, help_page, key_line
 from ddpquiz.terminal.kit.key_screen import KeyScreen
-from ddpquiz.terminal.runs.run_pages import legend, log
-from ddpquiz.terminal.runs.source import LEGEND, source
-from ddpquiz.terminal.runs.suggestions import suggestions, tries
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import RenderableType
-
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit.screen import Screen
-    from ddpquiz.terminal.runs.suggestions import Suggestion
+from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
+from ddpquiz.terminal.runs.outcome import MARKS
+from ddpquiz.terminal.runs.script import GONE, INSIDE, LAST, LEGEND, Suggestion, source, suggestions, tries
 
 Page = Literal["picture", "source", "tries"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries"}
 DIGITS = "0123456789"
+ERR = ("err ", "warn")  # stands before a line of standard error where any was written
 
 
 class RunScreen(KeyScreen):
     """The picture of a run, and pages that keys open instead. Subclasses say what the picture is."""
 
     can_start = False  # whether a suggestion can be started from here
+    seldom_keys: tuple[Hotkey, ...] = ()  # named after all others, where there is room
 
     def __init__(self, screen: Screen) -> None:
         super().__init__()
@@ -53,22 +50,15 @@ class RunScreen(KeyScreen):
     def picture_keys(self) -> list[Hotkey]:
         """Return the keys that work on the picture only, the most needed first."""
 
-    def end_with_choice(self) -> None:
-        """End this screen, because the user chose another run to start."""
-        self.left = True
-
-    def seldom_keys(self) -> tuple[Hotkey, ...]:
-        """Return keys that are named after all others, where there is room."""
-        return ()
+    def interrupt(self) -> None:
+        self.press("q")
 
     @property
     def on_picture(self) -> bool:
-        """Whether the picture is shown."""
         return self._page == "picture" and not self.helping
 
     @property
     def reading(self) -> bool:
-        """Whether a page is shown instead of the picture."""
         return not self.on_picture
 
     def body(self) -> RenderableType:
@@ -76,11 +66,9 @@ class RunScreen(KeyScreen):
         return self._parts()[0]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work on the picture."""
-        return [*self.picture_keys(), *self._page_keys(), *self.seldom_keys(), HELP]
+        return [*self.picture_keys(), *self._page_keys(), *self.seldom_keys, HELP]
 
     def help(self) -> RenderableType:
-        """Draw the keys, and what all signs of a run mean."""
         return legend(self.keys())
 
     def handle_key(self, key: str) -> None:
@@ -92,7 +80,7 @@ class RunScreen(KeyScreen):
         if key in DIGITS and self._page == "tries" and self.can_start and not self.helping:
             self.chosen = dict(enumerate(self._suggestions(), 1)).get(int(key))
             if self.chosen:
-                self.end_with_choice()
+                self.interrupt()
         elif key in DIGITS and int(key) in here:
             self._open(int(key))
         elif key == "tab" and isinstance(self._page, int):
@@ -105,7 +93,6 @@ class RunScreen(KeyScreen):
             self._open("picture")
 
     def paint(self, screen: Screen) -> None:
-        """Draw the picture or a page, what stays below it, a remark, and the keys that work."""
         body, below = self._parts()
         remark = f"{self.note} · " if self.note else ""
         keys = self.keys() if self.on_picture else self._keys_of_page()
@@ -138,19 +125,14 @@ class RunScreen(KeyScreen):
         self.screen.to_top()
 
     def _page_keys(self) -> list[Hotkey]:
-        """Return the keys that open pages."""
         here = [rank for rank in self.state.here if rank < len(DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
-        return [
-            *logs,
-            Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top"),
-            *trying,
-        ]
+        source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
+        return [*logs, source, *trying]
 
     def _keys_of_page(self) -> list[Hotkey]:
-        """Return the keys that work on a page."""
         opened_by = HELP.key if self.helping else next((key for key, page in PAGES.items() if page == self._page), "")
         pages = [key for key in [*self._page_keys(), HELP] if key.key != opened_by]
         scrolling = [Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom")]
@@ -166,3 +148,62 @@ class RunScreen(KeyScreen):
         if self._found is None and self.state.began:
             self._found = suggestions(self.state.began)
         return self._found or ()
+
+
+def log(state: RunState, rank: int, width: int) -> TextLines:
+    """Draw the lines of a rank, each with its time in seconds."""
+    lines = state.log.get(rank, ())
+    if not lines:
+        return TextLines([[(f"Rank {rank} has printed nothing.", "quiet")]])
+    has_errors = any(line.stream == "stderr" for line in lines)
+    return TextLines(part for line in lines for part in _folded(line, width, has_errors=has_errors))
+
+
+def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[Piece]]:
+    margin: list[Piece] = [(f"{line.time:7.2f}  ", "quiet")]
+    if has_errors:
+        margin.append(ERR if line.stream == "stderr" else (" " * len(ERR[0]), ""))
+    indent = sum(len(text) for text, _ in margin)
+    parts = folded(line.text, width - indent)
+    below: list[Piece] = [(" " * indent, "")]
+    return [[*(below if number else margin), (part, "")] for number, part in enumerate(parts)]
+
+
+VALUES = {
+    (MARK, "accent"): "new: it changed in the last half second, or since the previous step",
+    ("-", "quiet"): "nothing yet",
+    ("..", ""): "cut: the log of the rank has all of it",
+    ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
+    ("doing", "quiet"): "the operation that the rank is in, or computing",
+    ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
+    ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is too large to show",
+    ("arrived", "accent"): "ranks that have called the current operation",
+    ("awaiting", "warn"): "ranks that have not called it yet; the others wait for them",
+    ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
+}
+LANES = {
+    GLYPHS["compute"]: "the rank runs its script and does not communicate",
+    GLYPHS["communication"]: "all ranks have called the operation, and it runs",
+    GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
+    BRIEF: "the rank computes, with an operation too short for a column",
+    ("0 s", "quiet"): "the time when the first rank communicated or printed",
+}
+CLAIMS = {
+    MARKS["proven"]: "the claim held on these ranks",
+    MARKS["broken"]: "it did not hold on these ranks",
+    MARKS["not reached"]: "not this run: the claim is about other arguments",
+}
+SOURCE = {
+    (INSIDE, "warn"): "these ranks wait in this line",
+    (LAST, "warn"): "these ranks were last seen here",
+    (GONE, "warn"): "these ranks have ended",
+}
+
+
+def legend(keys: Iterable[Hotkey]) -> RenderableType:
+    """Draw the page of help: the keys, then what each sign means."""
+    parts: list[RenderableType] = [help_page(keys)]
+    pages = {"What ranks hold": VALUES, "Ranks over time": LANES, "Claims": CLAIMS, "Source": SOURCE}
+    for title, signs in pages.items():
+        parts += section(title, columns((Text(sign, style), Text(means)) for (sign, style), means in signs.items()))
+    return Group(*parts)

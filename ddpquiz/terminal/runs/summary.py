@@ -1,23 +1,15 @@
 """The account of a run as a page: time, bytes, and advice."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_ranks, format_seconds
-from ddpquiz.terminal.kit.layout import bullets, section
+from ddpquiz.analysis.rank_timeline import RankTime
+from ddpquiz.analysis.run_summary import LineCost, RunSummary
+from ddpquiz.terminal.kit.layout import bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.gantt import GLYPHS
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.analysis.rank_timeline import RankTime
-    from ddpquiz.analysis.run_summary import GroupTraffic, LineCost, RunSummary
 
 BAR = 12  # columns of the bar of a rank's time
 
@@ -29,7 +21,8 @@ def summary(account: RunSummary) -> RenderableType:
         parts += section("Where communication went", _lines(account.lines))
         parts += [Text(f"  and {account.other_lines} more", style="quiet")] if account.other_lines else []
     if any(group.bytes for group in account.groups):
-        parts += section("Bytes sent, by group", _groups(account.groups))
+        groups = ((Text(format_ranks(each.members)), Text(format_bytes(each.bytes))) for each in account.groups)
+        parts += section("Bytes sent, by group", columns(groups))
     if account.mismatches:
         parts += section("What does not fit", bullets(prose(text, "bad") for text in account.mismatches))
     if account.advice:
@@ -68,13 +61,6 @@ def _lines(lines: tuple[LineCost, ...]) -> Table:
         lasted = format_seconds(each.seconds) if each.seconds else "-"  # no rank waited for it
         waiting = Text(format_seconds(each.waiting) if each.waiting else "-")
         table.add_row(plain(place), op, calls, format_bytes(each.bytes), lasted, waiting)
-    return table
-
-
-def _groups(groups: tuple[GroupTraffic, ...]) -> Table:
-    table = _table("", "")
-    for each in groups:
-        table.add_row(format_ranks(each.members), format_bytes(each.bytes))
     return table
 
 

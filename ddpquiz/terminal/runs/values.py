@@ -1,24 +1,17 @@
 """What each rank holds: one column per rank, one row per label."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from ddpquiz.analysis.formatting import format_ranks, format_shapes
-from ddpquiz.analysis.run_state import LINES
+from ddpquiz.analysis.run_state import LINES, RunState
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, TextLines
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.runs.curves import FEWEST, NARROWEST, bends, beside, chart, numbers_in, scale, sparkline
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from ddpquiz.analysis.run_state import RunState
 
 COLUMN = 10  # the least width of a rank's column; where there is less, ranks are stacked in groups
 APART = 24  # the width of a column of short values in a live view, so that columns do not jump
@@ -119,11 +112,11 @@ def _cells(state: RunState, label: str, ranks: Sequence[int], width: int, since:
 def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
     """Lay out a label: a column a rank; what does not fit goes right across, once if all values are the same."""
     stacked = _are_pictures([cell.text for cell in cells if cell is not NOTHING])
-    if not stacked and all(cell.fits(width) for cell in cells):
+    if not stacked and all(cell_len(cell.text) <= width for cell in cells):
         return [(name, cells)]
     if len({cell.text for cell in cells}) == 1:
         return [(name, [replace(cells[0], text=f"{cells[0].text} · {format_ranks(ranks)}")])]
-    if not stacked and all(cell.longest_word <= width for cell in cells):
+    if not stacked and all(cell_len(word) <= width for cell in cells for word in cell.text.split()):
         return [(name, cells)]
     return [
         (name, [Cell("")]),

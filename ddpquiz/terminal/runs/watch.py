@@ -1,39 +1,29 @@
 """The live view of a run on a screen."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Event
 from ddpquiz.analysis.recent_events import RecentEvents
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.runs.end_screen import EndScreen
-from ddpquiz.terminal.runs.failure import INTERRUPTED, TERMINATED
-from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.kit.keys import Keys
+from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, torchrun
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.plain_lines import stopped_by
-from ddpquiz.terminal.runs.replay import ReplayScreen
-from ddpquiz.terminal.runs.run_header import torchrun
+from ddpquiz.terminal.runs.replay import EndScreen, ReplayScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
-from ddpquiz.terminal.runs.suggestions import suggestions, tries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.ranks.request import Request
-    from ddpquiz.ranks.run import Run
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
+from ddpquiz.terminal.runs.script import suggestions, tries
 
 PATIENCE = 0.25  # seconds; a run that is over by then is not worth a screen of its own
 FLASH = 0.02  # the same where a screen is open already
@@ -48,34 +38,29 @@ def live(
     request: Request,
     console: Console,
     *,
-    look: str = "",
-    found: str = "",
+    hint: Hint | None = None,
     stay: bool = False,
     step: bool = False,
 ) -> RunState:
     """Show a run while it lasts, and any run that the user starts from its screen; return the state of the last one.
 
-    `look` says what to look at, and `found`, once a run has ended well, what was to be seen there.
-
     The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
     nothing is left there, and a key leads back. With `step`, the run opens at its first operation once it has ended.
     """
-    from ddpquiz.terminal.kit.keys import Keys
-    from ddpquiz.terminal.kit.screen import Screen
-
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         keys.discard(but=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         if stay:
             screen.open()
         while True:
-            end = _show(begin, request, screen, keys, look, found, hold=stay, step=step)
+            end = _show(begin, request, screen, keys, hint, hold=stay, step=step)
             if end.chosen:
                 request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
-                look = found = ""  # they are about the run that was asked for first
+                hint = None  # it was about the run that was asked for first
             elif not end.again:
                 break
     if not stay:
-        _leave_in_scrollback(end.state, console, end.look)
+        for part in _left(end.state, console, end.hint).renderables:
+            console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
     return end.state
 
 
@@ -84,8 +69,7 @@ def _show(
     request: Request,
     screen: Screen,
     keys: Keys,
-    look: str,
-    found: str,
+    hint: Hint | None,
     *,
     hold: bool,
     step: bool,
@@ -94,14 +78,14 @@ def _show(
     _wait_for_torch(screen.console, keys)
     recent, run = RecentEvents(), begin(request)
     run.listeners.append(recent.add)
-    view = LiveScreen(run, screen, look)
+    view = LiveScreen(run, screen, hint)
     view.can_start = request.cluster is None or request.cluster.nodes == 1
     with contextlib.nullcontext() if hold else stopped_by(run, signal.SIGTERM, TERMINATED):
         view.follow_briefly(keys)
-        if screen.is_open or not run.over or not _fits(run.seen, screen.console, look):
+        if screen.is_open or not run.over or not _fits(run.seen, screen.console, hint):
             view.loop(screen, keys)
     ended = run.seen.end
-    end = EndScreen(run.seen, recent.events, screen, keys, found if found and ended and ended.ok else look)
+    end = EndScreen(run.seen, recent.events, screen, keys, hint)
     end.can_start, end.chosen = view.can_start, view.chosen
     if end.chosen or view.is_terminated:
         return end
@@ -109,7 +93,7 @@ def _show(
     if step and not interrupted:
         ReplayScreen(recent.events, screen).loop(screen, keys)
         hold = True
-    if hold or view.is_held or not (interrupted or _fits(run.seen, screen.console, end.look)):
+    if hold or view.is_held or not (interrupted or _fits(run.seen, screen.console, end.hint)):
         end.loop(screen, keys)
     return end
 
@@ -127,19 +111,14 @@ def _wait_for_torch(console: Console, keys: Keys) -> None:
     console.file.write("\r\x1b[K")
 
 
-def _fits(state: RunState, console: Console, look: str) -> bool:
-    shown = console.render_lines(_left(state, console, look), pad=False)
+def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
+    shown = console.render_lines(_left(state, console, hint), pad=False)
     return len(shown) < console.height - 1  # the command line above it, and a prompt
 
 
-def _leave_in_scrollback(state: RunState, console: Console, look: str) -> None:
-    for part in _left(state, console, look).renderables:
-        console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
-
-
-def _left(state: RunState, console: Console, look: str) -> Group:
+def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
     """Return what stays in the scrollback: the last frame, and commands to go on from there."""
-    parts: list[RenderableType] = [frame(state, console.width, look=look)]
+    parts: list[RenderableType] = [frame(state, console.width, hint=hint)]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
     found = suggestions(state.began) if state.end and state.end.ok else ()
@@ -149,9 +128,9 @@ def _left(state: RunState, console: Console, look: str) -> Group:
 class LiveScreen(RunScreen):
     """The live view of a run: painted when something has changed, and never for more than a tenth of the time."""
 
-    def __init__(self, run: Run, screen: Screen, look: str) -> None:
+    def __init__(self, run: Run, screen: Screen, hint: Hint | None) -> None:
         super().__init__(screen)
-        self.run, self.look = run, look
+        self.run, self.hint = run, hint
         self._paused: tuple[RunState, float] | None = None  # what is shown while the view is paused, and its time
         self._events = self._painted = 0  # events so far, and at the last frame
         self._cost = 0.0  # seconds of processor time of the last frame
@@ -169,7 +148,6 @@ class LiveScreen(RunScreen):
 
     @property
     def is_terminated(self) -> bool:
-        """Whether SIGTERM ended the run."""
         return self.run.seen.end is not None and self.run.seen.end.why == TERMINATED
 
     @property
@@ -179,7 +157,6 @@ class LiveScreen(RunScreen):
 
     @property
     def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before this screen was painted."""
         return ("ctrl+c", "ctrl+z", "eof")
 
     def follow_briefly(self, keys: Keys) -> None:
@@ -193,31 +170,20 @@ class LiveScreen(RunScreen):
                 self.handle_key(key)
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
-        """Draw the run as it is now, or as it was when the view was paused."""
         now = self._paused[1] if self._paused else self.run.now()
-        return on_screen(self.state, self.screen.console.size, now, look=self.look)
+        return on_screen(self.state, self.screen.console.size, now, hint=self.hint)
 
     def picture_keys(self) -> list[Hotkey]:
-        """Return the keys that pause the view and end the run."""
         does = "go on" if self._paused else "pause"
         return [Hotkey("space", does, "stop the picture while the run goes on, or follow the run again"), STOP]
 
     def press(self, key: str) -> None:
-        """Pause or go on, or end the run."""
         if key == "space":
             self._paused = None if self._paused else (self.run.seen.copy(), self.run.now())
         elif key == "q":
             self._paused = None
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
-
-    def interrupt(self) -> None:
-        """End the run, whatever is shown."""
-        self.press("q")
-
-    def end_with_choice(self) -> None:
-        """End the run, because the user chose another one to start."""
-        self.interrupt()
 
     def wait(self, keys: Keys) -> str | None:
         """Follow the run until a key is pressed or there is something new to paint."""
@@ -233,7 +199,6 @@ class LiveScreen(RunScreen):
         return None
 
     def paint(self, screen: Screen) -> None:
-        """Draw a frame, and measure what that costs."""
         self._painted, before = self._events, time.process_time()
         self.note = f"paused, the run {'has ended' if self.run.over else 'goes on'}" if self._paused else ""
         super().paint(screen)

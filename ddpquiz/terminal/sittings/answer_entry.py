@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.quiz import Answer
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.text_area import TextArea
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.quiz import Answer
 
 SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
 ESCAPE = "escape"
@@ -44,7 +40,6 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """What was entered so far."""
         return self.area.text
 
     def key(self, key: str, question: Question) -> Entry:
@@ -66,7 +61,6 @@ class Entry:
         return self
 
     def keys(self, question: Question) -> list[Hotkey]:
-        """Return the keys that answer a question."""
         count = len(question.options or question.lines)
         match question.kind:
             case Kind.CHOICE:
@@ -97,9 +91,8 @@ class AnswerScreen(KeyScreen):
         return self.answering if self.answering and is_typed(self.answering.question) else None
 
     @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.typing)
+    def writing(self) -> bool:
+        return self.typing is not None
 
     def handle_key(self, key: str) -> None:
         """Obey a key; while an answer is typed, all characters are text, also those that are keys elsewhere."""
@@ -120,7 +113,6 @@ class AnswerScreen(KeyScreen):
         super().handle_key(key)
 
     def enter(self, key: str) -> None:
-        """Add a key to the answer."""
         posed = self.answering
         if posed is None:
             return

@@ -1,28 +1,20 @@
-"""How a card is drawn: its header, its sides, the grades, and what is due."""
+"""How a card is drawn: its header, its sides, the grades, and what is due; and the result of a sitting with cards."""
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.learning.deal import MORE, Return
-from ddpquiz.learning.schedule import Grade
-from ddpquiz.learning.study import Hiding, StudyAction
+from ddpquiz.learning import deal, standing
+from ddpquiz.learning.deal import MORE, Deal, Return
+from ddpquiz.learning.schedule import Grade, study_day
+from ddpquiz.learning.study import Hiding, Sitting, StudyAction
+from ddpquiz.learning.study_summary import StudySummary, sum_up
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.kit.layout import Barred, Commands, section
-from ddpquiz.terminal.kit.style import prose
-from ddpquiz.terminal.sittings.sitting import header
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date
-
-    from rich.console import RenderableType
-
-    from ddpquiz.learning.deal import Deal
-    from ddpquiz.learning.study import Done, Sitting
+from ddpquiz.terminal.kit.layout import Commands, counted, section
+from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.sittings.sitting import Desk, header
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
@@ -37,10 +29,8 @@ GRADES = {
     Grade.EASY: "you knew it without thinking; the days vary a little, so that cards do not all come back together",
 }
 NAMES = {Grade.AGAIN: "forgot", Grade.HARD: "hard but right", Grade.GOOD: "good", Grade.EASY: "easy"}
-
 _BAR = 10  # columns of a progress bar
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-
 WELCOME = (
     "Welcome. Each card asks one thing: answer it in your head, look at the back, and grade yourself. "
     "A card comes back just before you would forget it, and `d` runs its demo on real ranks. "
@@ -57,31 +47,10 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
-    return header(
-        f"{bar(sitting.share)} {first}",
-        *more,
-        cram,
-        again,
-        called,
-        "flagged" if flagged else "",
-        sitting.queue[0].concept,
-    )
-
-
-def bar(share: float) -> str:
-    """Draw how much is done."""
-    done = round(share * _BAR)
-    return "━" * done + "─" * (_BAR - done)
-
-
-def front(sitting: Sitting) -> Text:
-    """Draw the question of the card on screen."""
-    return prose(sitting.queue[0].front, "bold")
-
-
-def back(sitting: Sitting) -> RenderableType:
-    """Draw the answer of the card on screen."""
-    return Barred(prose(sitting.queue[0].back))
+    flag = "flagged" if flagged else ""
+    done = round(sitting.share * _BAR)
+    bar = "━" * done + "─" * (_BAR - done)
+    return header(f"{bar} {first}", *more, cram, again, called, flag, sitting.queue[0].concept)
 
 
 def buttons(days: Mapping[Grade, int | None]) -> Text:
@@ -93,11 +62,6 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
     return line
 
 
-def grade_keys(grades: Iterable[Grade]) -> list[Hotkey]:
-    """Return the keys that grade a card."""
-    return [Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in enumerate(grades, 1)]
-
-
 def about_last(sitting: Sitting, *, has_demo: bool) -> str:
     """Say what was done to the card before this one; `has_demo` says whether `d` runs its demo now."""
     before = sitting.previous
@@ -105,11 +69,7 @@ def about_last(sitting: Sitting, *, has_demo: bool) -> str:
         return ""
     if sitting.stuck:
         return f"forgotten often: left out for today{' · d runs its demo' if has_demo else ''} · u undo"
-    return last_grade(sitting.last, cram=sitting.cram)
-
-
-def last_grade(done: Done | None, *, cram: bool = False) -> str:
-    """Say what was done to the last card, and when it comes back; `done` is None when it was skipped."""
+    done, cram = sitting.last, sitting.cram
     if done is None:
         return "skipped · u undo"
     if isinstance(done, Hiding):
@@ -141,17 +101,16 @@ def more(held: int) -> Hotkey:
 
 def proven(count: int) -> str:
     """Say how many new cards are not offered because the learner is strong there already."""
-    what = "1 new card" if count == 1 else f"{count} new cards"
-    return f"Left out: {what} of concepts proven strong; --all deals them too."
+    return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
-def nothing_due(soon: str, more: Iterable[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
+def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
     """Draw what there is to do instead when no card is to be dealt; `hidden` counts cards suspended or buried."""
     lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
     if held.proven_held:
         lines.append(Text(proven(held.proven_held)))
     if hidden:
-        what = "1 card is" if hidden == 1 else f"{hidden} cards are"
+        what = counted(hidden, "card is", "cards are")
         lines.append(Text(f"{what} suspended or buried; ddpquiz list --hidden names them."))
     if opening:
         lines = [Text(opening), Text(), *lines]
@@ -163,3 +122,95 @@ def forecast(soon: Sequence[int], day: date) -> str:
     when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
     parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
+
+
+def result(
+    sitting: Sitting, desk: Desk, a_day: int | None, command: str, weakest: Callable[[], str | None]
+) -> RenderableType:
+    """Draw what a sitting came to.
+
+    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `weakest` is the
+    concept to read about when no card was forgotten.
+    """
+    summary = sum_up(sitting)
+    begun = standing.begun(sitting.memories, study_day(desk.clock()))
+    if not sitting.queue:
+        held = _held_back(sitting.deal, a_day, begun, command, cram=sitting.cram)
+    elif sitting.cram:
+        held = [f"`{command}` begins anew."]
+    else:
+        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command))]
+    lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
+    if summary.known:
+        share = summary.recalled / summary.known
+        known = f"{summary.known} card{'s' * (summary.known != 1)} learned before"
+        lines.append(Text(f"Of {known} you recalled {summary.recalled} at first sight ({share:.0%})."))
+    if summary.pace:
+        lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
+    lines += map(prose, held)
+    lines.append(Text(_due(sitting, desk)))
+    if found := desk.concepts.get(summary.wanting or weakest() or ""):
+        learn = (f"ddpquiz learn {plain(found.id)}", "code")
+        lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
+    return Group(*lines)
+
+
+def _left(sitting: Sitting, command: str) -> str:
+    """Say how many cards the next sitting deals, as its header counts them, and which command goes on."""
+    deal = sitting.deal
+    done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
+    left = [card for card in deal.cards if card.key not in done]
+    again = sum(bool(sitting.grades(card)) for card in left)
+    fills_up = min(deal.due_held + deal.later, len(deal.cards) - len(left))  # to the limit that held these back
+    count = len(left) - again + fills_up
+    cards = f"{count} card{'s' * (count != 1)}"
+    coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; `{command}` goes on."
+
+
+def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
+    """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
+    if a_day is None:
+        return command
+    wanted = max(a_day, begun + sum(sitting.memory(card) is None for card in sitting.queue))
+    return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
+
+
+def _due(sitting: Sitting, desk: Desk) -> str:
+    """Say which cards are due now and soon, in the words and numbers of the home page."""
+    day = study_day(desk.clock())
+    hidden = {one.card.key for one in sitting.done if isinstance(one, Hiding)}
+    memories = {key: memory for key, memory in sitting.memories.items() if key not in hidden}
+    soon = forecast(deal.due_soon(memories, day), day)
+    graded = desk.progress.grades(day)  # without those of a cram, which do not change the schedule
+    again = deal.coming_again(memories, graded)
+    due = f"{deal.due_now(memories, day, graded)}{f', and {again} coming again' if again else ''}"
+    return f"Due now: {due}. In the next seven days: {soon}."
+
+
+def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
+    """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
+    lines: list[str] = []
+    if cram and deal.due_held:  # the next cram begins with the same cards
+        lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")
+    elif deal.due_held or deal.later:
+        counts = ((deal.due_held, "due"), (deal.later, "new"))
+        left = ", ".join(f"{count} {what}" for count, what in counts if count)
+        lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
+    if a_day is not None and deal.of_other_days:
+        lift = f"`{command} --new {max(a_day, begun) + MORE}` raises it"
+        limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
+        lines.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
+    return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
+
+
+def _seconds(duration: timedelta) -> str:
+    whole = round(duration.total_seconds())
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
+
+
+def _count(summary: StudySummary) -> str:
+    if not summary.cards:
+        return "No card was graded."
+    new = f", {summary.new} of them new" if summary.new else ""
+    return f"Done: {counted(summary.cards, 'card')}{new}."

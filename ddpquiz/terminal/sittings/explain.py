@@ -1,15 +1,14 @@
 """A sitting of explaining at the keyboard: the learner writes, compares with a model answer, and ticks the points."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.learning import explain, log_rows
-from ddpquiz.learning.explain import ExplainAction, Opinion, Toggle, WriteLine
+from ddpquiz.learning.explain import ExplainAction, Explaining, Opinion, Toggle, WriteLine
 from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_names import pasted
@@ -18,16 +17,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.question_view import command_line
 from ddpquiz.terminal.sittings.rubric_view import check, count
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, header, note_lines
-from ddpquiz.terminal.sittings.sitting_keys import DEMO, FLAG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Prompt
-    from ddpquiz.learning.explain import Explaining
+from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
 
 FINISH = Hotkey(
     "ctrl+d",
@@ -71,7 +61,6 @@ class ExplainScreen(SittingScreen):
 
     @property
     def text(self) -> str:
-        """What is written so far, of the prompt on screen."""
         return self._area.text
 
     @text.setter
@@ -88,13 +77,7 @@ class ExplainScreen(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The prompt, and whether its points are checked."""
         return self.state.place, self.state.checking, self.state.stopped
-
-    @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.writing)
 
     @property
     def leaving(self) -> tuple[str, ...]:
@@ -103,21 +86,17 @@ class ExplainScreen(SittingScreen):
 
     @property
     def over(self) -> bool:
-        """Whether no prompt is left."""
         return self.state.prompt is None
 
     @property
     def reading(self) -> bool:
-        """Whether a page is read, in which space goes on to the next screenful."""
         return self.state.checking
 
     @property
     def writing(self) -> bool:
-        """Whether keys are text."""
         return self.state.prompt is not None and not self.state.checking
 
     def body(self) -> RenderableType:
-        """Draw the prompt, the check of what was written, or the summary."""
         prompt = self.state.prompt
         if prompt is None:
             return Group(self.summary(), Text(), *note_lines(self.note))
@@ -125,42 +104,40 @@ class ExplainScreen(SittingScreen):
         if explanation := self.state.explanation:
             parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *check(explanation)]
         else:
-            parts += [Text(HOW, style="quiet"), *self._hint()]
+            hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
+            parts += [Text(HOW, style="quiet"), *hint]
         return Group(*parts, Text(), *note_lines(self.note))
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw what was written so far, around the cursor."""
         if not self.writing:
             return []
         return [command_line() if self._escaped else self._area.drawn(self._width)]
 
     def foot(self, width: int) -> RenderableType:
-        """Draw what stays at the bottom."""
         self._width = width  # up and down move by the rows that are seen
         return super().foot(width)
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         undo = [UNDO] if self.state.previous else []
         prompt = self.state.prompt
         if prompt is None:
             return [LEAVE, *undo, HELP]
-        if not self.state.checking:
-            return [FROM_ESCAPE, *self._commands()] if self._escaped else [self._finish()]
+        if self._escaped:
+            return [FROM_ESCAPE, *self._commands()]
+        if not self.state.checking:  # enter ends the text too on an empty line, once something is written
+            by_enter = self.text.strip() and self._area.on_empty_last_line
+            return [replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH]
         demo = [DEMO] if self.demo_of(prompt.concept) else []
         toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
         return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while a text is written."""
         return self._commands() if self.writing and not self._escaped else []
 
     def all_keys(self) -> list[Hotkey]:
-        """Return the keys that work now, with those that move in the text."""
         return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
 
     def handle_key(self, key: str) -> None:
-        """Handle a key; while a text is written, every character belongs to it."""
         text = pasted(key)
         if self.helping or not self.writing:
             super().handle_key(key)
@@ -178,7 +155,6 @@ class ExplainScreen(SittingScreen):
                 self._area = self._area.insert(text)
 
     def press(self, key: str) -> None:
-        """Handle a key that is not text."""
         prompt = self.state.prompt
         match key:
             case "u":
@@ -223,7 +199,6 @@ class ExplainScreen(SittingScreen):
             self.finish()
 
     def summary(self) -> RenderableType:
-        """Draw what the sitting came to."""
         done = self.state.done
         if not done:
             return Text("Done: nothing explained.", style="head")
@@ -238,7 +213,6 @@ class ExplainScreen(SittingScreen):
         return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
 
     def new_lines(self) -> RenderableType:
-        """Draw what is new, for a terminal that only goes down."""
         if explanation := self.state.explanation:
             return Group(*check(explanation))
         assert self.state.prompt is not None  # noqa: S101
@@ -273,18 +247,7 @@ class ExplainScreen(SittingScreen):
         prompt = self.state.prompts[self.state.place]
         return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
 
-    def _hint(self) -> list[RenderableType]:
-        prompt = self.state.prompt
-        shown = prompt is not None and self.state.hinted
-        return [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if shown and prompt else []
-
-    def _finish(self) -> Hotkey:
-        """Return the key that ends the text; enter ends it too on an empty line, once something is written."""
-        by_enter = self.text.strip() and self._area.on_empty_last_line
-        return replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH
-
     def _scrolling(self, key: str) -> str:
-        """Return the key for the screen; a key that moves in the text does not scroll."""
         moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area
         return "" if moves else super()._scrolling(key)
 
@@ -296,7 +259,6 @@ class ExplainScreen(SittingScreen):
         return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
 
     def _type(self, key: str) -> None:
-        """Handle a key that edits the text."""
         match key:
             case "escape":
                 self._escaped = True
@@ -308,7 +270,6 @@ class ExplainScreen(SittingScreen):
                 self._area = self._area.key(key, self._width)
 
     def finish(self) -> None:
-        """Let the learner check what was written."""
         if text := self.text.strip():
             self._do(WriteLine(text, self._opinion(text)))
         else:

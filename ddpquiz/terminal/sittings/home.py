@@ -1,28 +1,21 @@
-"""The home screen: where the learner stands, and a key for each thing to do next."""
+"""The home screen, and the page for a pipe: where the learner stands, and what to do next."""
 
-from __future__ import annotations
+from collections.abc import Callable, Hashable
+from typing import Protocol
 
-from typing import TYPE_CHECKING, Protocol
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.learning.standing import NEW_A_DAY, advise
+from ddpquiz.curriculum.concept import Concept, DemoLink
+from ddpquiz.learning.mastery import Label
+from ddpquiz.learning.standing import NEW_A_DAY, Standing, advise
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.layout import columns, section
+from ddpquiz.terminal.kit.layout import columns, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.pages.stats import streak
 from ddpquiz.terminal.sittings import card_view
 from ddpquiz.terminal.sittings.card_view import forecast
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
-from ddpquiz.terminal.sittings.standing_view import due, page, standing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Concept, DemoLink
-    from ddpquiz.learning.standing import Standing
 
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
 FIRST = Hotkey("enter", "first card", "begin with the first card")
@@ -32,6 +25,24 @@ STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how stron
 READ_ON = Hotkey("space", "next page", "scroll to the next screenful (page down does it too)")
 CLOSE = Hotkey("esc", "back", "back to the overview (q and backspace do it too)")
 _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
+WELCOME = (
+    "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "
+    "machine. What you learn comes back just before you would forget it, and every answer is saved at once. You can "
+    "run what an answer claims: press `d` for the demo and `p` for the proof."
+)
+COMMANDS = (
+    ("study", "recall cards, each just before you would forget it"),
+    ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
+    ("explain", "explain a concept in your own words, and check your points"),
+    ("demo", "run a demo on real ranks, live"),
+    ("learn", "read the lesson of a concept"),
+    ("list, search, show", "see what there is to learn"),
+    ("prove", "run the proof behind an answer"),
+    ("run", "run your own torchrun script and watch it"),
+    ("stats", "see what you recall, and how strong you are"),
+    ("doctor", "check that everything works on this machine"),
+)
+_TRACKS = 5  # that are shown
 
 
 class HomeActions(Protocol):
@@ -65,50 +76,43 @@ class Home(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The page, or the visit that the learner came back from."""
         return self._visits, self._page is None
 
     @property
     def reading(self) -> bool:
-        """Whether the lesson or the statistics are read."""
         return self._page is not None
 
     @property
     def over(self) -> bool:
-        """Home is never over."""
         return False
 
     def body(self) -> RenderableType:
-        """Draw the page that is open, or where the learner stands and what to do next."""
         if self._page:
             return self._page
         advised = [] if self._now.fresh else section("Next", self._advice())
         return Group(standing(self._now), *advised, Text(), *note_lines(self.note))
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now, the best first."""
         if self._page:
             return [READ_ON, CLOSE]
-        now, subject, demo = self._now, self._subject, self._demo
+        now, subject, demo = self._now, self._now.weakest or self._now.next_concept, self._demo
         study = STUDY if now.due or now.again or now.new_today else AHEAD if now.seen else None
-        return [
-            *([FIRST] if now.fresh else []),
-            *([study] if study else []),
-            *([card_view.more(now.more)] if now.more else []),
-            self._test_key(),
-            *([Hotkey("l", "learn", f'read about "{subject.title}", {self._reason}')] if subject else []),
-            *(
-                [Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")]
-                if demo
-                else []
-            ),
-            *([] if now.fresh else [STATS]),
-            HELP,
-            QUIT,
+        why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
+        about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
+        keys = [
+            FIRST if now.fresh else None,
+            study,
+            card_view.more(now.more) if now.more else None,
+            Hotkey("t", "test", f"ten questions about {about}"),
+            Hotkey("l", "learn", f'read about "{subject.title}", {why}') if subject else None,
+            Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
+            if demo
+            else None,
+            None if now.fresh else STATS,
         ]
+        return [*filter(None, keys), HELP, QUIT]
 
     def press(self, key: str) -> None:
-        """Obey a key."""
         if self._page:
             self._page = None if key in (*GOES_BACK, self._opened_by) else self._page
             return
@@ -125,8 +129,8 @@ class Home(SittingScreen):
                 self._study(self._now.begun + self._now.more)
             case "t":
                 self._visit(lambda: self._actions.test(self._now.next_concept))
-            case "l" if self._subject:
-                self._page = self._actions.lesson(self._subject)
+            case "l" if subject := self._now.weakest or self._now.next_concept:
+                self._page = self._actions.lesson(subject)
             case "d" if self._demo:
                 self.run_demo(self._demo, step=self._now.fresh)
                 self._look_again()
@@ -142,21 +146,7 @@ class Home(SittingScreen):
         return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
 
     def new_lines(self) -> RenderableType:
-        """Draw the page for a terminal that cannot be painted."""
         return page(self._now)
-
-    def handle_line(self, line: str) -> None:
-        """Obey a line: the name of a key."""
-        self.handle_key(line)
-
-    @property
-    def _subject(self) -> Concept | None:
-        """The concept to read about: the weakest one, or the next one."""
-        return self._now.weakest or self._now.next_concept
-
-    @property
-    def _reason(self) -> str:
-        return "your weakest concept" if self._now.weakest else "the next concept that you have not been tested on"
 
     @property
     def _demo(self) -> DemoLink | None:
@@ -165,13 +155,7 @@ class Home(SittingScreen):
         names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
 
-    def _test_key(self) -> Hotkey:
-        if concept := self._now.next_concept:
-            return Hotkey("t", "test", f'ten questions about "{concept.title}", which you have not been tested on')
-        return Hotkey("t", "test", "ten questions about all concepts")
-
     def _advice(self) -> RenderableType:
-        """Draw the keys to press next, with the reasons."""
         rows = []
         for advice in advise(self._now):
             _, name, *rest = advice.command.split()
@@ -193,3 +177,55 @@ class Home(SittingScreen):
     def _look_again(self) -> None:
         self._now = self._look()
         self._visits += 1
+
+
+def standing(now: Standing) -> RenderableType:
+    """Draw where the learner stands."""
+    return Group(Text("ddpquiz", style="head"), Text(), prose(WELCOME) if now.fresh else _figures(now))
+
+
+def page(now: Standing) -> Group:
+    """Draw the page for a pipe: where the learner stands, what to do next, and the commands."""
+    advised = columns((Text(plain(one.command), style="code"), Text(plain(one.why))) for one in advise(now))
+    rows = ((Text(f"ddpquiz {command}", style="code"), Text(what)) for command, what in COMMANDS)
+    return Group(standing(now), *section("Next", advised), *section("Commands", columns(rows)))
+
+
+def _figures(now: Standing) -> RenderableType:
+    rows = [
+        ("Due", due(now)),
+        ("New", _new(now)),
+        ("Coming up", f"in the next seven days: {forecast(now.soon, now.day)}"),
+        ("Streak", streak(now.streak)),
+    ]
+    if now.weakest and now.weakness:
+        rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
+    elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
+        rows.append(("Weakest", "unknown until you have answered more questions about one concept"))
+    lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
+    return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
+
+
+def _tracks(now: Standing) -> RenderableType:
+    def counts(labels: dict[Label, int]) -> str:
+        return ", ".join(f"{labels[label]} {label}" for label in Label if labels[label])
+
+    rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
+    more = len(now.tracks) - _TRACKS
+    return Group(
+        columns(rows), *([Text(f"{counted(more, 'more track')}, stronger", style="quiet")] if more > 0 else [])
+    )
+
+
+def _new(now: Standing) -> str:
+    if not now.new:
+        return "none left"
+    today = f"{now.new_today} for today" if now.new_today else f"today's {now.begun} are done"
+    return f"{today}, {counted(now.new, 'card')} not seen yet"
+
+
+def due(now: Standing) -> str:
+    """Return how many cards are due now, and how many come again today."""
+    again = f"{now.again if now.due else counted(now.again, 'card')} coming again" if now.again else ""
+    due = f"{counted(now.due, 'card')} due now" if now.due else "" if again else "Nothing is due now"
+    return f"{', '.join(filter(None, (due, again)))}."

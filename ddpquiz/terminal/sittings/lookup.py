@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
+from ddpquiz.curriculum.search import Hit
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import plain, prose
-from ddpquiz.terminal.pages.listing import heading, hit_name, one_line, to_read
+from ddpquiz.terminal.pages.item import named
+from ddpquiz.terminal.pages.listing import heading, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.search import Hit
 
 _SHOWN = 8  # hits; more words find fewer
 LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
@@ -60,7 +56,6 @@ class Lookup:
                 return self.search(self.text + text) if (text := typed(key)) else self
 
     def search(self, text: str) -> Lookup:
-        """Return the search for other words."""
         return replace(self, text=text, hits=tuple(to_read(self.catalog.search(text))[:_SHOWN]), at=0)
 
     def opened(self, words: str) -> Lookup:
@@ -74,7 +69,6 @@ class Lookup:
         return replace(found, at=at, open=is_named or len(found.hits) == 1, answered=is_named)
 
     def body(self) -> RenderableType:
-        """Draw the hits, or the open one."""
         if self.open:
             return self._page(self.hits[self.at])
         if not self.hits:
@@ -82,15 +76,13 @@ class Lookup:
         lines: list[RenderableType] = []
         for number, hit in enumerate(self.hits):
             mark = "> " if number == self.at else "  "
-            lines += [Text.assemble((mark, "key"), hit_name(hit)), indented(one_line(heading(hit)), 4)]
+            lines += [Text.assemble((mark, "key"), named(hit.key, hit.kind)), indented(one_line(heading(hit)), 4)]
         return Group(*lines)
 
     def field(self) -> list[RenderableType]:
-        """Draw the line in which the words are typed."""
         return [] if self.open else [Text(f"/{plain(self.text)}_")]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         back = Hotkey("esc", "back to the list" if self.open else "back to the card")
         if self.open:
             answer = [] if self.answered or self.hits[self.at].is_prose else [Hotkey("enter", "show the answer")]
@@ -101,7 +93,9 @@ class Lookup:
 
     def _page(self, hit: Hit) -> RenderableType:
         if hit.kind == "demo":
-            return Group(hit_name(hit), Text(), prose(hit.more), Text(), Text(f"ddpquiz demo {hit.key}", style="code"))
+            return Group(
+                named(hit.key, hit.kind), Text(), prose(hit.more), Text(), Text(f"ddpquiz demo {hit.key}", style="code")
+            )
         if hit.kind == "concept":
             from ddpquiz.terminal.pages.lesson import lesson
 
@@ -110,5 +104,5 @@ class Lookup:
 
         item = self.catalog.item(hit.key)
         if isinstance(item, Question) and not self.answered:
-            return Group(hit_name(hit), Text(), *question_view.asked(sample(item), hints=0))
+            return Group(named(hit.key, hit.kind), Text(), *question_view.asked(sample(item), hints=0))
         return item_page(item)

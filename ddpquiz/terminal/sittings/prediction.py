@@ -1,24 +1,17 @@
 """A prediction: a question about a demo that is asked before the demo runs, and its verdict after the run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.learning.judge import expected, judge
+from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.judge import Verdict, expected, judge
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.judge import Verdict
+from ddpquiz.terminal.sittings.sitting import note_lines
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -63,7 +56,6 @@ class PredictionScreen(AnswerScreen):
 
     @property
     def answering(self) -> Posed:
-        """The question that keys answer."""
         return self._posed
 
     def handle_key(self, key: str) -> None:
@@ -80,7 +72,6 @@ class PredictionScreen(AnswerScreen):
             super().enter(key)
 
     def press(self, key: str) -> None:
-        """Obey a key that is a command, or the digit of an option."""
         match key:
             case "q" | "escape":
                 raise NoRun
@@ -90,30 +81,24 @@ class PredictionScreen(AnswerScreen):
                 self.enter(key)
 
     def body(self) -> RenderableType:
-        """Draw what is asked."""
         head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
         counts = Text("It counts like an answer in a test: a wrong one makes a card due.", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw a remark about the last key, and what was typed so far."""
-        note = [Text(plain(self.note), style="warn")] if self.note else []
-        typed = self.typing is not None
-        return [*note, *([question_view.field(self._posed.question, self.entry)] if typed else [])]
+        field = [question_view.field(self._posed.question, self.entry)] if self.typing else []
+        return [*note_lines(self.note), *field]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         keys = self.entry.keys(self._posed.question)
         if not self.typing:
             return [*keys, *_COMMANDS]
         return list(_COMMANDS) if self.entry.escaped else keys
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while an answer is typed."""
         return list(_COMMANDS) if self.typing and not self.entry.escaped else []
 
     def submit(self, text: str) -> None:
-        """Accept a prediction that can be judged."""
         verdict = judge(self._posed, text)
         self.note = verdict.unclear
         if not verdict.unclear:

@@ -1,19 +1,17 @@
 """A proof on the screen: what runs, what was observed, and which answer that speaks for."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import termios
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
-from ddpquiz.curriculum.posed import number, worth
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question
+from ddpquiz.curriculum.posed import Posed, number, worth
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
@@ -22,14 +20,6 @@ from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings import question_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.curriculum.concept import Option, Question
-    from ddpquiz.curriculum.posed import Posed
 
 
 def show(posed: Posed, console: Console) -> bool:
@@ -72,25 +62,22 @@ class ProofScreen(KeyScreen):
         return self._agrees
 
     def body(self) -> RenderableType:
-        """Draw the question, what was observed, and what ran."""
         observed = [found.shown for found in self._found]
         ran = [Text(), Text("What ran", style="title"), _running(self._posed)]
         return Constrain(Group(*question(self._posed), _head(self._posed), *observed, *ran), layout.MEASURE)
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw whether the run agrees with the answer."""
-        return [_outcome(agrees=self._agrees)]
+        if self._agrees:
+            return [Text("The run agrees with the answer.", style="good")]
+        return [Text("The run does not agree with the answer; please report it.", style="bad")]
 
     def keys(self) -> list[Hotkey]:
-        """Return the key that leads back."""
         return [Hotkey("enter", "back", "back to where you were (space, p, q, esc and backspace do it too)"), HELP]
 
     def press(self, key: str) -> None:
-        """Obey a key."""
         self.left = key in ("enter", "space", "p", *GOES_BACK)
 
     def interrupt(self) -> None:
-        """Go back: nothing runs any more."""
         self.left = True
 
     @property
@@ -139,15 +126,10 @@ def _head(posed: Posed) -> RenderableType:
     """Draw where a proof runs, and what stands in its code for the answer."""
     asked = posed.question
     ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
-    where = (
-        "a calculation" if question_view.is_calculation(asked) else f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
-    )
-    head = Text(where, style="accent")
-    if _each_option_runs(asked):
-        return Group(
-            head, Text(f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."), Text()
-        )
-    return head
+    on_ranks = f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
+    head = Text("a calculation" if question_view.is_calculation(asked) else on_ranks, style="accent")
+    each = f"It runs once for each answer, which stands where this says {proof_runner.PLACE}."
+    return Group(head, Text(each), Text()) if _each_option_runs(asked) else head
 
 
 def _running(posed: Posed) -> RenderableType:
@@ -193,12 +175,6 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
     return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
-
-
-def _outcome(*, agrees: bool) -> Text:
-    if agrees:
-        return Text("The run agrees with the answer.", style="good")
-    return Text("The run does not agree with the answer; please report it.", style="bad")
 
 
 @contextlib.contextmanager

@@ -1,29 +1,20 @@
-"""Questions on the screen: asked, and judged."""
+"""Questions on the screen: asked, timed and judged; and the overview at the end of an exam."""
 
-from __future__ import annotations
+import math
+from collections.abc import Callable
+from datetime import timedelta
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import CodeProof, Kind
-from ddpquiz.learning.judge import answered, expected
-from ddpquiz.terminal.kit.layout import columns, indented, numbered, section
+from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
+from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.judge import Verdict, answered, expected
+from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
-from ddpquiz.terminal.sittings.folded import Folded
+from ddpquiz.terminal.sittings.answer_entry import Entry
 from ddpquiz.terminal.sittings.sitting import header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Option, Question
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.judge import Verdict
-    from ddpquiz.learning.quiz import Answer, Quiz
-    from ddpquiz.terminal.sittings.answer_entry import Entry
 
 _HOW = {
     Kind.CHOICE: "Choose one.",
@@ -32,6 +23,7 @@ _HOW = {
     Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type what this prints.",
 }
+_HURRY = 5  # seconds; from then on the clock is marked
 
 
 def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
@@ -50,7 +42,7 @@ def asked(posed: Posed, hints: int, typed: str | None = None) -> list[Renderable
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
     for place, text in enumerate(_choices(posed), 1):
         mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
-        parts.append(_choice(place, text, mark))
+        parts.append(columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)]))
     for number, hint in enumerate(question.hints[:hints], 1):
         parts += [Text(), Text.assemble((f"Hint {number}  ", "warn"), prose(hint))]
     return parts
@@ -97,10 +89,6 @@ def _choices(posed: Posed) -> list[Text]:
         options = [question.options[index] for index in posed.shown]
         return [code(option.text) if option.code else prose(option.text) for option in options]
     return [prose(question.lines[index].text) for index in posed.shown] if question.lines else []
-
-
-def _choice(place: int, text: Text, mark: str) -> RenderableType:
-    return columns([(Text(f" {mark}{' ' if mark else ''}{place}", style="key"), text)])
 
 
 def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> RenderableType:
@@ -161,3 +149,28 @@ def _right_answer(answer: Answer) -> RenderableType:
     rows = columns([*yours, (Text("right", style="good"), Text(plain(right)))])
     order = [(Text(f" {posed.shown.index(i) + 1}", style="key"), prose(line.text)) for i, line in enumerate(lines)]
     return Group(rows, *([columns(order)] if order else []))
+
+
+def overview(quiz: Quiz) -> RenderableType:
+    """Draw each question of an exam with the answer that it has so far."""
+    count, asked = len(quiz.open), len(quiz.asked)
+    left = f"{count} of {asked} questions have no answer" if count else "Every question has an answer"
+    rows = []
+    for number, posed in enumerate(quiz.asked, 1):
+        answer = quiz.answer_to(posed)
+        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
+        rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
+    return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows))
+
+
+def remaining(left: timedelta) -> Text:
+    """Draw the time that is left, in whole seconds; the last second shows as 1, since at 0 the time is over."""
+    seconds = math.ceil(left.total_seconds())
+    minutes = f"{seconds // 60}:{seconds % 60:02}" if seconds >= 60 else f"{seconds} s"
+    return Text(f"{minutes} left", style="warn" if seconds <= _HURRY else "quiet")
+
+
+def until_change(left: timedelta) -> float:
+    """Return the seconds until the clock shows another number, or is over."""
+    seconds = left.total_seconds()
+    return max(0.01, seconds - (math.ceil(seconds) - 1))

@@ -1,52 +1,33 @@
 """A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
 
-# longer than 250 lines: plain, timed and adaptive quizzes and exams are one screen with one state
-from __future__ import annotations
+import random
+from collections.abc import Hashable
+from datetime import datetime, timedelta
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import DemoLink
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.terminal.sittings import countdown, exam_view, question_view, quiz_keys, quiz_result
+from ddpquiz.terminal.kit.hotkeys import Hotkey
+from ddpquiz.terminal.sittings import question_view, quiz_keys, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Hashable
-    from datetime import datetime
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import DemoLink
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.terminal.kit.hotkeys import Hotkey
-
-
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
-_COUNTS = "Time is up: what you had entered is your answer."
 
 
 class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
     def __init__(
-        self,
-        desk: Desk,
-        state: quiz.Quiz,
-        dice: random.Random,
-        *,
-        opening: str = "",
-        about: str = "",
-        go_on: str = "",
+        self, desk: Desk, state: quiz.Quiz, dice: random.Random, *, opening: str = "", about: str = "", go_on: str = ""
     ) -> None:
         super().__init__(desk)
         self.quiz = state
@@ -61,24 +42,20 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The question and whether it was judged."""
         now = self.quiz
         return id(now.asked), now.place, now.looked, now.judged, now.pending is None, now.stopped
 
     @property
     def added(self) -> Hashable:
-        """The hints, which stand below the question."""
         return self.quiz.hints
 
     @property
     def over(self) -> bool:
-        """Whether no question is left."""
         return self.quiz.over
 
     def body(self) -> RenderableType:
-        """Draw the question, the verdict on it, the overview of an exam, or the result."""
         if self.quiz.overview:
-            return exam_view.overview(self.quiz)
+            return question_view.overview(self.quiz)
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
@@ -93,12 +70,11 @@ class QuizScreen(AnswerScreen, SittingScreen):
         posed = self.typing
         left = self._left()
         field = [question_view.field(posed.question, self.entry)] if posed else []
-        return [*self._note_lines(), *field, *([countdown.remaining(left)] if left is not None else [])]
+        return [*self._note_lines(), *field, *([question_view.remaining(left)] if left is not None else [])]
 
     def patience(self) -> float | None:
-        """Return the seconds until the clock shows something else."""
         left = self._left()
-        return None if left is None else countdown.until_change(left)
+        return None if left is None else question_view.until_change(left)
 
     def tick(self) -> bool:
         """End the question, or the whole exam, when its time is over; what was entered counts as the answer."""
@@ -106,27 +82,28 @@ class QuizScreen(AnswerScreen, SittingScreen):
             return False
         posed, text = self.quiz.posed, self.entry.text
         self._do(Late("" if posed and is_command(text, posed.question) else text))
-        self.helping, self.note = False, _COUNTS if self.quiz.pending else ""
+        self.helping, self.note = False, "Time is up: what you had entered is your answer." if self.quiz.pending else ""
         return True
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         return quiz_keys.keys(self.quiz, self.entry, self._flag_key(), demo=self._demo is not None)
 
     def commands(self) -> list[Hotkey]:
-        """Return the keys that work after escape, while an answer is typed."""
         if not self.typing or self.entry.escaped:
             return []
         return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
 
     def press(self, key: str) -> None:
-        """Obey a key that is not text."""
         posed = self.quiz.posed
         match key:
             case "u":
                 self._do(QuizAction.UNDO)
+            case "enter" if self.quiz.overview and self.quiz.open:
+                self._do(GoTo(self.quiz.open[0]))
+            case "q" if self.quiz.overview:
+                self._stop()
             case _ if self.quiz.overview:
-                self._at_overview(key)
+                pass
             case "d" if not self.quiz.rules.exam or posed is None:
                 self._show_demo()
             case "r" if posed is None and self.quiz.missed:
@@ -156,13 +133,6 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self._do(_ACTIONS[key])
             case _ if not self.typing:
                 self.enter(key)
-
-    def _at_overview(self, key: str) -> None:
-        match key:
-            case "enter" if self.quiz.open:
-                self._do(GoTo(self.quiz.open[0]))
-            case "q":
-                self._stop()
 
     def _stop(self) -> None:
         """End the quiz; leave at once where there is no result."""
@@ -200,16 +170,13 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return mastery.strengths(counting, study_day(at))
 
     def help(self) -> RenderableType:
-        """Draw what the keys do, and on the last screen what the percentages mean."""
         return Group(super().help(), *(quiz_result.legend() if self.over else []))
 
     @property
     def answering(self) -> Posed | None:
-        """The question that keys answer now."""
         return None if self.quiz.judged or self.quiz.pending else self.quiz.posed
 
     def submit(self, text: str) -> None:
-        """Accept an answer."""
         self._do(Given(text))
 
     def _left(self) -> timedelta | None:

@@ -1,24 +1,18 @@
 """A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz import Given, QuizAction, SetSureness
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings import exam_view, question_view, quiz_keys
+from ddpquiz.terminal.sittings import question_view, quiz_keys
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command
 from ddpquiz.terminal.sittings.quiz import QuizScreen
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.posed import Posed
 
 
 class QuizByLines(QuizScreen):
@@ -31,13 +25,12 @@ class QuizByLines(QuizScreen):
         self._unread_sureness = False  # the next line says how sure somebody was of such an answer
 
     def new_lines(self) -> RenderableType:
-        """Draw what is new, for a terminal that cannot be painted."""
         if answer := self.quiz.shown:
             return Group(question_view.verdict(answer), *question_view.judged(answer))
         if self.quiz.pending:
             return Text(quiz_keys.remark(self.quiz))
         if self.quiz.overview:
-            return exam_view.overview(self.quiz)
+            return question_view.overview(self.quiz)
         assert self.quiz.posed is not None  # noqa: S101
         opening = self._note_lines() if not self.quiz.place else []
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))

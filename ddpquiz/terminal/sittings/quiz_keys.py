@@ -1,21 +1,13 @@
 """The keys of a quiz that work now, and remarks about the question on screen."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
+from ddpquiz.learning.quiz import Quiz
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.sittings.answer_entry import is_typed
+from ddpquiz.terminal.sittings.answer_entry import Entry, is_typed
 from ddpquiz.terminal.sittings.question_view import is_calculation
-from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.learning.quiz import Quiz
-    from ddpquiz.terminal.sittings.answer_entry import Entry
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF
 
 SKIP = Hotkey("s", "skip", "leave this question unanswered")
 SOLVE = Hotkey("x", "solution", "show the solution; the question then earns nothing")
@@ -51,7 +43,8 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
     question = quiz.posed.question
     if quiz.judged:
         go_on = FORWARD if quiz.looked else NEXT
-        return [go_on, *_proof(question), *demos, *_back(quiz), flag, HELP, QUIT]
+        proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
+        return [go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
         said = zip(_SURE, sureness(chance(question)).items(), strict=True)
         rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
@@ -78,12 +71,6 @@ def _back(quiz: Quiz) -> list[Hotkey]:
     if quiz.previous and not quiz.looked:
         return [UNDO]
     return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
-
-
-def _proof(question: Question) -> list[Hotkey]:
-    if question.proof is None:
-        return []
-    return [CALCULATION if is_calculation(question) else PROOF]
 
 
 def remark(quiz: Quiz) -> str:

@@ -1,31 +1,19 @@
 """The result of a quiz: the score, the verdict on each concept, calibration, and what to do next."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Level
-from ddpquiz.learning.calibration import ENOUGH, Lean, calibration
+from ddpquiz.curriculum.concept import Concept, Level
+from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean, calibration
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.mastery import MEANING, WORDS
-from ddpquiz.learning.quiz_scores import scores, wanting
+from ddpquiz.learning.mastery import MEANING, WORDS, Strength
+from ddpquiz.learning.quiz import Quiz
+from ddpquiz.learning.quiz_scores import LevelScore, scores, wanting
 from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.calibration import Calibration
-    from ddpquiz.learning.mastery import Strength
-    from ddpquiz.learning.quiz import Quiz
-    from ddpquiz.learning.quiz_scores import LevelScore
 
 _LEANS = {
     Lean.OVER: "You were surer than you were right: said {said:.0%} on average, right {right:.0%}.",
@@ -57,15 +45,17 @@ def result(
     if again:
         parts.append(Text(f"Once more: {_score(scores(again, '')[''])}. It does not count for the verdict."))
     by_concept = scores(quiz, "concept")
+    shorts = {name: strengths[name].short for name in by_concept if name in strengths}
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
         parts += _verdict(tested[0], strengths[tested[0]], concepts)
-        has_range = "%" in strengths[tested[0]].short
     else:
-        rows = columns(_row(name, _score(score, exam=exam), strengths) for name, score in by_concept.items())
-        parts += section("By concept", rows)
-        has_range = any("%" in strengths[name].short for name in by_concept if name in strengths)
-    if has_range and explained:
+        rows = (
+            (Text(plain(name)), Text(_score(score, exam=exam)), Text(shorts.get(name, ""), style="quiet"))
+            for name, score in by_concept.items()
+        )
+        parts += section("By concept", columns(rows))
+    if explained and any("%" in short for short in shorts.values()):
         parts += legend()
     levels = scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
@@ -82,8 +72,7 @@ def legend() -> list[RenderableType]:
 
 def sureness(quiz: Quiz) -> Calibration | None:
     """Return how sure the learner was and how often right, if that was asked for."""
-    given = [(each.confidence, each.verdict.right) for each in quiz.answers]
-    return calibration((said, right) for said, right in given if said is not None)
+    return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 
 def review(quiz: Quiz) -> list[RenderableType]:
@@ -136,11 +125,6 @@ def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, g
         hardest = all(posed.question.level is Level.HARD for posed in quiz.asked)
         rows = [(f"{test} --level hard", "harder ones") if harder and not hardest else ("ddpquiz test", "others")]
     return Commands(rows)
-
-
-def _row(name: str, score: str, strengths: Mapping[str, Strength]) -> tuple[Text, Text, Text]:
-    strength = Text(strengths[name].short, style="quiet") if name in strengths else Text()
-    return Text(plain(name)), Text(score), strength
 
 
 def _score(score: LevelScore, *, exam: bool = False) -> str:

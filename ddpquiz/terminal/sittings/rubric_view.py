@@ -1,21 +1,14 @@
 """The points of an explanation: which are ticked, by which words, and the model answer to compare with."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.learning.explain import CheckedPoint, Explanation
 from ddpquiz.terminal.kit.layout import columns, indented
 from ddpquiz.terminal.kit.style import plain, prose
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.learning.explain import CheckedPoint, Explanation
-
 HOW = "A tick means that one of the point's words occurs in your text. You decide: a number changes a tick."
+MARKS = {True: ("✓ ", "good"), False: ("✗ ", "bad")}
 HOW_BY_JUDGE = "Ticked by the program that you named. You decide: a number changes a tick."
 
 
@@ -26,17 +19,16 @@ def check(explanation: Explanation) -> list[RenderableType]:
     if explanation.opinion and explanation.opinion.remark:
         parts += [Text(plain(explanation.opinion.remark), style="accent"), Text()]
     how = HOW_BY_JUDGE if explanation.opinion else HOW
-    rows = [(_mark(number, point), _point(point, explanation)) for number, point in enumerate(explanation.points, 1)]
+    rows = [
+        (Text.assemble(MARKS[point.made], (f"{number}", "key")), _point(point, explanation))
+        for number, point in enumerate(explanation.points, 1)
+    ]
     return [*parts, Text(count(explanation), style="head"), Text(how, style="quiet"), Text(), columns(rows)]
 
 
 def count(explanation: Explanation) -> str:
     """Return how many points were made, as a sentence."""
     return f"You made {explanation.made} of {len(explanation.points)} points."
-
-
-def _mark(number: int, point: CheckedPoint) -> Text:
-    return Text.assemble(("✓ ", "good") if point.made else ("✗ ", "bad"), (f"{number}", "key"))
 
 
 def _point(point: CheckedPoint, explanation: Explanation) -> RenderableType:

@@ -1,35 +1,32 @@
 """What sittings share: the desk, flags, runs of demos and proofs, and sittings by lines instead of keys."""
 
-from __future__ import annotations
-
 import contextlib
 from abc import abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.errors import UserError
+from ddpquiz.learning.log_rows import Receipt
+from ddpquiz.learning.progress import Progress
 from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, prefixed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
-from ddpquiz.terminal.sittings.sitting_keys import FLAG
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-    from datetime import datetime
-
-    from rich.console import Console, RenderableType
-
-    from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.log_rows import Receipt
-    from ddpquiz.learning.progress import Progress
+from ddpquiz.terminal.pages.item import source_line
 
 UNFLAG = Hotkey("f", "unflag", "remove your flag from this item")
+FLAG = Hotkey("f", "flag", "mark this item as wrong or unclear; press again to undo")
+DEMO = Hotkey("d", "demo", "run this concept's demo on real ranks, and come back here")
+PROOF = Hotkey("p", "proof", "run the proof of the answer, and come back here")
+SOURCE = Hotkey("v", "source", "show the source of this item")
 
 
 class Actions(Protocol):
@@ -83,16 +80,15 @@ class SittingScreen(KeyScreen):
     def new_lines(self) -> RenderableType:
         """Draw what is new, for a terminal that cannot be painted."""
 
-    @abstractmethod
     def handle_line(self, line: str) -> None:
-        """Obey a line."""
+        """Obey a line: the name of a key."""
+        self.handle_key(line)
 
     def goes_on(self) -> bool:
         """Go on without a line, where everything stays in sight; return whether it did."""
         return False
 
     def line_keys(self) -> list[Hotkey]:
-        """Return the keys that work now where whole lines are read."""
         return [*self.keys(), *prefixed(self.commands(), ":")]
 
     def opened(self) -> None:
@@ -100,7 +96,6 @@ class SittingScreen(KeyScreen):
         self.desk.actions.warm()
 
     def demo_of(self, concept: str | None) -> DemoLink | None:
-        """Return the demo that `d` runs for a concept."""
         found = self.desk.concepts.get(concept or "")
         return found.demos[0] if found and found.demos else None
 
@@ -114,11 +109,9 @@ class SittingScreen(KeyScreen):
         return said is not None
 
     def run_proof(self, posed: Posed) -> None:
-        """Run a proof, and come back."""
         self._leave(lambda: self.desk.actions.prove(posed))
 
     def flag(self, item: str) -> None:
-        """Flag an item as wrong, or remove the flag."""
         now = self.desk.clock()
         if receipts := self._flags.pop(item, []):
             for receipt in receipts:
@@ -129,26 +122,21 @@ class SittingScreen(KeyScreen):
             self.note = "flagged as wrong or unclear · f removes the flag"
 
     def is_flagged(self, item: str) -> bool:
-        """Return whether the learner flagged an item, now or in an earlier sitting."""
         return item in self._flags
 
     def flag_key(self, item: str) -> Hotkey:
-        """Return the key that flags an item, or removes the flag."""
         return UNFLAG if self.is_flagged(item) else FLAG
 
     @cached_property
     def _flags(self) -> dict[str, list[Receipt]]:
-        """The flags that stand, by item."""
         flags: dict[str, list[Receipt]] = {}
         for row in self.desk.progress.entries("flag"):
             flags.setdefault(row.item, []).append(row.receipt)
         return flags
 
     def show_source(self, key: str) -> None:
-        """Show the source of an item as the note."""
         source = self.desk.sources.get(key)
-        parts = (source.title, source.authors, source.year, source.address) if source else (key,)
-        self.note = " · ".join(part for part in parts if part)
+        self.note = source_line(source) if source else key
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
         """Obey lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.

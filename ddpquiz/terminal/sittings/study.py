@@ -1,36 +1,29 @@
 """Cards on the screen: keys or lines go in, the next card comes out, and each grade is saved at once."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable, Hashable
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning import standing, study, study_summary
+from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
 from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.layout import Barred, Folded
 from ddpquiz.terminal.kit.style import prose
-from ddpquiz.terminal.sittings import card_view, study_result
-from ddpquiz.terminal.sittings.card_view import BURY, GOOD, SHOW, SKIP, SUSPEND, UNDO
-from ddpquiz.terminal.sittings.folded import Folded
+from ddpquiz.terminal.sittings import card_view
+from ddpquiz.terminal.sittings.card_view import BURY, GOOD, GRADES, NAMES, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
-from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
-from ddpquiz.terminal.sittings.sitting_keys import DEMO, PROOF, SOURCE
+from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from datetime import datetime
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.learning.log_rows import Receipt
+_ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY}
 
 
 class StudyScreen(SittingScreen):
@@ -58,28 +51,23 @@ class StudyScreen(SittingScreen):
 
     @property
     def scene(self) -> Hashable:
-        """The card and its side, or the page that was looked up."""
         look = self.lookup
         found = look and (look.open, look.answered, look.hits if look.open else ())
         return len(self.sitting.done), self.sitting.queue, self.sitting.shown, self.sitting.stopped, found
 
     @property
     def reading(self) -> bool:
-        """Whether a page that was looked up is open."""
         return bool(self.lookup and self.lookup.open)
 
     @property
-    def early(self) -> tuple[str, ...]:
-        """The keys that count even when they were typed before a scene was painted; a letter may be text."""
-        return tuple(key for key in super().early if len(key) > 1 or not self.lookup)
+    def writing(self) -> bool:
+        return self.lookup is not None
 
     @property
     def over(self) -> bool:
-        """Whether no card is left."""
         return self.sitting.card is None
 
     def body(self) -> RenderableType:
-        """Draw the card, the result of the sitting, or what is looked up."""
         if self.lookup:
             return self.lookup.body()
         if self.sitting.card is None:
@@ -88,10 +76,10 @@ class StudyScreen(SittingScreen):
         if not self.sitting.previous and not self.sitting.shown:
             parts += [part for text in self._opening for part in (prose(text, "quiet"), Text())]
         parts.append(self._where())
-        front, below = card_view.front(self.sitting), [Text(), *note_lines(self.note)]
+        front, below = prose(self.sitting.card.front, "bold"), [Text(), *note_lines(self.note)]
         if not self.sitting.shown:
             return Group(*parts, Text(self._about_last(), style="quiet"), Text(), front, *below)
-        back = [card_view.back(self.sitting)]
+        back = [Barred(prose(self.sitting.card.back))]
 
         def around(width: int) -> RenderableType:
             return Group(*parts, *below, self.foot(width))
@@ -99,7 +87,6 @@ class StudyScreen(SittingScreen):
         return Group(*parts, Folded(front, [Text()], back, title="The front", around=around, above=2), *below)
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw the grades once the back is shown, or the words that are looked up."""
         if self.lookup:
             return self.lookup.field()
         if self.sitting.card is None or not self.sitting.shown:
@@ -109,7 +96,6 @@ class StudyScreen(SittingScreen):
         return [card_view.buttons(self.sitting.preview(study_day(self.desk.clock())))]
 
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now."""
         if self.lookup:
             return self.lookup.keys()
         undo = [UNDO] if self.sitting.previous else []
@@ -125,12 +111,11 @@ class StudyScreen(SittingScreen):
         return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
-        """Return the keys that work now, with the grades."""
         asked = self.sitting.card and self.sitting.shown and not self.lookup
-        return [*(card_view.grade_keys(self.sitting.buttons) if asked else []), *self.keys()]
+        grades = enumerate(self.sitting.buttons if asked else (), 1)
+        return [*(Hotkey(str(number), NAMES[grade], GRADES[grade]) for number, grade in grades), *self.keys()]
 
     def handle_key(self, key: str) -> None:
-        """Obey a key; while words are looked up, all characters are text, also those that are keys elsewhere."""
         if self.lookup:
             self.note = ""
             self.lookup = self.lookup.key(key)
@@ -138,7 +123,6 @@ class StudyScreen(SittingScreen):
             super().handle_key(key)
 
     def press(self, key: str) -> None:
-        """Obey a key."""
         card = self.sitting.card
         match key:
             case "/":
@@ -158,12 +142,8 @@ class StudyScreen(SittingScreen):
                 self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
             case "1" | "2" | "3" | "4" if int(key) <= len(self.sitting.buttons):
                 self._do(self.sitting.buttons[int(key) - 1])
-            case "s":
-                self._do(StudyAction.SKIP)
-            case "x":
-                self._do(StudyAction.SUSPEND)
-            case "b":
-                self._do(StudyAction.BURY)
+            case "s" | "x" | "b":
+                self._do(_ACTIONS[key])
             case "p":
                 self._prove()
             case "v" if self.sitting.shown:
@@ -175,17 +155,15 @@ class StudyScreen(SittingScreen):
                 self.left = True
 
     def summary(self) -> RenderableType:
-        """Draw the result of the sitting."""
-        return study_result.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
+        return card_view.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
 
     def new_lines(self) -> RenderableType:
-        """Draw what is new, for a terminal that cannot be painted."""
         if self.lookup:
             return self.lookup.body()
         if self.sitting.shown:
-            return Group(card_view.back(self.sitting), *self.above_keys())
+            return Group(Barred(prose(self.sitting.queue[0].back)), *self.above_keys())
         last = [Text(text) for text in self._opening if not self.sitting.previous] or [Text(self._about_last())]
-        return Group(*filter(None, last), Text(), self._where(), card_view.front(self.sitting))
+        return Group(*filter(None, last), Text(), self._where(), prose(self.sitting.queue[0].front, "bold"))
 
     def handle_line(self, line: str) -> None:
         """Obey a line: the name of a key; an empty line turns the card over. `/words` looks the words up."""

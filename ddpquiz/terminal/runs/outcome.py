@@ -1,27 +1,25 @@
-"""How a run ended: its last line, and what went wrong with the rank that failed first or the ranks that wait."""
-
-from __future__ import annotations
+"""How a run ended: its last line, its claims with their verdicts, and what went wrong with the ranks."""
 
 import re
-from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.analysis.events import ClaimText, Hung, Output, RankPosition
+from ddpquiz.analysis.formatting import format_ranks
+from ddpquiz.analysis.run_state import ClaimVerdict, RunState
 from ddpquiz.analysis.source_text import frames_in
+from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.analysis.events import Hung, Output, RankPosition
-    from ddpquiz.analysis.run_state import RunState
 
 INTERRUPTED = "You stopped the run."
 TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that the report and the file are written
 INSTALLED = re.compile(r"[/\\](lib[/\\]python3|site-packages|dist-packages|ddpquiz[/\\]ranks)[/\\.]|^<")
 TORCH_LOG = re.compile(r"(\[rank\d+\]:)?\[[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")  # as torch's C++ code logs
+MARKS = {"proven": ("✓", "good"), "broken": ("✗", "bad"), "not reached": ("·", "quiet")}
 
 
 def result(state: RunState) -> Text:
@@ -38,7 +36,8 @@ def result(state: RunState) -> Text:
             claims += " about other arguments"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {end.time:.2f} s{claims}")
-    return Text.assemble(_reason(end.why, end.mend), f"\nended after {end.time:.2f} s{claims}")
+    mend = f"\n{plain(end.mend)}" if end.why and end.mend else ""
+    return Text.assemble((plain(end.why), "bad"), mend, f"\nended after {end.time:.2f} s{claims}")
 
 
 def failure(state: RunState) -> list[RenderableType]:
@@ -95,11 +94,6 @@ def _hang(hung: Hung, state: RunState) -> list[RenderableType]:
     return parts
 
 
-def _reason(why: str, mend: str) -> Text:
-    """Return why a run failed, and what to do about it."""
-    return Text.assemble((plain(why), "bad"), *([f"\n{plain(mend)}"] if mend else [])) if why else Text()
-
-
 def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:
     """Return what a rank waits in, or why it waits in nothing; and the style for that."""
     if rank.waits_in and rank.stack:
@@ -108,3 +102,60 @@ def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:
     if exited and state.hung and exited.time < state.hung.time and not exited.stopped:
         return f"nothing: it has ended with status {exited.status}", "warn"
     return "not communicating" if rank.stack else "does not answer", "warn"
+
+
+def claims(state: RunState) -> list[tuple[Piece, Piece]]:
+    """Return verdicts and claims, lined up; those that a run did not reach come last, once it has ended well."""
+    ended_well = state.end is not None and state.end.ok
+    here = " here" if state.began and state.began.here else ""
+    verdicts = sorted(_verdicts(state), key=lambda each: each[1] == "not reached")
+    rows = [_claim(*each, len(state.here), here) for each in verdicts if ended_well or each[1] != "not reached"]
+    width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
+    return [((verdict.ljust(width), style), claim) for (verdict, style), claim in rows]
+
+
+def folded_claims(state: RunState, width: int) -> TextLines:
+    """Draw verdicts and claims, with a count of the claims that may still come."""
+    lines: list[list[Piece]] = []
+    rows = claims(state)
+    for verdict, (text, style) in rows:
+        indent = cell_len(verdict[0])
+        for number, part in enumerate(folded(text, width - indent)):
+            lines.append([(" " * indent, "") if number else verdict, (part, style)])
+    left = len(_verdicts(state)) - len(rows)
+    if left and state.end is None:
+        lines.append([(to_come(left), "quiet")])
+    return TextLines(lines)
+
+
+def to_come(count: int) -> str:
+    """Return how many claims may still be proven, as text."""
+    return f"{count} claim{'s' * (count != 1)} to come"
+
+
+def counted_claims(state: RunState) -> Text:
+    """Draw in a line how many claims were proven and broken so far."""
+    verdicts: list[str] = [verdict for _, verdict, _ in _verdicts(state)]
+    if set(verdicts) == {"not reached"} and not state.end:
+        return Text(to_come(len(verdicts)), style="quiet")
+    line = Text(f"{verdicts.count('proven')} of {len(verdicts)} claims proven so far", style="quiet")
+    broken = verdicts.count("broken")
+    return line.append(f" · {broken} broken", style="bad") if broken else line
+
+
+def _verdicts(state: RunState) -> list[ClaimVerdict]:
+    """Return the claims that are shown: all of a demo, and the broken ones of any other script."""
+    return [each for each in state.verdicts() if each[1] == "broken" or not state.only_broken_claims]
+
+
+def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int, here: str) -> tuple[Piece, Piece]:
+    mark, style = MARKS[verdict]
+    match verdict:
+        case "proven":
+            where = format_ranks(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
+            where += here
+        case "broken":
+            where = format_ranks(ranks)
+        case _:
+            where = "not this run"
+    return (f"{mark} {where}", style), (plain(claim.text), "quiet" if verdict == "not reached" else "")

@@ -1,25 +1,23 @@
-"""The script of a run, with a mark at the line of each rank."""
-
-from __future__ import annotations
+"""The script of a run: with a mark at the line of each rank, and what its docstring suggests to try next."""
 
 import ast
 import re
+import shlex
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.text import Text
 
+from ddpquiz.analysis.events import Began
 from ddpquiz.analysis.formatting import list_ranks
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import read_source
 from ddpquiz.paths import demos_dir
-from ddpquiz.terminal.kit.grid import TextLines
-from ddpquiz.terminal.kit.layout import shown_path
-from ddpquiz.terminal.kit.style import console
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit.grid import Piece
+from ddpquiz.terminal.kit.grid import Piece, TextLines
+from ddpquiz.terminal.kit.layout import indented, shown_path
+from ddpquiz.terminal.kit.style import console, plain, prose
 
 INSIDE, LAST, GONE = "▶", "▷", "■"
 LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
@@ -27,6 +25,8 @@ MARGIN = 8  # columns for the marks, at least
 NUMBER = 5  # columns for line numbers
 _COLUMNS = re.compile(r"^\s|\S {2}")  # matches lines that are set in columns
 HANGS = 4  # columns by which a folded line is indented further than its start
+_LINE = re.compile(r"(?:Try)? +(\S.*?) {2,}(\S.*)")  # of the docstring's paragraph that starts with `Try`
+_RANKS = re.compile(r"on (\d+) ranks?(?:, then (\d+))?")  # other numbers of ranks instead of arguments
 
 
 def source(state: RunState, width: int) -> tuple[TextLines, int]:
@@ -36,22 +36,26 @@ def source(state: RunState, width: int) -> tuple[TextLines, int]:
     are listed above the script.
     """
     script = state.began.script if state.began else ""
-    marks = {line: _marks(ranks, state) for line, ranks in _ranks_by_line(state).items()}
+    at = _ranks_by_line(state)
+    marks = {line: _marks(ranks, state) for line, ranks in at.items()}
+    current = max(at, key=lambda line: (len(at[line]), line), default=0)
     margin = max([MARGIN, *map(len, marks.values())])
     above: list[list[Piece]] = [
         [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")]
         for rank, (file, line) in sorted(state.places.items())
         if line and state.in_script(rank) is None
     ]
-    lines = _lines(script, width - margin - NUMBER)
+    found = script_text(script)
+    lines = _drawn(found[1], width - margin - NUMBER) if found else []
     if not lines:
         above.append([(f"The script {script} cannot be read here.", "warn")])
-    drawn, current, look_at = above, _current(state), 0
+    drawn, look_at = above, 0
     for number, parts in enumerate(lines, 1):
         look_at = len(drawn) if number == current else look_at
         style = "head" if number in marks else "quiet"
         margins: list[Piece] = [(marks.get(number, "").ljust(margin), "warn"), (f"{number:4} ", style)]
-        drawn += [[*(margins if at == 0 else [(" " * (margin + NUMBER), "")]), *part] for at, part in enumerate(parts)]
+        below: list[Piece] = [(" " * (margin + NUMBER), "")]
+        drawn += [[*(below if place else margins), *part] for place, part in enumerate(parts)]
     return TextLines(drawn), 0 if state.end and state.end.ok else look_at
 
 
@@ -61,12 +65,6 @@ def script_text(script: str) -> tuple[Path, str] | None:
         if (text := read_source(path)) is not None:
             return path, text
     return None
-
-
-def _current(state: RunState) -> int:
-    """Return the line where most ranks are; if there are several, the last one."""
-    at = _ranks_by_line(state)
-    return max(at, key=lambda line: (len(at[line]), line), default=0)
 
 
 def _ranks_by_line(state: RunState) -> dict[int, list[int]]:
@@ -86,17 +84,9 @@ def _marks(ranks: list[int], state: RunState) -> str:
     return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
 
 
-def _lines(script: str, width: int) -> list[list[list[Piece]]]:
-    """Return the lines of a script in colours, each folded to a width; none if it cannot be read.
-
-    A paragraph of the docstring is drawn at its first line; its other lines are empty.
-    """
-    found = script_text(script)
-    return _drawn(found[1], width) if found else []
-
-
 @lru_cache(1)
 def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
+    """Return the lines in colours, each folded to a width; a paragraph of the docstring stands in its first line."""
     from ddpquiz.terminal.kit.highlight import python
 
     lines: list[Text | None] = [*python(text).split("\n", allow_blank=True)]
@@ -115,13 +105,10 @@ def _drawn(text: str, width: int) -> list[list[list[Piece]]]:
 def _end_of_docstring(text: str) -> int:
     """Return the number of the last line of the script's docstring; 0 if it has none."""
     try:
-        first = ast.parse(text).body[0]
-    except (SyntaxError, ValueError, IndexError):
+        script = ast.parse(text)
+    except (SyntaxError, ValueError):
         return 0
-    is_text = (
-        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    )
-    return (first.end_lineno or 0) if is_text else 0
+    return 0 if ast.get_docstring(script) is None else script.body[0].end_lineno or 0
 
 
 def _join_paragraphs(lines: list[Text | None], among: range) -> None:
@@ -151,3 +138,63 @@ def _folded(line: Text, width: int, hangs: int) -> list[Text]:
     rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
     hang = " " * min(len(line.plain) - len(line.plain.lstrip()) + hangs, width // 2)
     return [first, *(Text(hang).append_text(part) for part in rest.wrap(console(), width - len(hang)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A run to try: its command, its arguments, its number of ranks, and what it shows."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    ranks: int | None = None
+    shows: str = ""
+
+
+def suggestions(began: Began | None) -> tuple[Suggestion, ...]:
+    """Return what to try with the script of a run."""
+    return of_script(began.script, began.module) if began else ()
+
+
+def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
+    """Return what to try with a script; nothing where the script suggests nothing or cannot be read here."""
+    found = script_text(script)
+    if found is None:
+        return ()
+    path, text = found
+    if not module and path.resolve().parent == demos_dir().resolve():
+        return _parse(text, f"ddpquiz demo {path.stem}{{}}")
+    return _parse(text, f"ddpquiz run{{}} {f'-m {module}' if module else shown_path(str(path))}")
+
+
+def tries(found: tuple[Suggestion, ...], *, numbered: bool = False) -> list[RenderableType]:
+    """Draw suggestions, each command on a line of its own; `numbered` puts the key before it that starts it."""
+    parts: list[RenderableType] = [Text("Try next" if found else "This script suggests nothing to try.", style="head")]
+    for number, each in enumerate(found, 1):
+        key = f"{number} " if numbered and number <= 9 else ""
+        parts.append(indented(Text.assemble((key, "key"), (plain(each.command), "code"))))
+        parts += [indented(prose(each.shows), 6)] if each.shows else []
+    return parts
+
+
+@lru_cache(1)
+def _parse(text: str, command: str) -> tuple[Suggestion, ...]:
+    try:
+        about = ast.get_docstring(ast.parse(text)) or ""
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    paragraph = next((part for part in about.split("\n\n") if part.startswith("Try ")), "")
+    lines = [found.groups() for line in paragraph.splitlines() if (found := _LINE.fullmatch(line))]
+    return tuple(each for what, shows in lines for each in _runs(command, what, shows))
+
+
+def _runs(command: str, what: str, shows: str) -> list[Suggestion]:
+    """Return the runs that a line suggests; `command` has a place for options of ours."""
+    if ranks := _RANKS.fullmatch(what):
+        counts = [int(count) for count in ranks.groups() if count]
+        runs = [Suggestion(command.format(f" --nproc {count}"), ranks=count) for count in counts]
+        return [*runs[:-1], replace(runs[-1], shows=shows)]
+    try:
+        args = tuple(shlex.split(what))
+    except ValueError:  # a quotation mark that is never closed
+        return []
+    return [Suggestion(f"{command.format('')} -- {what}", args, shows=shows)]
