@@ -112,7 +112,6 @@ def _save_drafts(seat: ExplainScreen, console: Console) -> None:
 
 
 def _read(seat: ExplainScreen, key: str) -> None:
-    """Read all of standard input as one explanation."""
     seat.text = sys.stdin.read()
     seat.finish()
     if not seat.state.done:

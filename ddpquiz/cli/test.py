@@ -86,7 +86,6 @@ class TestOptions:
 
     @property
     def rules(self) -> Rules:
-        """How the quiz is played."""
         from ddpquiz.learning.quiz import Rules
 
         timed = timedelta(seconds=self.timed) if self.timed else None

@@ -54,7 +54,6 @@ class Fields:
         return name in self._fields
 
     def keys(self) -> Iterable[str]:
-        """Return the keys of the mapping."""
         return self._fields.keys()
 
     def at(self, name: str) -> Node:
@@ -67,7 +66,6 @@ class Fields:
         return list(node.value) if name in self and isinstance(node, SequenceNode) else []
 
     def complain(self, name: str, text: str) -> None:
-        """Complain about the value of a key."""
         self.page.complain(self.at(name), f"`{name}`: {text}")
 
     def find(self, name: str, *, optional: bool = False) -> Node | None:
@@ -147,7 +145,6 @@ class Fields:
         return list(node.value)
 
     def texts(self, name: str, *, optional: bool = False, empty: bool = False) -> tuple[str, ...]:
-        """Return a list of texts."""
         nodes = self.entries(name, optional=optional, empty=empty)
         return tuple([scalar(self.page, node, name).strip() for node in nodes])
 

@@ -40,7 +40,6 @@ class LogReader:
         return self._rows(ORDER)
 
     def count(self) -> int:
-        """Return how many rows the log has."""
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
     def has_called(self, item: str, day: date) -> bool:

@@ -60,15 +60,15 @@ class Answered(Protocol):
     """The values of an answer that the model needs; a row of the log has them."""
 
     @property
-    def item(self) -> str: ...  # noqa: D102
+    def item(self) -> str: ...
     @property
-    def day(self) -> str: ...  # noqa: D102
+    def day(self) -> str: ...
     @property
-    def credit(self) -> float | None: ...  # noqa: D102
+    def credit(self) -> float | None: ...
     @property
-    def chance(self) -> float | None: ...  # noqa: D102
+    def chance(self) -> float | None: ...
     @property
-    def level(self) -> str | None: ...  # noqa: D102
+    def level(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,6 @@ class Belief:
 
     @property
     def mean(self) -> float:
-        """The mean strength."""
         return sum(s * mass for s, mass in zip(_GRID, self.masses, strict=True))
 
     def quantile(self, share: float) -> float:

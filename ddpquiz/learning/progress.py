@@ -74,7 +74,6 @@ class Progress(LogReader):
             raise DamagedError(self.path, damage)
 
     def review(self, card: str, grade: Grade, at: datetime, took: timedelta) -> Receipt:
-        """Save a review of a card."""
         return self._append(Row("review", card, *_when(at), took=_milliseconds(took), grade=int(grade)))
 
     def answer(self, answer: AnswerRow, at: datetime) -> Receipt:
@@ -167,7 +166,6 @@ class Progress(LogReader):
         return added
 
     def rebuild(self) -> None:
-        """Derive the state of every card from the log again."""
         with self._reported_faults(), transaction(self._database):
             self._states.rebuild()
 

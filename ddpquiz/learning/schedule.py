@@ -37,7 +37,6 @@ class Grade(IntEnum):
 
     @property
     def forgot(self) -> bool:
-        """Whether the card was not recalled."""
         return self is Grade.AGAIN
 
 

@@ -36,17 +36,14 @@ class Share:
 
     @property
     def value(self) -> float | None:
-        """The share itself, if there is any."""
         return self.count / self.of if self.of else None
 
     @property
     def low(self) -> float:
-        """Where the interval begins."""
         return max(0.0, self._middle - self._half)
 
     @property
     def high(self) -> float:
-        """Where the interval ends."""
         return min(1.0, self._middle + self._half)
 
     @property
@@ -68,7 +65,6 @@ class Recall:
 
     @property
     def all(self) -> Share:
-        """Both together."""
         return Share(self.young.count + self.mature.count, self.young.of + self.mature.of)
 
 
@@ -123,12 +119,10 @@ class Statistics:
 
     @property
     def longest(self) -> int:
-        """The longest streak ever."""
         return max((streak(self.days, day) for day in self.days if day + timedelta(days=1) not in self.days), default=0)
 
     @property
     def seconds(self) -> float:
-        """The time of all days."""
         return sum(day.seconds for day in self.days.values())
 
 

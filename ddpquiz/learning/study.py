@@ -81,12 +81,10 @@ class Sitting:
 
     @property
     def memories(self) -> Mapping[str, Memory]:
-        """The memory of each card now."""
         return {**self.known, **self.learned}
 
     @property
     def reviews(self) -> tuple[Review, ...]:
-        """The reviews, oldest first."""
         return tuple(one for one in self.done if isinstance(one, Review))
 
     @property
@@ -137,7 +135,6 @@ class Sitting:
         return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
 
     def memory(self, card: Card) -> Memory | None:
-        """Return the memory of a card now."""
         return self.learned.get(card.key) or self.known.get(card.key)
 
     def grades(self, card: Card) -> tuple[Grade, ...]:
@@ -211,7 +208,6 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
 
 
 def _dealt_more(sitting: Sitting, at: datetime) -> Sitting:
-    """Go on with new cards that were held back."""
     deal = sitting.deal
     more, held = deal.held[:MORE], deal.held[MORE:]
     deal = replace(deal, cards=(*deal.cards, *more), later=max(0, deal.later - len(more)), held=held)

@@ -43,6 +43,5 @@ def sum_up(sitting: Sitting) -> StudySummary:
 
 
 def _was_learned(review: Review) -> bool:
-    """Whether a card was learned on a day before this one."""
     before = review.before
     return before is not None and before.stability is not None and before.last != study_day(review.at)
