@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
-from ddpquiz.learning.database import FILE, DamagedError, save_stamp, transaction
+from ddpquiz.learning.database import FILE, DamagedError, reported_faults, save_stamp, transaction
 from ddpquiz.learning.log_reader import LogReader
 from ddpquiz.learning.log_rows import AnswerRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
@@ -43,7 +43,7 @@ class Progress(LogReader):
     def __init__(self, home: Path) -> None:
         super().__init__(home)
         self._day = ""  # the study day of the last write
-        with self._reported_faults():
+        with reported_faults(self.path):
             self._device = self._own_device()
 
     def __enter__(self) -> Self:
@@ -133,7 +133,7 @@ class Progress(LogReader):
     def use_weights(self, weights: Weights, at: datetime) -> None:
         """Schedule by these weights from now on; what was scheduled before stays."""
         self._day = str(study_day(at))
-        with self._reported_faults(), transaction(self._database):
+        with reported_faults(self.path), transaction(self._database):
             newest = self._database.execute("SELECT max(since) FROM weights WHERE since != ''").fetchone()[0]
             since = max(_utc(at), _just_after(newest)) if newest else _utc(at)  # the clock may have been set back
             self._add_weights(weights, since)
@@ -148,7 +148,7 @@ class Progress(LogReader):
         added = 0
         since = "UPDATE weights SET since = max(since, ?) WHERE version = ?"
         try:
-            with self._reported_faults(), transaction(self._database):
+            with reported_faults(self.path), transaction(self._database):
                 for each, used in weights.items():
                     self._add_weights(each, used)
                     self._database.execute(since, (used, each.version))
@@ -166,12 +166,12 @@ class Progress(LogReader):
         return added
 
     def rebuild(self) -> None:
-        with self._reported_faults(), transaction(self._database):
+        with reported_faults(self.path), transaction(self._database):
             self._states.rebuild()
 
     def _append(self, *rows: Row) -> Receipt:
         """Write rows and what follows from them, in one transaction; return the receipt of the last."""
-        with self._reported_faults(), transaction(self._database):
+        with reported_faults(self.path), transaction(self._database):
             weights = self.weights()
             self._add_weights(weights, "")
             last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"

@@ -40,20 +40,16 @@ class Share:
 
     @property
     def low(self) -> float:
-        return max(0.0, self._middle - self._half)
+        return max(0.0, self._bound(-1))
 
     @property
     def high(self) -> float:
-        return min(1.0, self._middle + self._half)
+        return min(1.0, self._bound(1))
 
-    @property
-    def _middle(self) -> float:
-        return (self.count + _Z**2 / 2) / (self.of + _Z**2)
-
-    @property
-    def _half(self) -> float:
+    def _bound(self, sign: int) -> float:
         n = self.of
-        return _Z * math.sqrt(self.count * (n - self.count) / max(n, 1) + _Z**2 / 4) / (n + _Z**2)
+        half = _Z * math.sqrt(self.count * (n - self.count) / max(n, 1) + _Z**2 / 4)
+        return (self.count + _Z**2 / 2 + sign * half) / (n + _Z**2)
 
 
 @dataclass(frozen=True, slots=True)

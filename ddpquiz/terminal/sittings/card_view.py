@@ -53,7 +53,7 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due because of a wrong answer" if sitting.called else ""
-    once_more = "once more" if sitting.is_again else ""
+    once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))

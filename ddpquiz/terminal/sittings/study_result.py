@@ -10,8 +10,7 @@ from rich.text import Text
 from ddpquiz.learning import deal, standing
 from ddpquiz.learning.deal import MORE
 from ddpquiz.learning.schedule import study_day
-from ddpquiz.learning.study import Hiding
-from ddpquiz.learning.study_summary import sum_up
+from ddpquiz.learning.study import Hiding, sum_up
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.card_view import forecast, proven
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ddpquiz.learning.deal import Deal
-    from ddpquiz.learning.study import Sitting
-    from ddpquiz.learning.study_summary import StudySummary
+    from ddpquiz.learning.study import Sitting, StudySummary
     from ddpquiz.terminal.sittings.sitting import Desk
 
 
