@@ -1,37 +1,21 @@
-"""Read content files as frozen data, or collect every complaint with its file, line and column."""
+"""Read a concept file as frozen data, or collect every complaint with its line and column."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum import completeness
-from ddpquiz.curriculum.concept import (
-    Card,
-    CardLevel,
-    Command,
-    Concept,
-    DemoLink,
-    Mistake,
-    Point,
-    Prompt,
-    Question,
-    Source,
-    Track,
-)
-from ddpquiz.curriculum.fields import Fields, did_you_mean, peek
+from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Mistake, Point, Prompt
+from ddpquiz.curriculum.fields import ID, Fields, did_you_mean, peek
 from ddpquiz.curriculum.proof_reader import MOST_RANKS
 from ddpquiz.curriculum.question_reader import read_question
 from ddpquiz.curriculum.yaml_file import YamlFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-_ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 _ANSWER_WORDS = (40, 120)  # of a model answer to a prompt
-_SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +35,7 @@ def read_concept(path: Path, *, thorough: bool = False) -> Reading:
     """
     page = YamlFile.open(path, thorough=thorough)
     reading = concept_of(page, path.stem, path.absolute().parent.name)
-    if page.root and not _ID.fullmatch(path.stem):
+    if page.root and not ID.fullmatch(path.stem):
         page.complain_at(1, 1, f"the file name `{path.stem}` must consist of a-z, 0-9 and -")
     return reading
 
@@ -69,13 +53,13 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
         idea=record.text("idea"),
         why=record.text("why"),
         lesson=record.text("lesson"),
-        commands=tuple([_command(entry) for entry in record.records("commands", "a command", optional=True)]),
-        mistakes=tuple([_mistake(entry) for entry in record.records("mistakes", "a mistake")]),
+        commands=record.records("commands", "a command", _command, optional=True),
+        mistakes=record.records("mistakes", "a mistake", _mistake),
         remember=record.texts("remember"),
-        demos=tuple([_demo(entry) for entry in record.records("demos", "a demo")]),
-        cards=tuple([_card(entry, concept_id) for entry in record.records("cards", "a card")]),
-        questions=tuple([read_question(entry, concept_id) for entry in record.records("questions", "a question")]),
-        explain=tuple([_prompt(entry, concept_id) for entry in record.records("explain", "a prompt")]),
+        demos=record.records("demos", "a demo", _demo),
+        cards=record.records("cards", "a card", lambda entry: _card(entry, concept_id)),
+        questions=record.records("questions", "a question", lambda entry: read_question(entry, concept_id)),
+        explain=record.records("explain", "a prompt", lambda entry: _prompt(entry, concept_id)),
     )
     record.close()
     for need, node in zip(concept.needs, record.children("needs"), strict=False):
@@ -86,59 +70,16 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
     return Reading(concept_id, track, page, None if page.complaints else concept)
 
 
-def read_tracks(page: YamlFile) -> tuple[Track, ...]:
-    """Read tracks.yaml. Each concept that it names becomes a mention."""
-    tracks: list[Track] = []
-    if page.root is None:
-        return ()
-    record = Fields(page, page.root, "the tracks")
-    for name in list(record.keys()):
-        node = record.find(name)
-        if node is None:
-            continue
-        if not _ID.fullmatch(name):
-            page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
-        track = Fields(page, node, f"the track `{name}`")
-        tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
-        for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
-            page.mention("concept", concept, entry, name)
-        track.close()
-    return tuple(tracks)
-
-
-def read_sources(page: YamlFile) -> Mapping[str, Source]:
-    """Read sources.yaml."""
-    sources: dict[str, Source] = {}
-    if page.root is None:
-        return sources
-    record = Fields(page, page.root, "the sources")
-    for key in list(record.keys()):
-        node = record.find(key)
-        if node is None:
-            continue
-        if not _SOURCE_KEY.fullmatch(key):
-            page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
-        entry = Fields(page, node, f"the source `{key}`")
-        texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
-        sources[key] = Source(key, entry.text("title"), **texts)
-        entry.close()
-    return sources
-
-
 def _command(record: Fields) -> Command:
     flags: dict[str, str] = {}
     if (node := record.find("flags", optional=True)) is not None:
         given = Fields(record.page, node, "`flags`")
         flags = {name: given.text(name) for name in list(given.keys())}
-    command = Command(record.code("run"), record.text("does"), flags, record.code("prints", optional=True))
-    record.close()
-    return command
+    return Command(record.code("run"), record.text("does"), flags, record.code("prints", optional=True))
 
 
 def _mistake(record: Fields) -> Mistake:
-    mistake = Mistake(record.text("do"), record.text("happens"), record.text("instead"))
-    record.close()
-    return mistake
+    return Mistake(record.text("do"), record.text("happens"), record.text("instead"))
 
 
 def _demo(record: Fields) -> DemoLink:
@@ -149,7 +90,6 @@ def _demo(record: Fields) -> DemoLink:
         ranks=record.whole("ranks", 1, MOST_RANKS, optional=True),
         predict=record.text("predict", optional=True),
     )
-    record.close()
     if link.run:
         record.page.mention("demo", link.run, record.at("run"))
     for argument in link.args:
@@ -169,7 +109,6 @@ def _card(record: Fields, concept: str) -> Card:
         source=record.text("source"),
         proof=record.text("proof", optional=True),
     )
-    record.close()
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
     if (count := completeness.words(card.back)) > completeness.BACK_WORDS:
@@ -178,16 +117,12 @@ def _card(record: Fields, concept: str) -> Card:
 
 
 def _prompt(record: Fields, concept: str) -> Prompt:
-    points = []
-    for entry in record.records("points", "a point"):
-        points.append(Point(entry.text("say"), entry.texts("words")))
-        entry.close()
+    points = record.records("points", "a point", lambda entry: Point(entry.text("say"), entry.texts("words")))
     least, most = completeness.POINTS
     if points and not least <= len(points) <= most:
         record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
     answer = record.text("answer")
-    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, tuple(points))
-    record.close()
+    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, points)
     least, most = _ANSWER_WORDS
     if answer and not least <= (count := completeness.words(answer)) <= most:
         record.complain("answer", f"{count} words; a model answer has {least} to {most}")
@@ -196,18 +131,13 @@ def _prompt(record: Fields, concept: str) -> Prompt:
 
 def _check_ids(record: Fields, concept: Concept) -> None:
     seen: dict[str, int] = {}
-    groups: list[tuple[str, tuple[Card | Question | Prompt, ...]]] = [
-        ("cards", concept.cards),
-        ("questions", concept.questions),
-        ("explain", concept.explain),
-    ]
-    for name, items in groups:
-        for item, node in zip(items, record.children(name), strict=False):
-            place = peek(node, "id")
-            if item.id in seen:
-                record.page.complain(place, f"the id `{item.id}` is already used in line {seen[item.id]}")
-            elif item.id:
-                seen[item.id] = place.start_mark.line + 1
+    nodes = [node for name in ("cards", "questions", "explain") for node in record.children(name)]
+    for item, node in zip(concept.items(), nodes, strict=False):
+        place = peek(node, "id")
+        if item.id in seen:
+            record.page.complain(place, f"the id `{item.id}` is already used in line {seen[item.id]}")
+        elif item.id:
+            seen[item.id] = place.start_mark.line + 1
 
 
 def _check_links(record: Fields, concept: Concept) -> None:
