@@ -63,7 +63,7 @@ class HomeCommands:
         _sit(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
 
     def test(self, concept: Concept | None) -> None:
-        _sit(lambda: test.sit(test.TestOptions((concept.id,) if concept else ())))
+        _sit(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None)))
 
     def lesson(self, concept: Concept) -> RenderableType:
         return learn.page(self._known, concept)
