@@ -43,26 +43,11 @@ _COMMANDS = {
     "progress": "Restore a backup or hidden items; rebuild card states.",
 }
 _MEANT = {  # names that other programs use
-    "quiz": "test",
-    "question": "test",
-    "questions": "test",
-    "review": "study",
-    "cards": "study",
-    "tell": "explain",
-    "backup": "export",
-    "restore": "import",
-    "statistics": "stats",
-    "lesson": "learn",
-    "read": "learn",
-    "demos": "demo",
-    "concepts": "list",
-    "tracks": "list",
-    "find": "search",
-    "proof": "prove",
-    "answer": "show",
-    "help": "--help",
-    "version": "--version",
-}
+    "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
+    "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo",
+    "concepts": "list", "tracks": "list", "find": "search", "proof": "prove", "answer": "show",
+    "help": "--help", "version": "--version",
+}  # fmt: skip
 
 
 class _LazyCommands(Mapping[str, Any]):

@@ -36,6 +36,7 @@ def explain(
     you explained least often. A judge reads {"question", "points", "text"} as JSON from standard input and prints
     {"points": [true, ...], "say": "..."}; nothing is sent to any other program.
     """
+    import json
     from collections import Counter
     from functools import partial
 
@@ -75,7 +76,9 @@ def explain(
             finally:
                 _save_drafts(seat, console)
         if as_json:
-            _print(seat.state.done)
+            print(
+                json.dumps({"explanations": [_values(each) for each in seat.state.done]}, indent=2, ensure_ascii=False)
+            )
 
 
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
@@ -118,12 +121,6 @@ def _read(seat: ExplainScreen, key: str) -> None:
         raise UserError(f"There is no text on standard input; write your explanation of {key} there.")
 
 
-def _print(done: tuple[Explanation, ...]) -> None:
-    import json
-
-    print(json.dumps({"explanations": [_values(each) for each in done]}, indent=2, ensure_ascii=False))
-
-
 def _values(explanation: Explanation) -> dict[str, Any]:
     return {
         "item": explanation.prompt.key,
@@ -131,12 +128,7 @@ def _values(explanation: Explanation) -> dict[str, Any]:
         "text": explanation.text,
         "made": explanation.made,
         "points": [
-            {
-                "say": each.point.say,
-                "made": each.made,
-                "words": [*each.words],
-                "overruled": each.overruled,
-            }
+            {"say": each.point.say, "made": each.made, "words": each.words, "overruled": each.overruled}
             for each in explanation.points
         ],
         "hint": explanation.hinted,

@@ -186,18 +186,15 @@ def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recal
 
 def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) -> tuple[Misled, ...]:
     """Count beliefs; `wrong` is in the order of time, so the words are those that were shown last."""
-    questions = {question.key: (question, concept) for concept in concepts for question in concept.questions}
+    questions = {question.key: question for concept in concepts for question in concept.questions}
+    demos = {concept.id: concept.demos[0].run for concept in concepts if concept.demos}
     times, last = Counter[tuple[str, str]](), dict[tuple[str, str], Misconception]()
     for item, given, count in wrong:
         if item in questions:
-            for one in beliefs(questions[item][0], given):
+            for one in beliefs(questions[item], given):
                 times[item, one.belief] += count
                 last[item, one.belief] = one
     return tuple(
-        Misled(key[0], last[key].ask, last[key].given, last[key].why, count, _demo(questions[key[0]][1]))
+        Misled(key[0], last[key].ask, last[key].given, last[key].why, count, demos.get(questions[key[0]].concept))
         for key, count in sorted(times.items(), key=lambda pair: (-pair[1], pair[0]))
     )
-
-
-def _demo(concept: Concept) -> str | None:
-    return concept.demos[0].run if concept.demos else None
