@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum import completeness
-from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Mistake, Point, Prompt
+from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Point, Prompt
 from ddpquiz.curriculum.fields import ID, Fields, did_you_mean, peek
 from ddpquiz.curriculum.proof_reader import MOST_RANKS
 from ddpquiz.curriculum.question_reader import read_question
@@ -15,6 +15,20 @@ from ddpquiz.curriculum.yaml_file import YamlFile
 if TYPE_CHECKING:
     from pathlib import Path
 
+_COUNTS = {  # key: minimum and maximum
+    "cards": (6, 10),
+    "questions": (9, 15),
+    "explain": (2, 2),
+    "remember": (3, 6),
+    "mistakes": (2, 9),
+    "demos": (1, 9),
+}
+_LESSON_WORDS = (120, 1_000)  # outside of code blocks
+_BACK_WORDS = 40
+_POINTS = (3, 5)
+_KINDS = 4
+_FENCE = re.compile(r"^ *(```|~~~)", re.MULTILINE)
+_FENCED = re.compile(r"^ *(```|~~~).*?^ *\1[`~]*[ ]*$", re.MULTILINE | re.DOTALL)
 _ANSWER_WORDS = (40, 120)  # of a model answer to a prompt
 
 
@@ -66,7 +80,7 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
         page.mention("need", need, node)
     _check_ids(record, concept)
     _check_links(record, concept)
-    completeness.check_complete(record, concept)
+    _check_complete(record, concept)
     return Reading(concept_id, track, page, None if page.complaints else concept)
 
 
@@ -111,20 +125,20 @@ def _card(record: Fields, concept: str) -> Card:
     )
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
-    if (count := completeness.words(card.back)) > completeness.BACK_WORDS:
-        record.complain("back", f"{count} words; {completeness.BACK_WORDS} at most: one fact per card")
+    if (count := _words(card.back)) > _BACK_WORDS:
+        record.complain("back", f"{count} words; {_BACK_WORDS} at most: one fact per card")
     return card
 
 
 def _prompt(record: Fields, concept: str) -> Prompt:
     points = record.records("points", "a point", lambda entry: Point(entry.text("say"), entry.texts("words")))
-    least, most = completeness.POINTS
+    least, most = _POINTS
     if points and not least <= len(points) <= most:
         record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
     answer = record.text("answer")
     prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, points)
     least, most = _ANSWER_WORDS
-    if answer and not least <= (count := completeness.words(answer)) <= most:
+    if answer and not least <= (count := _words(answer)) <= most:
         record.complain("answer", f"{count} words; a model answer has {least} to {most}")
     return prompt
 
@@ -151,3 +165,34 @@ def _check_links(record: Fields, concept: Concept) -> None:
             record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is not a question of this file{meant}")
         elif wanted and key == "proof" and questions[wanted].proof is None:
             record.page.complain(peek(node, key), f"`proof`: the question `{wanted}` has no proof; name one that has")
+
+
+def _check_complete(record: Fields, concept: Concept) -> None:
+    """Complain about everything of which a concept has too little or too much."""
+    for name, (least, most) in _COUNTS.items():
+        have = len(getattr(concept, name))
+        if have and not least <= have <= most:
+            record.complain(name, f"{have}, but a concept has {_span(least, most)}")
+    have = _words(concept.lesson)
+    if concept.lesson and not _LESSON_WORDS[0] <= have <= _LESSON_WORDS[1]:
+        record.complain("lesson", f"{have} words; {_span(*_LESSON_WORDS)} are right, without code blocks")
+    for name in ("why", "lesson"):
+        if _FENCE.search(_FENCED.sub("", getattr(concept, name))):
+            record.complain(name, "a code block is never closed")
+    if not concept.questions:
+        return
+    missing = [str(level) for level in Level if level not in {question.level for question in concept.questions}]
+    if missing:
+        record.complain("questions", f"no question is {' or '.join(missing)}; a concept needs all three levels")
+    kinds = sorted({str(question.kind) for question in concept.questions})
+    if len(kinds) < _KINDS:
+        record.complain("questions", f"only {len(kinds)} kinds ({', '.join(kinds)}); a concept needs at least {_KINDS}")
+
+
+def _words(markdown: str) -> int:
+    """Count the words of a Markdown text without its code blocks."""
+    return len(_FENCED.sub("", markdown).split())
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
