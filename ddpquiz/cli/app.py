@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _COMMANDS = {
     "study": "Review recall cards: those that are due, then new ones.",
     "test": "Answer questions, and see why each wrong answer is wrong.",

@@ -16,13 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COUNTS = {  # key: minimum and maximum
-    "cards": (6, 10),
-    "questions": (9, 15),
-    "explain": (2, 2),
-    "remember": (3, 6),
-    "mistakes": (2, 9),
-    "demos": (1, 9),
-}
+    "cards": (6, 10), "questions": (9, 15), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
+}  # fmt: skip
 _LESSON_WORDS = (120, 1_000)  # outside of code blocks
 _BACK_WORDS = 40
 _POINTS = (3, 5)

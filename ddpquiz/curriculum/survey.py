@@ -79,9 +79,7 @@ def read_tracks(page: YamlFile) -> tuple[Track, ...]:
         return ()
     record = Fields(page, page.root, "the tracks")
     for name in list(record.keys()):
-        node = record.find(name)
-        if node is None:
-            continue
+        node = record.at(name)
         if not ID.fullmatch(name):
             page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
         track = Fields(page, node, f"the track `{name}`")
@@ -99,9 +97,7 @@ def read_sources(page: YamlFile) -> Mapping[str, Source]:
         return sources
     record = Fields(page, page.root, "the sources")
     for key in list(record.keys()):
-        node = record.find(key)
-        if node is None:
-            continue
+        node = record.at(key)
         if not _SOURCE_KEY.fullmatch(key):
             page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
         entry = Fields(page, node, f"the source `{key}`")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
-from ddpquiz.learning.database import FILE, DamagedError, reported_faults, save_stamp, transaction
+from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
 from ddpquiz.learning.log_reader import LogReader
 from ddpquiz.learning.log_rows import AnswerRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddpquiz.learning.log_rows import PointRow
-
-__all__ = ["FILE", "Progress"]
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"

@@ -229,8 +229,8 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
         case QuizAction.BACK | QuizAction.DEMO:
             return replace(quiz, since=at)
         case QuizAction.STOP if posed:
-            kept = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts, however sure
-            return _reached(replace(kept, stopped=True, looked=0), quiz)
+            after = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts, however sure
+            return _reached(replace(after, stopped=True, looked=0), quiz)
         case QuizAction.NEXT if quiz.judged:
             return _advanced(quiz, at)
         case _ if posed is None or quiz.judged:
