@@ -15,13 +15,13 @@ class CustomBuildHook(BuildHookInterface):
         if self.target_name != "wheel" or version == "editable":
             return
         sys.path.insert(0, self.root)
-        from ddpquiz.curriculum import cache
+        from ddpquiz.curriculum import loading
         from ddpquiz.curriculum.survey import survey
 
         content = Path(self.root, "content")
         self._folder = tempfile.TemporaryDirectory()
         packed = Path(self._folder.name, "content.marshal")
-        cache.save(survey(content).catalog, content, packed)
+        loading.save_copy(survey(content).catalog, content, packed)
         packed.chmod(0o644)
         build_data["force_include"][str(packed)] = "ddpquiz/content.marshal"
 

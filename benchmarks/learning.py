@@ -28,7 +28,8 @@ import pexpect
 
 from ddpquiz.curriculum.concept import Card, CardLevel
 from ddpquiz.learning import deal
-from ddpquiz.learning.progress import FILE, Progress
+from ddpquiz.learning.database import FILE
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 
 if TYPE_CHECKING:

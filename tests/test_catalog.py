@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.curriculum import cache
+from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.demo_scripts import demos
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.survey import survey
@@ -322,13 +322,13 @@ def copied(tmp_path, monkeypatch):
         return replace(load(content), demos=demos_dir())  # a copy is of shipped content
 
     def cached():
-        return cache.cached(content, read)
+        return loading.cached(content, read)
 
     parsed = read()
     reads.clear()
     assert cached() == cached() == parsed
     assert len(reads) == 1
-    return cached, content, cache_dir() / cache.FILE, parsed, reads
+    return cached, content, cache_dir() / loading.FILE, parsed, reads
 
 
 def test_content_is_parsed_again_when_a_file_changes_even_in_the_same_instant(copied):
@@ -388,4 +388,4 @@ def test_a_copy_can_be_read_by_its_owner_only(copied):
 def test_a_folder_that_cannot_hold_a_copy_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "file"))
-    assert cache.cached(DATA, lambda: load(DATA / "content")).concepts
+    assert loading.cached(DATA, lambda: load(DATA / "content")).concepts

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ddpquiz.curriculum.concept import CardLevel, CodeProof, DemoProof, Kind, Level, Shows
-from ddpquiz.curriculum.reader import concept_of, read_concept, read_sources, read_tracks
-from ddpquiz.curriculum.survey import survey
+from ddpquiz.curriculum.reader import concept_of, read_concept
+from ddpquiz.curriculum.survey import read_sources, read_tracks, survey
 from ddpquiz.curriculum.yaml_file import LARGEST, YamlFile
 
 DATA = Path(__file__).parent / "data"

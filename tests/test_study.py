@@ -10,8 +10,7 @@ from sample import CARDS, DDP_CARDS, RING_CARDS, START, Clock, card
 
 from ddpquiz.learning.deal import Return, deal, due_now, due_soon, should_return
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
-from ddpquiz.learning.study import Hiding, StudyAction, begin, news, step
-from ddpquiz.learning.study_summary import sum_up
+from ddpquiz.learning.study import Hiding, StudyAction, begin, news, step, sum_up
 
 TODAY = study_day(START)
 SCHEDULE = Schedule(Weights())

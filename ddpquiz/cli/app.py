@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer keeps its name to itself
 _COMMANDS = {
     "study": "Review recall cards: those that are due, then new ones.",
     "test": "Answer questions, and see why each wrong answer is wrong.",
@@ -43,26 +42,11 @@ _COMMANDS = {
     "progress": "Restore a backup or hidden items; rebuild card states.",
 }
 _MEANT = {  # names that other programs use
-    "quiz": "test",
-    "question": "test",
-    "questions": "test",
-    "review": "study",
-    "cards": "study",
-    "tell": "explain",
-    "backup": "export",
-    "restore": "import",
-    "statistics": "stats",
-    "lesson": "learn",
-    "read": "learn",
-    "demos": "demo",
-    "concepts": "list",
-    "tracks": "list",
-    "find": "search",
-    "proof": "prove",
-    "answer": "show",
-    "help": "--help",
-    "version": "--version",
-}
+    "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
+    "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo",
+    "concepts": "list", "tracks": "list", "find": "search", "proof": "prove", "answer": "show",
+    "help": "--help", "version": "--version",
+}  # fmt: skip
 
 
 class _LazyCommands(Mapping[str, Any]):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.cli.run_options import RunOptions, with_run_options
+from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.cli.run_session import exit_with_status, print_summary, show_run
 from ddpquiz.cli.script_command import DemoCommand
+from ddpquiz.cli.typer_options import with_options
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ COMMAND_CLASS = DemoCommand
 PATIENCE = 10.0  # seconds without progress that count as a hang
 
 
-@with_run_options(timeout=PATIENCE)
+@with_options(RunOptions, timeout=PATIENCE)
 def demo(
     context: typer.Context,
     name: Annotated[

@@ -12,7 +12,7 @@ import typer
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 PROBE = """\
 import torch
@@ -29,7 +29,8 @@ dist.destroy_process_group()
 def doctor() -> None:
     """Check what demos need, and run a real all-reduce of two ranks."""
     good = True
-    for name, check in _CHECKS:
+    for check in (_python, _packages, _content, _data, _loopback, _torch, _ranks):
+        name = check.__name__[1:]
         try:
             for found in check():
                 typer.echo(f"ok   {name:<9} {found}")
@@ -114,14 +115,3 @@ def _ranks() -> Iterator[str]:
     if not isinstance(end, End) or not end.ok:
         raise UserError(end.why if isinstance(end, End) else "the run did not end")
     yield f"two ranks summed 1 and 2 to 3 in {end.time:.2f} s"
-
-
-_CHECKS: tuple[tuple[str, Callable[[], Iterator[str]]], ...] = (
-    ("python", _python),
-    ("packages", _packages),
-    ("content", _content),
-    ("data", _data),
-    ("loopback", _loopback),
-    ("torch", _torch),
-    ("ranks", _ranks),
-)

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpquiz.cli import clock, completion, desk, judging
+from ddpquiz.cli import clock, completion, desk
 from ddpquiz.errors import UserError
+from ddpquiz.paths import data_dir
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Prompt
-    from ddpquiz.learning.explain import Explanation
+    from ddpquiz.learning.explain import Explanation, Opinion
     from ddpquiz.terminal.sittings.explain import ExplainScreen
+
+_PATIENCE = 120.0  # seconds for the program that judges
+_MOST = 2000  # characters of its remark
 
 
 def explain(
@@ -36,6 +40,7 @@ def explain(
     you explained least often. A judge reads {"question", "points", "text"} as JSON from standard input and prints
     {"points": [true, ...], "say": "..."}; nothing is sent to any other program.
     """
+    import json
     from collections import Counter
     from functools import partial
 
@@ -44,7 +49,6 @@ def explain(
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import explain, side_files
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.sittings.explain import ExplainScreen
 
@@ -58,7 +62,7 @@ def explain(
             raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
         begun = explain.begin(prompts[:1] if piped else prompts, clock.now())
         drafts = {} if piped else side_files.load_drafts(data_dir())
-        opinion = partial(judging.ask, judge) if judge else None
+        opinion = partial(_ask_judge, judge) if judge else None
         seat = ExplainScreen(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
@@ -75,7 +79,9 @@ def explain(
             finally:
                 _save_drafts(seat, console)
         if as_json:
-            _print(seat.state.done)
+            print(
+                json.dumps({"explanations": [_values(each) for each in seat.state.done]}, indent=2, ensure_ascii=False)
+            )
 
 
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
@@ -90,12 +96,45 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
     return (item,)
 
 
+def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
+    """Run a command that reads question, points and text as JSON and prints its opinion; UserError when it fails."""
+    import json
+    import shlex
+    import subprocess
+
+    from ddpquiz.learning.explain import Opinion
+
+    points = [point.say for point in prompt.points]
+    question = json.dumps({"question": prompt.ask, "points": points, "text": text}, ensure_ascii=False)
+    if sys.stderr.isatty():
+        print("Waiting for the judge; ctrl+c goes on without it.", file=sys.stderr)
+    try:
+        words = shlex.split(command)
+        done = subprocess.run(words, input=question.encode(), capture_output=True, timeout=_PATIENCE, check=False)
+        answer = json.loads(done.stdout)
+        made, remark = answer["points"], answer.get("say", "")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        raise _failed(command, "did not print the JSON that `ddpquiz explain --help` describes") from None
+    except subprocess.TimeoutExpired:
+        raise _failed(command, f"did not answer within {_PATIENCE:.0f} s") from None
+    if (
+        not isinstance(remark, str)
+        or not isinstance(made, list)
+        or [type(each) for each in made] != [bool] * len(points)
+    ):
+        raise _failed(command, f"must print {len(points)} times true or false as `points`, and a text as `say`")
+    return Opinion(tuple(made), remark[:_MOST])
+
+
+def _failed(command: str, what: str) -> UserError:
+    return UserError(f"The judge `{command}` {what}; the points are ticked by their words instead.")
+
+
 def _save_drafts(seat: ExplainScreen, console: Console) -> None:
     """Save what was begun for the next time, and say so; if that fails it is printed, so that it can be copied."""
     from rich.text import Text
 
     from ddpquiz.learning import side_files
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit.style import plain
 
     texts = [text for text in seat.begun.values() if text]
@@ -112,17 +151,10 @@ def _save_drafts(seat: ExplainScreen, console: Console) -> None:
 
 
 def _read(seat: ExplainScreen, key: str) -> None:
-    """Read all of standard input as one explanation."""
     seat.text = sys.stdin.read()
     seat.finish()
     if not seat.state.done:
         raise UserError(f"There is no text on standard input; write your explanation of {key} there.")
-
-
-def _print(done: tuple[Explanation, ...]) -> None:
-    import json
-
-    print(json.dumps({"explanations": [_values(each) for each in done]}, indent=2, ensure_ascii=False))
 
 
 def _values(explanation: Explanation) -> dict[str, Any]:
@@ -132,12 +164,7 @@ def _values(explanation: Explanation) -> dict[str, Any]:
         "text": explanation.text,
         "made": explanation.made,
         "points": [
-            {
-                "say": each.point.say,
-                "made": each.made,
-                "words": [*each.words],
-                "overruled": each.overruled,
-            }
+            {"say": each.point.say, "made": each.made, "words": each.words, "overruled": each.overruled}
             for each in explanation.points
         ],
         "hint": explanation.hinted,

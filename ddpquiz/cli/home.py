@@ -59,19 +59,15 @@ class HomeCommands:
         self._progress = progress
 
     def study(self, *, ahead: bool, new: int) -> None:
-        """Study cards."""
         _sit(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
 
     def test(self, concept: Concept | None) -> None:
-        """Answer questions."""
-        _sit(lambda: test.sit(test.TestOptions((concept.id,) if concept else ())))
+        _sit(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None)))
 
     def lesson(self, concept: Concept) -> RenderableType:
-        """Draw the lesson of a concept."""
         return learn.page(self._known, concept)
 
     def stats(self) -> RenderableType:
-        """Draw the statistics."""
         return stats.page(self._known, self._progress)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ddpquiz.cli import clock
 from ddpquiz.errors import UserError
+from ddpquiz.paths import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,6 @@ def rows(kinds: Sequence[str]) -> list[Row]:
     """Return the rows of the log that mark items in these ways and are still in force."""
     from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import study_day
-    from ddpquiz.paths import data_dir
 
     today = str(study_day(clock.now()))
     with Progress(data_dir()) as progress:
@@ -29,7 +29,6 @@ def marks() -> dict[str, list[str]]:
     import os
 
     from ddpquiz.learning import database
-    from ddpquiz.paths import data_dir
 
     found: dict[str, list[str]] = {}
     if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False, and no exception, where access is denied

@@ -9,6 +9,7 @@ import typer
 
 from ddpquiz.cli import clock, completion
 from ddpquiz.errors import UserError
+from ddpquiz.paths import data_dir
 
 progress = typer.Typer(
     help="Look after your saved progress; `ddpquiz stats` shows it. "
@@ -21,7 +22,6 @@ progress = typer.Typer(
 def rebuild() -> None:
     """Derive the state of every card from the log again, and say whether that changed anything."""
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as opened:
         before = opened.memories()
@@ -39,7 +39,6 @@ def restore(
 ) -> None:
     """Bring back items that were suspended or buried."""
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
 
     with Progress(data_dir()) as opened:
         for one in item:
@@ -58,7 +57,6 @@ def restore_backup(
     """Replace your progress with a backup; what is there now is set aside, not deleted."""
     from ddpquiz.learning import backups
     from ddpquiz.learning.database import FILE
-    from ddpquiz.paths import data_dir
 
     home = data_dir()
     found = [backup for backup in backups.list_backups(home) if day in (None, backup.day)]

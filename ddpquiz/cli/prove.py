@@ -25,24 +25,19 @@ def prove(
     from ddpquiz.curriculum.loading import load
     from ddpquiz.curriculum.posed import pose
     from ddpquiz.terminal.kit import style
+    from ddpquiz.terminal.sittings.proof import show
 
     question = load().item(item)
     if not isinstance(question, Question):
         raise UserError(f"{item} is not a question; only questions have proofs.")
-    if not play(pose(question, random.Random(seed)), style.console()):  # noqa: S311
+    posed = pose(question, random.Random(seed))  # noqa: S311
+    _ready(posed)
+    if not show(posed, style.console()):
         raise typer.Exit(1)
 
 
-def play(posed: Posed, console: Console) -> bool:
-    """Run the proof of a question that was posed and print what was observed; return whether it agrees with the key."""
-    from ddpquiz.terminal.sittings.proof import show
-
-    _ready(posed)
-    return show(posed, console)
-
-
 def visit(posed: Posed, console: Console) -> bool:
-    """Do the same in the middle of a sitting, on a screen of its own if the terminal can be painted."""
+    """Run the proof in the middle of a sitting, on a screen of its own if the terminal can be painted."""
     from ddpquiz.terminal.kit import screen
     from ddpquiz.terminal.sittings import proof
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Row
     from ddpquiz.learning.quiz import Answer
-    from ddpquiz.learning.quiz_scores import LevelScore
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
 
@@ -29,9 +28,9 @@ def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
     sure = sureness(quiz)
     result = {
         "seed": seed,
-        **_score(scores(quiz, "")[""]),
-        "by_concept": {name: _score(score) for name, score in scores(quiz, "concept").items()},
-        "by_level": {name: _score(score) for name, score in scores(quiz, "level").items()},
+        **asdict(scores(quiz, "")[""]),
+        "by_concept": {name: asdict(score) for name, score in scores(quiz, "concept").items()},
+        "by_level": {name: asdict(score) for name, score in scores(quiz, "level").items()},
         "weakest": wanting(quiz),
         "verdicts": _verdicts(screen, rows),
         "calibration": {"bands": [asdict(band) for band in sure.bands], "brier": sure.brier} if sure else None,
@@ -54,10 +53,6 @@ def _verdicts(screen: QuizByLines, rows: Sequence[Row]) -> dict[str, Any]:
         for name, one in known.items()
         if name in asked
     }
-
-
-def _score(score: LevelScore) -> dict[str, float]:
-    return {"asked": score.asked, "answered": score.answered, "right": score.right, "credit": score.credit}
 
 
 def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any]:

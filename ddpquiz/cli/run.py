@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ddpquiz.cli.run_options import RunOptions, with_run_options
+from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.cli.run_session import exit_with_status, show_run
 from ddpquiz.cli.script_command import RunCommand
+from ddpquiz.cli.typer_options import with_options
 
 COMMAND_CLASS = RunCommand
 
 
-@with_run_options()
+@with_options(RunOptions)
 def run(
     script: Annotated[Path, typer.Argument(help="A script that torchrun could run; with -m, a module.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the script.")] = None,

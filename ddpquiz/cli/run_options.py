@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpquiz.cli import saving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ddpquiz.ranks.machines.cluster import Cluster
     from ddpquiz.ranks.request import Request
 
@@ -97,38 +93,6 @@ class RunOptions:
             script, args, ranks, self.nnodes, self.rdzv_endpoint, self.max_restarts, self.device == "cuda", module
         )
         typer.echo(jobs.KINDS[kind](job), nl=False)
-
-
-def with_run_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the fields of RunOptions to a command as options; the command gets them as one argument, `options`.
-
-    `defaults` replace those of RunOptions.
-    """
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(RunOptions, include_extras=True)
-        shared = [
-            inspect.Parameter(
-                each.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=defaults.get(each.name, each.default),
-                annotation=hints[each.name],
-            )
-            for each in fields(RunOptions)
-        ]
-        own = inspect.signature(command, eval_str=True).parameters.values()
-
-        @functools.wraps(command)
-        def called(**values: Any) -> None:
-            chosen = {each.name: values.pop(each.name) for each in fields(RunOptions)}
-            command(**values, options=RunOptions(**chosen))
-
-        first = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own if each.name != "options"]
-        called.__signature__ = inspect.Signature([*first, *shared])  # type: ignore[attr-defined]  # what Typer reads
-        called.__annotations__ = {}
-        return called
-
-    return add
 
 
 def _checked(cluster: Cluster) -> Cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -65,25 +66,13 @@ def _values(now: Statistics) -> dict[str, Any]:
             {
                 "concept": concept.id,
                 "strength": strength.label,
-                "mean": round(strength.mean, 3),
-                "low": round(strength.low, 3),
-                "high": round(strength.high, 3),
+                **{name: round(getattr(strength, name), 3) for name in ("mean", "low", "high")},
                 "answers": strength.answers,
             }
             for concept, strength in now.strengths
         ],
         "untested": now.untested,
-        "misconceptions": [
-            {
-                "question": one.question,
-                "ask": one.ask,
-                "given": one.given,
-                "why": one.why,
-                "times": one.times,
-                "demo": one.demo,
-            }
-            for one in now.misled
-        ],
+        "misconceptions": [asdict(one) for one in now.misled],
     }
 
 

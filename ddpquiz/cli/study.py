@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli.typer_options import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,31 +25,43 @@ Level = Literal["beginner", "intermediate", "advanced"]
 LIMIT = 20  # cards of a sitting, unless another limit is asked for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """The options of the command; for their meaning see `study`."""
+    """Which cards to ask, and how."""
 
-    concepts: tuple[str, ...] = ()
-    level: str | None = None
-    track: str | None = None
-    limit: int = LIMIT
-    new: int | None = None
-    retention: float | None = None
-    every: bool = False
-    cram: bool = False
-    two_button: bool = False
+    concept: Annotated[
+        list[str] | None, typer.Argument(help="Only cards of these concepts.", autocompletion=completion.concepts)
+    ] = None
+    level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None
+    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None
+    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = LIMIT
+    new: Annotated[
+        int | None,
+        typer.Option(min=0, help="New cards a day, at most. [default: 10; no limit for concepts that you name]"),
+    ] = None
+    retention: Annotated[
+        float | None,
+        typer.Option(help="From now on, the share of due cards that you want to recall. [at first: 0.9]"),
+    ] = None
+    every: Annotated[bool, typer.Option("--all", help="Also new cards of concepts that you have proven strong.")] = (
+        False
+    )
+    cram: Annotated[
+        bool, typer.Option("--cram", help="Go over all cards seen, due or not; the schedule does not change.")
+    ] = False
+    two_button: Annotated[bool, typer.Option("--two-button", help="Grade with forgot and good only.")] = False
 
     @property
     def a_day(self) -> int | None:
         """New cards a day; None, without a limit, where concepts were named and no number was given."""
         from ddpquiz.learning.standing import NEW_A_DAY
 
-        return self.new if self.new is not None else None if self.concepts else NEW_A_DAY
+        return self.new if self.new is not None else None if self.concept else NEW_A_DAY
 
     @property
     def filtered(self) -> str:
         """The command line that chooses from the same cards."""
-        return desk.words("ddpquiz", "study", *self.concepts, **{"--level": self.level, "--track": self.track})
+        return desk.words("ddpquiz", "study", *self.concept or (), **{"--level": self.level, "--track": self.track})
 
     @property
     def command(self) -> str:
@@ -58,35 +71,14 @@ class StudyOptions:
         return desk.words(self.filtered, **{"--limit": limit, **flags})
 
 
-def study(
-    concept: Annotated[
-        list[str] | None, typer.Argument(help="Only cards of these concepts.", autocompletion=completion.concepts)
-    ] = None,
-    level: Annotated[Level | None, typer.Option(help="Only cards of this level.")] = None,
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = LIMIT,
-    new: Annotated[
-        int | None,
-        typer.Option(min=0, help="New cards a day, at most. [default: 10; no limit for concepts that you name]"),
-    ] = None,
-    retention: Annotated[
-        float | None,
-        typer.Option(help="From now on, the share of due cards that you want to recall. [at first: 0.9]"),
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also new cards of concepts that you have proven strong.")
-    ] = False,
-    cram: Annotated[
-        bool, typer.Option("--cram", help="Go over all cards seen, due or not; the schedule does not change.")
-    ] = False,
-    two_button: Annotated[bool, typer.Option("--two-button", help="Grade with forgot and good only.")] = False,
-) -> None:
+@with_options(StudyOptions)
+def study(*, options: StudyOptions) -> None:
     """Recall cards: those that are due, then new ones.
 
     A forgotten card comes again after a few others, a hard one once more at the end. You can quit at any time: the next
     sitting goes on where this one ended.
     """
-    sit(StudyOptions(tuple(concept or ()), level, track, limit, new, retention, every, cram, two_button))
+    sit(options)
 
 
 def sit(options: StudyOptions) -> None:
@@ -99,7 +91,7 @@ def sit(options: StudyOptions) -> None:
     from ddpquiz.terminal.sittings.study import StudyScreen
 
     known = loading.load()
-    concepts = desk.chosen(known, options.concepts, options.track)
+    concepts = desk.chosen(known, options.concept, options.track)
     cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
     with Progress(data_dir()) as progress:
         at = clock.now()
@@ -159,7 +151,7 @@ def _nothing_due(
     mine = {card.key for card in cards}
     soon = deal.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
     new = f"{options.filtered} --new {standing.begun(sitting.memories, day) + deal.MORE}"
-    test = desk.words("ddpquiz", "test", *options.concepts, **{"--track": options.track})
+    test = desk.words("ddpquiz", "test", *options.concept or (), **{"--track": options.track})
     instead = [
         (f"{options.filtered} --cram", "go over cards that are not due"),
         *([(new, f"study more new cards ({len(held)} are left)")] if held else []),

@@ -1,6 +1,5 @@
 """`ddpquiz test`: find out what you know, and why each wrong answer is wrong."""
 
-# ruff: noqa: PT028  a command, not a test
 from __future__ import annotations
 
 import random
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, desk, quiz_json
+from ddpquiz.cli.typer_options import with_options
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,62 +47,19 @@ Level = Literal["easy", "medium", "hard"]
 Kind = Literal["choice", "choices", "number", "order", "output"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TestOptions:
-    """The options of the command; for their meaning see `test`."""
+    """What to ask, and how."""
 
-    concepts: tuple[str, ...] = ()
-    level: Level | None = None
-    kind: Kind | None = None
-    track: str | None = None
-    count: int = _QUESTIONS
-    seed: int | None = None
-    wrong: bool = False
-    timed: int | None = None
-    exam: bool = False
-    confidence: bool = False
-    adaptive: bool = False
-    json: bool = False
-
-    @property
-    def about(self) -> str:
-        """The words of the command line that say what is asked about."""
-        return desk.words(*self.concepts, **{"--track": self.track, "--kind": self.kind})
-
-    @property
-    def command(self) -> str:
-        """The command line that was given."""
-        options = {
-            "--level": self.level,
-            "--count": None if self.count == _QUESTIONS else self.count,
-            "--seed": self.seed,
-            "--wrong": self.wrong,
-            "--timed": self.timed,
-            "--exam": self.exam,
-            "--confidence": self.confidence,
-            "--adaptive": self.adaptive,
-        }
-        return desk.words(*f"ddpquiz test {self.about}".split(), **options)
-
-    @property
-    def rules(self) -> Rules:
-        """How the quiz is played."""
-        from ddpquiz.learning.quiz import Rules
-
-        timed = timedelta(seconds=self.timed) if self.timed else None
-        return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
-
-
-def test(
     concept: Annotated[
         list[str] | None, typer.Argument(help="Only questions about these.", autocompletion=completion.concepts)
-    ] = None,
-    level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None,
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
-    count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = _QUESTIONS,
-    seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None,
-    wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False,
+    ] = None
+    level: Annotated[Level | None, typer.Option(help="Only this level.")] = None
+    kind: Annotated[Kind | None, typer.Option(help="Only this kind of question.")] = None
+    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None
+    count: Annotated[int, typer.Option(parser=_count, metavar="QUESTIONS", help="Questions, at most.")] = _QUESTIONS
+    seed: Annotated[int | None, typer.Option(help="Ask the same questions, in the same form, each time.")] = None
+    wrong: Annotated[bool, typer.Option("--wrong", help="Only what you answered wrong the last time.")] = False
     timed: Annotated[
         int | None,
         typer.Option(
@@ -110,32 +67,52 @@ def test(
             metavar="SECONDS",
             help="Time for each question; an exam has the time of all its questions. No clock runs in a pipe.",
         ),
-    ] = None,
+    ] = None
     exam: Annotated[
         bool, typer.Option("--exam", help="No verdicts, hints or solutions before the end; answers can be changed.")
-    ] = False,
+    ] = False
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Say how sure you are before each verdict, from 1 to 4.")
-    ] = False,
+    ] = False
     adaptive: Annotated[
         bool, typer.Option("--adaptive", help="Ask the most informative question each time; stop at a clear verdict.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False,
-) -> None:
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON, and nothing else.")] = False
+
+    @property
+    def about(self) -> str:
+        """The words of the command line that say what is asked about."""
+        return desk.words(*self.concept or (), **{"--track": self.track, "--kind": self.kind})
+
+    @property
+    def command(self) -> str:
+        """The command line that was given."""
+        names = ("level", "count", "seed", "wrong", "timed", "exam", "confidence", "adaptive")
+        options = {f"--{name}": getattr(self, name) for name in names}
+        if self.count == _QUESTIONS:
+            del options["--count"]
+        return desk.words(*f"ddpquiz test {self.about}".split(), **options)
+
+    @property
+    def rules(self) -> Rules:
+        from ddpquiz.learning.quiz import Rules
+
+        timed = timedelta(seconds=self.timed) if self.timed else None
+        return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
+
+
+@with_options(TestOptions)
+def test(*, options: TestOptions) -> None:
     """Answer questions. In a pipe, answers are read from standard input, one a line; an empty line skips.
 
     A line that cannot be read as an answer does not count; it is reported on standard error and makes the exit status
     1. With --confidence, a line with 1 (a guess) to 4 (sure) follows each answer.
     """
-    if adaptive and wrong:
+    if options.adaptive and options.wrong:
         raise typer.BadParameter(
             "--adaptive chooses the most informative questions, --wrong those you missed; leave one of them out."
         )
-    sit(
-        TestOptions(
-            tuple(concept or ()), level, kind, track, count, seed, wrong, timed, exam, confidence, adaptive, as_json
-        )
-    )
+    sit(options)
 
 
 def sit(options: TestOptions) -> None:
@@ -170,10 +147,10 @@ def sit(options: TestOptions) -> None:
             about=options.about,
             go_on=options.command,
         )
-        console = style.complaints() if options.json else style.console()
-        console.quiet = options.json and piped  # nobody reads it
-        desk.sit_down(screen, console, lines=options.json)
-        if options.json:
+        console = style.complaints() if options.as_json else style.console()
+        console.quiet = options.as_json and piped  # nobody reads it
+        desk.sit_down(screen, console, lines=options.as_json)
+        if options.as_json:
             quiz_json.show(screen, options.seed, progress.entries("answer"))
     if screen.unread:
         raise typer.Exit(1)
@@ -181,11 +158,11 @@ def sit(options: TestOptions) -> None:
 
 def _fitting(known: Catalog, options: TestOptions) -> list[Question]:
     """Return the questions that the command line asks for; UserError for a track named as a concept."""
-    for name in {one.id for one in known.tracks} & {*options.concepts} - {one.id for one in known.concepts}:
+    for name in {one.id for one in known.tracks} & set(options.concept or ()) - {one.id for one in known.concepts}:
         raise UserError(f"{name} is a track: ddpquiz test --track {name}")
     return [
         question
-        for concept in desk.chosen(known, options.concepts, options.track)
+        for concept in desk.chosen(known, options.concept, options.track)
         for question in concept.questions
         if options.level in (None, question.level) and options.kind in (None, question.kind)
     ]

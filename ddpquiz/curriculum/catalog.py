@@ -67,11 +67,9 @@ class Catalog:
         return _advice("' or '".join(item.key for item in self._items.values() if item.id == meant), "ddpquiz list")
 
     def cards(self) -> tuple[Card, ...]:
-        """Return every card, in learning order."""
         return tuple(card for concept in self.concepts for card in concept.cards)
 
     def questions(self) -> tuple[Question, ...]:
-        """Return every question, in learning order."""
         return tuple(question for concept in self.concepts for question in concept.questions)
 
     def path(self, concept_id: str) -> tuple[Concept, ...]:

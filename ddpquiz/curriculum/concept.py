@@ -239,7 +239,6 @@ class Concept:
     explain: tuple[Prompt, ...]
 
     def items(self) -> tuple[Item, ...]:
-        """Return all cards, questions and prompts."""
         return (*self.cards, *self.questions, *self.explain)
 
 

@@ -28,7 +28,6 @@ class Demo:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring."""
         return self.about.partition("\n")[0]
 
     @property

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 _MOST_DRAWS = 1_000
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
-_TAKEN = formula.FUNCTIONS | {
-    "os",
-    "torch",
-    "dist",
-    "rank",
-    "world_size",
-}  # names that the start of every proof defines
+_DEFINED = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # by the start of every proof
 
 
 def read_variables(record: Fields) -> tuple[Variable, ...]:
@@ -45,7 +39,7 @@ def read_variables(record: Fields) -> tuple[Variable, ...]:
     variables = []
     for name in list(given.keys()):
         values = given.texts(name)
-        if not name.isidentifier() or keyword.iskeyword(name) or name in _TAKEN:
+        if not name.isidentifier() or keyword.iskeyword(name) or name in _DEFINED:
             given.complain(name, "choose another name: it must be a Python name that is not in use")
         for value, entry in zip(values, given.children(name), strict=False):
             if value and not _is_number(value):

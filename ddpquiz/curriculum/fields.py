@@ -12,20 +12,21 @@ from yaml import MappingNode, ScalarNode, SequenceNode
 from ddpquiz.curriculum.yaml_file import HIDDEN, PLAIN_TAGS, YamlFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from enum import StrEnum
 
     from yaml import Node
 
 
 _Choice = TypeVar("_Choice", bound="StrEnum")
+_Record = TypeVar("_Record")
 _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", SequenceNode: "a list"}
 _TAGS = set(PLAIN_TAGS.values())
 _MOST_ENTRIES = 200  # entries are compared pair by pair
 _MOST_UNKNOWN = 20  # each unknown key is compared with every known one
 _MOST_KNOWN = 1_000  # names among which the nearest is looked for
 _WHOLE = re.compile(r"\d{1,9}")
-_ID = re.compile(r"[a-z0-9][a-z0-9-]*")
+ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
 class Fields:
@@ -36,6 +37,7 @@ class Fields:
         self.node = node
         self._fields: dict[str, tuple[Node, Node]] = {}
         self._asked: dict[str, bool] = {}  # True if the key is required
+        self._closed = False
         if not isinstance(node, MappingNode):
             page.complain(node, f"{what}: expected a mapping, got {_KINDS[type(node)]}")
             return
@@ -54,7 +56,6 @@ class Fields:
         return name in self._fields
 
     def keys(self) -> Iterable[str]:
-        """Return the keys of the mapping."""
         return self._fields.keys()
 
     def at(self, name: str) -> Node:
@@ -67,7 +68,6 @@ class Fields:
         return list(node.value) if name in self and isinstance(node, SequenceNode) else []
 
     def complain(self, name: str, text: str) -> None:
-        """Complain about the value of a key."""
         self.page.complain(self.at(name), f"`{name}`: {text}")
 
     def find(self, name: str, *, optional: bool = False) -> Node | None:
@@ -93,7 +93,7 @@ class Fields:
     def id(self, name: str = "id") -> str:
         """Return a name that the log can refer to permanently."""
         value = self.text(name)
-        if value and not _ID.fullmatch(value):
+        if value and not ID.fullmatch(value):
             self.complain(name, f"`{value}` is not a name; use a-z, 0-9 and -, and start with a letter or digit")
         return value
 
@@ -147,19 +147,28 @@ class Fields:
         return list(node.value)
 
     def texts(self, name: str, *, optional: bool = False, empty: bool = False) -> tuple[str, ...]:
-        """Return a list of texts."""
         nodes = self.entries(name, optional=optional, empty=empty)
         return tuple([scalar(self.page, node, name).strip() for node in nodes])
 
-    def records(self, name: str, what: str, *, optional: bool = False) -> list[Fields]:
-        """Return a list of mappings; `what` names one of them."""
-        return [Fields(self.page, node, what) for node in self.entries(name, optional=optional)]
+    def records(
+        self, name: str, what: str, read: Callable[[Fields], _Record], *, optional: bool = False
+    ) -> tuple[_Record, ...]:
+        """Return what `read` makes of each mapping in a list, and close the mapping; `what` names one of them."""
+        found = []
+        for node in self.entries(name, optional=optional):
+            record = Fields(self.page, node, what)
+            found.append(read(record))
+            record.close()
+        return tuple(found)
 
     def close(self, elsewhere: Iterable[str] = (), reason: str = "") -> None:
-        """Complain about unknown and missing keys.
+        """Complain about unknown and missing keys, once.
 
         A key in `elsewhere` is known but does not belong here, for this `reason`; without a reason it is accepted.
         """
+        if self._closed:
+            return
+        self._closed = True
         missing = [name for name, needed in self._asked.items() if needed and name not in self._fields]
         unknown = []
         for name, (key, _) in self._fields.items():

@@ -1,24 +1,40 @@
-"""Load the catalog: from the cache if it is fresh, else from the content files."""
+"""Load the catalog: from a copy if there is a fresh one, else from the content files, which takes half a second.
+
+A copy is used only if it was made from the files as they are, by the code as it is. It holds plain data (`marshal`, as
+Python's own compiled files). A wheel brings one (see hatch_build.py); otherwise the first start writes one into the
+user's cache folder, and later starts refuse a file there that somebody else owns or can write to.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import marshal
+import os
+import stat
+from binascii import crc32
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ddpquiz.curriculum import cache
+from ddpquiz.atomic_file import replacing
+from ddpquiz.curriculum import concept as data
+from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.errors import ContentError
-from ddpquiz.paths import content_dir
+from ddpquiz.paths import cache_dir, content_dir, packed_content
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from ddpquiz.curriculum.catalog import Catalog
+FILE = "catalog.marshal"
+_CLASSES: tuple[type, ...] = tuple(
+    each for each in vars(data).values() if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+)
+_NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)}
 
 
 def load(folder: Path | None = None) -> Catalog:
     """Load a content folder, by default the shipped one, which is cached. ContentError with all complaints."""
-    if folder is not None:
-        return _read(folder)
-    return cache.cached(content_dir(), lambda: _read(None))
+    return _read(folder) if folder else cached(content_dir(), lambda: _read(None))
 
 
 def _read(folder: Path | None) -> Catalog:
@@ -28,3 +44,94 @@ def _read(folder: Path | None) -> Catalog:
     if found.complaints:
         raise ContentError(found.complaints)
     return found.catalog
+
+
+def cached(content: Path, read: Callable[[], Catalog]) -> Catalog:
+    """Return the catalog of a content folder: a copy if there is a fresh one, else what `read` returns."""
+    fingerprint = _fingerprint(content)
+    path = cache_dir() / FILE
+    found = _load(packed_content(), fingerprint, shipped=True) or _load(path, fingerprint)
+    if found is None:
+        found = read()
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            save_copy(found, content, path)
+        except OSError:
+            return found  # the next start takes as long as this one
+    return found
+
+
+def save_copy(catalog: Catalog, content: Path, path: Path) -> None:
+    """Write the copy of a catalog that was read from a content folder. OSError when that fails."""
+    payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources)))
+    with replacing(path, private=True) as fresh:
+        fresh.write_bytes(_header(_fingerprint(content), payload) + payload)
+
+
+def _fingerprint(content: Path) -> str:
+    """Return what a copy depends on: every content file, this package, and the format of marshal."""
+    checksum = 0
+    for root in (content, Path(__file__).parent):
+        for name in sorted(_files(str(root), "")):
+            with open(f"{root}/{name}", "rb") as file:  # noqa: PTH123  # Path.open takes longer, and every start waits
+                checksum = crc32(file.read(), crc32(name.encode(), checksum))
+    return f"{checksum:08x} {marshal.version}"
+
+
+def _files(root: str, below: str) -> list[str]:
+    found = []
+    with os.scandir(f"{root}/{below}") as entries:
+        for entry in entries:
+            if entry.name.endswith((".yaml", ".yml", ".py")):
+                found.append(below + entry.name)
+            elif entry.is_dir():
+                found += _files(root, f"{below}{entry.name}/")
+    return found
+
+
+def _header(fingerprint: str, payload: bytes) -> bytes:
+    return f"ddpquiz {fingerprint} {crc32(payload):08x}\n".encode()
+
+
+def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | None:
+    """Return the copy in a file if it is complete, fresh and, unless it was installed with the code, safely ours."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(opened, "rb") as file:  # noqa: PTH123  # a descriptor, so that what is checked is what is read
+        state = os.fstat(opened)
+        ours = state.st_uid == os.geteuid() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not stat.S_ISREG(state.st_mode) or not (ours or shipped):
+            return None
+        header, payload = file.readline(100), file.read()
+    if header != _header(fingerprint, payload):
+        return None
+    tracks, concepts, sources = _objects(marshal.loads(payload))  # noqa: S302  # our own file, see above
+    return Catalog(tracks, concepts, sources)
+
+
+def _plain(value: Any) -> Any:
+    """Return plain data: a dataclass or enum as a tuple with the class's number, a tuple as a list."""
+    if isinstance(value, Enum):
+        return (_NUMBERS[type(value)], value.value)
+    if is_dataclass(value):
+        return (_NUMBERS[type(value)], *(_plain(getattr(value, each.name)) for each in fields(value)))
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def _objects(value: Any) -> Any:
+    """Undo `_plain`."""
+    kind = type(value)
+    if kind is list:
+        return tuple([each if type(each) is str else _objects(each) for each in value])
+    if kind is tuple:
+        number, *values = value
+        return _CLASSES[number](*[each if type(each) is str else _objects(each) for each in values])
+    if kind is dict:
+        return {key: _objects(each) for key, each in value.items()}
+    return value

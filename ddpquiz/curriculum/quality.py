@@ -82,12 +82,8 @@ def quality(concepts: Sequence[Concept]) -> Quality:
     return Quality(scores, fails, tuple(remarks))
 
 
-def _longest(question: Question) -> list[int]:
-    return _extreme([len(option.text) for option in question.options], max)
-
-
-def _shortest(question: Question) -> list[int]:
-    return _extreme([len(option.text) for option in question.options], min)
+def _by_length(which: Callable[[list[int]], int]) -> Callable[[Question], list[int]]:
+    return lambda question: _extreme([len(option.text) for option in question.options], which)
 
 
 def _most_like_the_stem(question: Question) -> list[int]:
@@ -105,8 +101,8 @@ def _only(pattern: re.Pattern[str]) -> Callable[[Question], list[int]]:
 
 
 PICKERS: dict[str, Callable[[Question], list[int]]] = {
-    "the longest option": _longest,
-    "the shortest option": _shortest,
+    "the longest option": _by_length(max),
+    "the shortest option": _by_length(min),
     "the option most like the stem": _most_like_the_stem,
     "the only hedged option": _only(_HEDGED),
     "the only absolute option": _only(_ABSOLUTE),
@@ -172,13 +168,10 @@ def _said(item: Item) -> str:
 
 
 def _hard_to_read(concepts: Iterable[Concept]) -> list[str]:
-    grades = [
-        (concept.id, reading_grade(f"{concept.idea}\n\n{concept.why}\n\n{concept.lesson}")) for concept in concepts
-    ]
     return [
-        f"{concept}: its lesson requires school grade {grade:.0f}; use shorter sentences and words"
-        for concept, grade in grades
-        if grade > HARDEST
+        f"{concept.id}: its lesson requires school grade {grade:.0f}; use shorter sentences and words"
+        for concept in concepts
+        if (grade := reading_grade(f"{concept.idea}\n\n{concept.why}\n\n{concept.lesson}")) > HARDEST
     ]
 
 

@@ -53,7 +53,7 @@ def read_question(record: Fields, concept: str) -> Question:
 
 
 def _options(record: Fields, kind: Kind) -> dict[str, Any]:
-    options = tuple([_option(entry) for entry in record.records("options", "an option")])
+    options = record.records("options", "an option", _option)
     right = sum(option.right for option in options)
     if not options:
         return {}
@@ -96,14 +96,15 @@ def _numbers(record: Fields, _kind: Kind) -> dict[str, Any]:
 
 
 def _lines(record: Fields, _kind: Kind) -> dict[str, Any]:
-    lines = []
-    for entry in record.records("lines", "a line"):
-        lines.append(Line(entry.code("text"), entry.code("shows", optional=True) or None))
-        entry.close()
+    lines = record.records("lines", "a line", _line)
     if lines and len(lines) < 3:
         record.complain("lines", f"an `order` question has three or more lines, not {len(lines)}")
     _refuse_twins(record, "lines", [line.text for line in lines])
-    return {"lines": tuple(lines)}
+    return {"lines": lines}
+
+
+def _line(record: Fields) -> Line:
+    return Line(record.code("text"), record.code("shows", optional=True) or None)
 
 
 def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
@@ -115,11 +116,7 @@ def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
 
 
 def _traps(record: Fields) -> tuple[Trap, ...]:
-    traps = []
-    for entry in record.records("traps", "a trap"):
-        traps.append(Trap(entry.code("answer"), entry.text("why")))
-        entry.close()
-    return tuple(traps)
+    return record.records("traps", "a trap", lambda entry: Trap(entry.code("answer"), entry.text("why")))
 
 
 def _refuse_twins(record: Fields, name: str, texts: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Read content files as frozen data, or collect every complaint with its file, line and column."""
+"""Read a concept file as frozen data, or collect every complaint with its line and column."""
 
 from __future__ import annotations
 
@@ -6,32 +6,25 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum import completeness
-from ddpquiz.curriculum.concept import (
-    Card,
-    CardLevel,
-    Command,
-    Concept,
-    DemoLink,
-    Mistake,
-    Point,
-    Prompt,
-    Question,
-    Source,
-    Track,
-)
-from ddpquiz.curriculum.fields import Fields, did_you_mean, peek
+from ddpquiz.curriculum.concept import Card, CardLevel, Command, Concept, DemoLink, Level, Mistake, Point, Prompt
+from ddpquiz.curriculum.fields import ID, Fields, did_you_mean, peek
 from ddpquiz.curriculum.proof_reader import MOST_RANKS
 from ddpquiz.curriculum.question_reader import read_question
 from ddpquiz.curriculum.yaml_file import YamlFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-_ID = re.compile(r"[a-z0-9][a-z0-9-]*")
+_COUNTS = {  # key: minimum and maximum
+    "cards": (6, 10), "questions": (9, 15), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
+}  # fmt: skip
+_LESSON_WORDS = (120, 1_000)  # outside of code blocks
+_BACK_WORDS = 40
+_POINTS = (3, 5)
+_KINDS = 4
+_FENCE = re.compile(r"^ *(```|~~~)", re.MULTILINE)
+_FENCED = re.compile(r"^ *(```|~~~).*?^ *\1[`~]*[ ]*$", re.MULTILINE | re.DOTALL)
 _ANSWER_WORDS = (40, 120)  # of a model answer to a prompt
-_SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,7 @@ def read_concept(path: Path, *, thorough: bool = False) -> Reading:
     """
     page = YamlFile.open(path, thorough=thorough)
     reading = concept_of(page, path.stem, path.absolute().parent.name)
-    if page.root and not _ID.fullmatch(path.stem):
+    if page.root and not ID.fullmatch(path.stem):
         page.complain_at(1, 1, f"the file name `{path.stem}` must consist of a-z, 0-9 and -")
     return reading
 
@@ -69,60 +62,21 @@ def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
         idea=record.text("idea"),
         why=record.text("why"),
         lesson=record.text("lesson"),
-        commands=tuple([_command(entry) for entry in record.records("commands", "a command", optional=True)]),
-        mistakes=tuple([_mistake(entry) for entry in record.records("mistakes", "a mistake")]),
+        commands=record.records("commands", "a command", _command, optional=True),
+        mistakes=record.records("mistakes", "a mistake", _mistake),
         remember=record.texts("remember"),
-        demos=tuple([_demo(entry) for entry in record.records("demos", "a demo")]),
-        cards=tuple([_card(entry, concept_id) for entry in record.records("cards", "a card")]),
-        questions=tuple([read_question(entry, concept_id) for entry in record.records("questions", "a question")]),
-        explain=tuple([_prompt(entry, concept_id) for entry in record.records("explain", "a prompt")]),
+        demos=record.records("demos", "a demo", _demo),
+        cards=record.records("cards", "a card", lambda entry: _card(entry, concept_id)),
+        questions=record.records("questions", "a question", lambda entry: read_question(entry, concept_id)),
+        explain=record.records("explain", "a prompt", lambda entry: _prompt(entry, concept_id)),
     )
     record.close()
     for need, node in zip(concept.needs, record.children("needs"), strict=False):
         page.mention("need", need, node)
     _check_ids(record, concept)
     _check_links(record, concept)
-    completeness.check_complete(record, concept)
+    _check_complete(record, concept)
     return Reading(concept_id, track, page, None if page.complaints else concept)
-
-
-def read_tracks(page: YamlFile) -> tuple[Track, ...]:
-    """Read tracks.yaml. Each concept that it names becomes a mention."""
-    tracks: list[Track] = []
-    if page.root is None:
-        return ()
-    record = Fields(page, page.root, "the tracks")
-    for name in list(record.keys()):
-        node = record.find(name)
-        if node is None:
-            continue
-        if not _ID.fullmatch(name):
-            page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
-        track = Fields(page, node, f"the track `{name}`")
-        tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
-        for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
-            page.mention("concept", concept, entry, name)
-        track.close()
-    return tuple(tracks)
-
-
-def read_sources(page: YamlFile) -> Mapping[str, Source]:
-    """Read sources.yaml."""
-    sources: dict[str, Source] = {}
-    if page.root is None:
-        return sources
-    record = Fields(page, page.root, "the sources")
-    for key in list(record.keys()):
-        node = record.find(key)
-        if node is None:
-            continue
-        if not _SOURCE_KEY.fullmatch(key):
-            page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
-        entry = Fields(page, node, f"the source `{key}`")
-        texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
-        sources[key] = Source(key, entry.text("title"), **texts)
-        entry.close()
-    return sources
 
 
 def _command(record: Fields) -> Command:
@@ -130,15 +84,11 @@ def _command(record: Fields) -> Command:
     if (node := record.find("flags", optional=True)) is not None:
         given = Fields(record.page, node, "`flags`")
         flags = {name: given.text(name) for name in list(given.keys())}
-    command = Command(record.code("run"), record.text("does"), flags, record.code("prints", optional=True))
-    record.close()
-    return command
+    return Command(record.code("run"), record.text("does"), flags, record.code("prints", optional=True))
 
 
 def _mistake(record: Fields) -> Mistake:
-    mistake = Mistake(record.text("do"), record.text("happens"), record.text("instead"))
-    record.close()
-    return mistake
+    return Mistake(record.text("do"), record.text("happens"), record.text("instead"))
 
 
 def _demo(record: Fields) -> DemoLink:
@@ -149,7 +99,6 @@ def _demo(record: Fields) -> DemoLink:
         ranks=record.whole("ranks", 1, MOST_RANKS, optional=True),
         predict=record.text("predict", optional=True),
     )
-    record.close()
     if link.run:
         record.page.mention("demo", link.run, record.at("run"))
     for argument in link.args:
@@ -169,45 +118,35 @@ def _card(record: Fields, concept: str) -> Card:
         source=record.text("source"),
         proof=record.text("proof", optional=True),
     )
-    record.close()
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
-    if (count := completeness.words(card.back)) > completeness.BACK_WORDS:
-        record.complain("back", f"{count} words; {completeness.BACK_WORDS} at most: one fact per card")
+    if (count := _words(card.back)) > _BACK_WORDS:
+        record.complain("back", f"{count} words; {_BACK_WORDS} at most: one fact per card")
     return card
 
 
 def _prompt(record: Fields, concept: str) -> Prompt:
-    points = []
-    for entry in record.records("points", "a point"):
-        points.append(Point(entry.text("say"), entry.texts("words")))
-        entry.close()
-    least, most = completeness.POINTS
+    points = record.records("points", "a point", lambda entry: Point(entry.text("say"), entry.texts("words")))
+    least, most = _POINTS
     if points and not least <= len(points) <= most:
         record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
     answer = record.text("answer")
-    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, tuple(points))
-    record.close()
+    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, points)
     least, most = _ANSWER_WORDS
-    if answer and not least <= (count := completeness.words(answer)) <= most:
+    if answer and not least <= (count := _words(answer)) <= most:
         record.complain("answer", f"{count} words; a model answer has {least} to {most}")
     return prompt
 
 
 def _check_ids(record: Fields, concept: Concept) -> None:
     seen: dict[str, int] = {}
-    groups: list[tuple[str, tuple[Card | Question | Prompt, ...]]] = [
-        ("cards", concept.cards),
-        ("questions", concept.questions),
-        ("explain", concept.explain),
-    ]
-    for name, items in groups:
-        for item, node in zip(items, record.children(name), strict=False):
-            place = peek(node, "id")
-            if item.id in seen:
-                record.page.complain(place, f"the id `{item.id}` is already used in line {seen[item.id]}")
-            elif item.id:
-                seen[item.id] = place.start_mark.line + 1
+    nodes = [node for name in ("cards", "questions", "explain") for node in record.children(name)]
+    for item, node in zip(concept.items(), nodes, strict=False):
+        place = peek(node, "id")
+        if item.id in seen:
+            record.page.complain(place, f"the id `{item.id}` is already used in line {seen[item.id]}")
+        elif item.id:
+            seen[item.id] = place.start_mark.line + 1
 
 
 def _check_links(record: Fields, concept: Concept) -> None:
@@ -221,3 +160,34 @@ def _check_links(record: Fields, concept: Concept) -> None:
             record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is not a question of this file{meant}")
         elif wanted and key == "proof" and questions[wanted].proof is None:
             record.page.complain(peek(node, key), f"`proof`: the question `{wanted}` has no proof; name one that has")
+
+
+def _check_complete(record: Fields, concept: Concept) -> None:
+    """Complain about everything of which a concept has too little or too much."""
+    for name, (least, most) in _COUNTS.items():
+        have = len(getattr(concept, name))
+        if have and not least <= have <= most:
+            record.complain(name, f"{have}, but a concept has {_span(least, most)}")
+    have = _words(concept.lesson)
+    if concept.lesson and not _LESSON_WORDS[0] <= have <= _LESSON_WORDS[1]:
+        record.complain("lesson", f"{have} words; {_span(*_LESSON_WORDS)} are right, without code blocks")
+    for name in ("why", "lesson"):
+        if _FENCE.search(_FENCED.sub("", getattr(concept, name))):
+            record.complain(name, "a code block is never closed")
+    if not concept.questions:
+        return
+    missing = [str(level) for level in Level if level not in {question.level for question in concept.questions}]
+    if missing:
+        record.complain("questions", f"no question is {' or '.join(missing)}; a concept needs all three levels")
+    kinds = sorted({str(question.kind) for question in concept.questions})
+    if len(kinds) < _KINDS:
+        record.complain("questions", f"only {len(kinds)} kinds ({', '.join(kinds)}); a concept needs at least {_KINDS}")
+
+
+def _words(markdown: str) -> int:
+    """Count the words of a Markdown text without its code blocks."""
+    return len(_FENCED.sub("", markdown).split())
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"

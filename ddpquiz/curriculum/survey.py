@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Source, Track
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
-from ddpquiz.curriculum.reader import Reading, read_concept, read_sources, read_tracks
+from ddpquiz.curriculum.fields import ID, Fields
+from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import YamlFile, shown
 from ddpquiz.errors import Complaint
 from ddpquiz.paths import content_dir, demos_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ddpquiz.curriculum.concept import Concept, Track
+    from ddpquiz.curriculum.concept import Concept
 
+_SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 _BESIDE = ("tracks.yaml", "sources.yaml")
 
 
@@ -66,6 +70,41 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
     catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
     return Survey(catalog, tuple(sorted(set(complaints))))
+
+
+def read_tracks(page: YamlFile) -> tuple[Track, ...]:
+    """Read tracks.yaml. Each concept that it names becomes a mention."""
+    tracks: list[Track] = []
+    if page.root is None:
+        return ()
+    record = Fields(page, page.root, "the tracks")
+    for name in list(record.keys()):
+        node = record.at(name)
+        if not ID.fullmatch(name):
+            page.complain(node, f"the track `{name}` must consist of a-z, 0-9 and -")
+        track = Fields(page, node, f"the track `{name}`")
+        tracks.append(Track(name, track.text("title"), track.texts("concepts", empty=True)))
+        for concept, entry in zip(tracks[-1].concepts, track.children("concepts"), strict=False):
+            page.mention("concept", concept, entry, name)
+        track.close()
+    return tuple(tracks)
+
+
+def read_sources(page: YamlFile) -> Mapping[str, Source]:
+    """Read sources.yaml."""
+    sources: dict[str, Source] = {}
+    if page.root is None:
+        return sources
+    record = Fields(page, page.root, "the sources")
+    for key in list(record.keys()):
+        node = record.at(key)
+        if not _SOURCE_KEY.fullmatch(key):
+            page.complain(node, f"the key `{key}` must consist of letters, digits and . _ -")
+        entry = Fields(page, node, f"the source `{key}`")
+        texts = {name: entry.text(name, optional=True) for name in ("authors", "year", "address")}
+        sources[key] = Source(key, entry.text("title"), **texts)
+        entry.close()
+    return sources
 
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:

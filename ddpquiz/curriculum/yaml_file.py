@@ -88,7 +88,6 @@ class YamlFile:
         return cls(shown(path), data, thorough=thorough)
 
     def complain(self, node: yaml.Node, text: str) -> None:
-        """Complain about a node."""
         self.complain_at(node.start_mark.line + 1, node.start_mark.column + 1, text)
 
     def complain_at(self, line: int, column: int, text: str) -> None:

@@ -94,7 +94,6 @@ class AnswerLog:
         self._saved[question.key] = save_answer(self._progress, answer, cards, retry=retry)
 
     def undo(self, answer: Answer, at: datetime) -> None:
-        """Undo an answer that was appended."""
         self._progress.undo(self._saved.pop(answer.posed.question.key).receipt, at)
 
     def close(self) -> None:

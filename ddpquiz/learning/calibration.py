@@ -43,7 +43,6 @@ class Calibration:
 
     @property
     def answers(self) -> int:
-        """How many answers it is made of."""
         return sum(band.answers for band in self.bands)
 
     @property

@@ -45,7 +45,6 @@ class CardStates:
         self._save({card: memories[card]} if card in memories else {})
 
     def rebuild(self) -> None:
-        """Derive the state of every card again."""
         self._database.execute("DELETE FROM card")
         self._save(self._replay(f"WHERE {_FROM_LOG} AND {NOT_UNDONE} {ORDER}"))
 

@@ -37,7 +37,10 @@ class UnreadableError(ValueError):
 
 def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str]) -> None:
     """Write a log and its weights as one JSON object, with one row of the log on each line."""
-    known = [_of_weights(each, since) for each, since in weights.items()]
+    known = [
+        {"version": each.version, "since": since, "retention": each.retention, "parameters": each.parameters}
+        for each, since in weights.items()
+    ]
     head = {"format": FORMAT, "version": VERSION, "weights": known}
     file.write(json.dumps(head, indent=1)[:-2] + ',\n "log": [')
     for number, row in enumerate(rows):
@@ -116,11 +119,6 @@ def read_weights(values: Any) -> tuple[Weights, str]:
     if version != weights.version or (since and not _TIME.fullmatch(since)):
         raise UnreadableError("do not match their version")
     return weights, since
-
-
-def _of_weights(weights: Weights, since: str) -> dict[str, object]:
-    parameters = list(weights.parameters)
-    return {"version": weights.version, "since": since, "retention": weights.retention, "parameters": parameters}
 
 
 def _check_time(at: str, day: str) -> None:

@@ -87,7 +87,6 @@ class Explanation:
 
     @property
     def made(self) -> int:
-        """How many points were made."""
         return sum(point.made for point in self.points)
 
 

@@ -42,7 +42,6 @@ class Fit:
 
     @property
     def says(self) -> str:
-        """Both numbers, as they are printed."""
         return f"{self.loss:.4f}, about {self.a_day:.1f} reviews a day"
 
 

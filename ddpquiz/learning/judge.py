@@ -110,7 +110,9 @@ def _order(posed: Posed, given: str) -> Verdict:
     lines = posed.question.lines
     places = _places(given, len(lines))
     if len(places) != len(lines):
-        return Verdict(right=False, unclear=_each_once(len(lines)))
+        example = " ".join(map(str, (2, 1, *range(3, len(lines) + 1))))
+        unclear = f"Give each number from 1 to {len(lines)} once, in order, such as {example}."
+        return Verdict(right=False, unclear=unclear)
     for number, place in enumerate(places):
         if posed.shown[place] != number:
             why = f"{_nth(number + 1)} comes: {lines[number].text}"
@@ -209,11 +211,6 @@ def _close(value: float, answer: str, tolerance: float) -> bool:
     right = float(answer)
     exact = not tolerance and right.is_integer()
     return math.isclose(value, right, rel_tol=1e-12 if exact else max(tolerance, _ROUNDING), abs_tol=1e-12)
-
-
-def _each_once(count: int) -> str:
-    example = " ".join(map(str, (2, 1, *range(3, count + 1))))
-    return f"Give each number from 1 to {count} once, in order, such as {example}."
 
 
 def _nth(number: int) -> str:

@@ -12,7 +12,6 @@ from ddpquiz.learning.schedule import Grade, Memory, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
 _PAUSE = 120_000  # milliseconds; a learner who needs longer is counted as away for the rest
@@ -28,7 +27,7 @@ class LogReader:
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
         """Return the memory of each card that was reviewed or made due, of one concept or of all."""
-        with self._reported_faults():
+        with reported_faults(self.path):
             return self._states.memories(concept)
 
     def entries(self, *kinds: str) -> list[Row]:
@@ -40,7 +39,6 @@ class LogReader:
         return self._rows(ORDER)
 
     def count(self) -> int:
-        """Return how many rows the log has."""
         return int(self._select("SELECT count(*) FROM log")[0][0])
 
     def has_called(self, item: str, day: date) -> bool:
@@ -87,7 +85,7 @@ class LogReader:
         """Yield the item, day and first grade of each card on each day on which it was reviewed, in that order."""
         first = "SELECT l.item, l.day, l.grade, min(l.at) FROM log AS l "  # SQLite returns the grade of that row
         which = f"WHERE +l.kind = 'review' AND {NOT_UNDONE} GROUP BY l.item, l.day ORDER BY l.item, l.day"
-        with self._reported_faults():
+        with reported_faults(self.path):
             yield from (found[:3] for found in self._database.execute(first + which))
 
     def sureness(self) -> list[tuple[float, int, int]]:
@@ -115,12 +113,9 @@ class LogReader:
         return {weights_of(parameters, retention): since for parameters, retention, since in rows}
 
     def _select(self, query: str, *values: object) -> list[Any]:
-        with self._reported_faults():
+        with reported_faults(self.path):
             return self._database.execute(query, values).fetchall()
 
     def _rows(self, where: str, *values: object) -> list[Row]:
-        with self._reported_faults():
+        with reported_faults(self.path):
             return list(find(self._database, where, *values))
-
-    def _reported_faults(self) -> AbstractContextManager[None]:
-        return reported_faults(self.path)

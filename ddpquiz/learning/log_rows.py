@@ -31,7 +31,6 @@ class PointRow:
 
     @property
     def made(self) -> bool:
-        """True if the point counts as made."""
         return self.matched != self.overruled
 
 
@@ -84,7 +83,6 @@ class Row:
 
     @property
     def receipt(self) -> Receipt:
-        """The name of this row."""
         return Receipt(self.device, self.sequence)
 
 

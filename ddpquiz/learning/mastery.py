@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ddpquiz.learning.log_rows import Row
 
 _GRID = tuple((step + 0.5) / 100 for step in range(100))  # where the belief is held; the ends are left out
 _LEVELS = ("easy", "medium", "hard")
@@ -56,21 +58,6 @@ class Label(StrEnum):
 _CLAIMS = {Label.STRONG: (0.7, 1.0), Label.WEAK: (0.0, 0.5), Label.FAIR: (0.35, 0.85)}
 
 
-class Answered(Protocol):
-    """The values of an answer that the model needs; a row of the log has them."""
-
-    @property
-    def item(self) -> str: ...
-    @property
-    def day(self) -> str: ...
-    @property
-    def credit(self) -> float | None: ...
-    @property
-    def chance(self) -> float | None: ...
-    @property
-    def level(self) -> str | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Belief:
     """The probability of each strength on a grid from 0 to 1; `masses` sum to 1."""
@@ -101,7 +88,6 @@ class Belief:
 
     @property
     def mean(self) -> float:
-        """The mean strength."""
         return sum(s * mass for s, mass in zip(_GRID, self.masses, strict=True))
 
     def quantile(self, share: float) -> float:
@@ -195,9 +181,9 @@ class Strength:
         return 0
 
 
-def strength(answers: Iterable[Answered], today: date) -> Strength:
+def strength(answers: Iterable[Row], today: date) -> Strength:
     """Return the strength of the concept that these answers are about; they are oldest first."""
-    last: dict[str, Answered] = {}
+    last: dict[str, Row] = {}
     for answer in answers:
         if answer.credit is not None and (answer.item not in last or last[answer.item].day != answer.day):
             last[answer.item] = answer
@@ -216,9 +202,9 @@ def strength(answers: Iterable[Answered], today: date) -> Strength:
     return Strength(belief.mean, *belief.range(label), label, len(last), lost, belief, pieces)
 
 
-def strengths(answers: Iterable[Answered], today: date) -> dict[str, Strength]:
+def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
     """Return the strength of each concept that was ever asked about; `answers` are oldest first."""
-    by_concept: dict[str, list[Answered]] = defaultdict(list)
+    by_concept: dict[str, list[Row]] = defaultdict(list)
     for answer in answers:
         by_concept[answer.item.split("/")[0]].append(answer)
     return {concept: strength(of_it, today) for concept, of_it in by_concept.items()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
-from ddpquiz.learning.database import FILE, DamagedError, save_stamp, transaction
+from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
 from ddpquiz.learning.log_reader import LogReader
 from ddpquiz.learning.log_rows import AnswerRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddpquiz.learning.log_rows import PointRow
-
-__all__ = ["FILE", "Progress"]
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"
@@ -43,7 +41,7 @@ class Progress(LogReader):
     def __init__(self, home: Path) -> None:
         super().__init__(home)
         self._day = ""  # the study day of the last write
-        with self._reported_faults():
+        with reported_faults(self.path):
             self._device = self._own_device()
 
     def __enter__(self) -> Self:
@@ -74,7 +72,6 @@ class Progress(LogReader):
             raise DamagedError(self.path, damage)
 
     def review(self, card: str, grade: Grade, at: datetime, took: timedelta) -> Receipt:
-        """Save a review of a card."""
         return self._append(Row("review", card, *_when(at), took=_milliseconds(took), grade=int(grade)))
 
     def answer(self, answer: AnswerRow, at: datetime) -> Receipt:
@@ -134,7 +131,7 @@ class Progress(LogReader):
     def use_weights(self, weights: Weights, at: datetime) -> None:
         """Schedule by these weights from now on; what was scheduled before stays."""
         self._day = str(study_day(at))
-        with self._reported_faults(), transaction(self._database):
+        with reported_faults(self.path), transaction(self._database):
             newest = self._database.execute("SELECT max(since) FROM weights WHERE since != ''").fetchone()[0]
             since = max(_utc(at), _just_after(newest)) if newest else _utc(at)  # the clock may have been set back
             self._add_weights(weights, since)
@@ -149,7 +146,7 @@ class Progress(LogReader):
         added = 0
         since = "UPDATE weights SET since = max(since, ?) WHERE version = ?"
         try:
-            with self._reported_faults(), transaction(self._database):
+            with reported_faults(self.path), transaction(self._database):
                 for each, used in weights.items():
                     self._add_weights(each, used)
                     self._database.execute(since, (used, each.version))
@@ -167,13 +164,12 @@ class Progress(LogReader):
         return added
 
     def rebuild(self) -> None:
-        """Derive the state of every card from the log again."""
-        with self._reported_faults(), transaction(self._database):
+        with reported_faults(self.path), transaction(self._database):
             self._states.rebuild()
 
     def _append(self, *rows: Row) -> Receipt:
         """Write rows and what follows from them, in one transaction; return the receipt of the last."""
-        with self._reported_faults(), transaction(self._database):
+        with reported_faults(self.path), transaction(self._database):
             weights = self.weights()
             self._add_weights(weights, "")
             last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"

@@ -95,7 +95,6 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """True if it counts as right."""
         return self.verdict.right and not self.solved
 
     @property
@@ -153,7 +152,6 @@ class Quiz:
         return self.answer_to(self.posed) if self.rules.exam and self.posed else None
 
     def answer_to(self, posed: Posed) -> Answer | None:
-        """Return the answer to a question that was asked."""
         return next((answer for answer in self.answers if answer.posed is posed), None)
 
     @property
@@ -169,7 +167,6 @@ class Quiz:
 
     @property
     def judged(self) -> bool:
-        """True if the verdict on the question on screen is shown."""
         return self.shown is not None
 
     @property
@@ -201,7 +198,6 @@ class Quiz:
 
     @property
     def missed(self) -> tuple[Question, ...]:
-        """The questions that were not answered right, in the order in which they were asked."""
         return tuple(answer.posed.question for answer in self.answers if not answer.right)
 
 
@@ -233,8 +229,8 @@ def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:
         case QuizAction.BACK | QuizAction.DEMO:
             return replace(quiz, since=at)
         case QuizAction.STOP if posed:
-            kept = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts, however sure
-            return _reached(replace(kept, stopped=True, looked=0), quiz)
+            after = _answered(quiz, quiz.pending) if quiz.pending else quiz  # an answer counts, however sure
+            return _reached(replace(after, stopped=True, looked=0), quiz)
         case QuizAction.NEXT if quiz.judged:
             return _advanced(quiz, at)
         case _ if posed is None or quiz.judged:
@@ -338,7 +334,6 @@ def news(old: Quiz, new: Quiz) -> tuple[Answer | None, Answer | None]:
 
 
 def _advanced(quiz: Quiz, at: datetime) -> Quiz:
-    """Go on to the next question."""
     after = replace(quiz, place=quiz.place + 1, hints=0, unclear="", answer=None, pending=None, since=at, previous=None)
     return _dealt(after)
 

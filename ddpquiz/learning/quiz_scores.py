@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class LevelScore:
     """What a group of questions came to; skipped ones earn nothing and are counted apart."""
 
-    credit: float
-    right: int
-    answered: int
     asked: int
+    answered: int
+    right: int
+    credit: float
 
 
 def scores(quiz: Quiz, group: str) -> dict[str, LevelScore]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from enum import IntEnum
 from functools import cached_property
@@ -37,7 +37,6 @@ class Grade(IntEnum):
 
     @property
     def forgot(self) -> bool:
-        """Whether the card was not recalled."""
         return self is Grade.AGAIN
 
 
@@ -126,11 +125,7 @@ def study_day(at: datetime) -> date:
 
 def called(memory: Memory | None, day: date) -> Memory:
     """Return the memory of a card that is wanted today whatever its schedule says, as after a wrong answer."""
-    if memory is None:
-        return Memory(due=day)
-    return Memory(
-        min(memory.due, day), memory.stability, memory.difficulty, memory.first, memory.last, memory.reps, memory.lapses
-    )
+    return replace(memory, due=min(memory.due, day)) if memory else Memory(due=day)
 
 
 def _to_fsrs(memory: Memory) -> FsrsCard:

@@ -23,7 +23,7 @@ def save_json(path: Path, data: Any) -> None:
     """Replace a file, readable by its owner alone; OSError when that fails, and then the old one stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path) as fresh:
-        fresh.touch(mode=0o600)
+        fresh.chmod(0o600)
         fresh.write_text(json.dumps(data, indent=1, ensure_ascii=False), "utf-8")
 
 

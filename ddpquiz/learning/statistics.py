@@ -36,27 +36,20 @@ class Share:
 
     @property
     def value(self) -> float | None:
-        """The share itself, if there is any."""
         return self.count / self.of if self.of else None
 
     @property
     def low(self) -> float:
-        """Where the interval begins."""
-        return max(0.0, self._middle - self._half)
+        return max(0.0, self._bound(-1))
 
     @property
     def high(self) -> float:
-        """Where the interval ends."""
-        return min(1.0, self._middle + self._half)
+        return min(1.0, self._bound(1))
 
-    @property
-    def _middle(self) -> float:
-        return (self.count + _Z**2 / 2) / (self.of + _Z**2)
-
-    @property
-    def _half(self) -> float:
+    def _bound(self, sign: int) -> float:
         n = self.of
-        return _Z * math.sqrt(self.count * (n - self.count) / max(n, 1) + _Z**2 / 4) / (n + _Z**2)
+        half = _Z * math.sqrt(self.count * (n - self.count) / max(n, 1) + _Z**2 / 4)
+        return (self.count + _Z**2 / 2 + sign * half) / (n + _Z**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,6 @@ class Recall:
 
     @property
     def all(self) -> Share:
-        """Both together."""
         return Share(self.young.count + self.mature.count, self.young.of + self.mature.of)
 
 
@@ -123,12 +115,10 @@ class Statistics:
 
     @property
     def longest(self) -> int:
-        """The longest streak ever."""
         return max((streak(self.days, day) for day in self.days if day + timedelta(days=1) not in self.days), default=0)
 
     @property
     def seconds(self) -> float:
-        """The time of all days."""
         return sum(day.seconds for day in self.days.values())
 
 
@@ -196,18 +186,15 @@ def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recal
 
 def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) -> tuple[Misled, ...]:
     """Count beliefs; `wrong` is in the order of time, so the words are those that were shown last."""
-    questions = {question.key: (question, concept) for concept in concepts for question in concept.questions}
+    questions = {question.key: question for concept in concepts for question in concept.questions}
+    demos = {concept.id: concept.demos[0].run for concept in concepts if concept.demos}
     times, last = Counter[tuple[str, str]](), dict[tuple[str, str], Misconception]()
     for item, given, count in wrong:
         if item in questions:
-            for one in beliefs(questions[item][0], given):
+            for one in beliefs(questions[item], given):
                 times[item, one.belief] += count
                 last[item, one.belief] = one
     return tuple(
-        Misled(key[0], last[key].ask, last[key].given, last[key].why, count, _demo(questions[key[0]][1]))
+        Misled(key[0], last[key].ask, last[key].given, last[key].why, count, demos.get(questions[key[0]].concept))
         for key, count in sorted(times.items(), key=lambda pair: (-pair[1], pair[0]))
     )
-
-
-def _demo(concept: Concept) -> str | None:
-    return concept.demos[0].run if concept.demos else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -81,12 +82,10 @@ class Sitting:
 
     @property
     def memories(self) -> Mapping[str, Memory]:
-        """The memory of each card now."""
         return {**self.known, **self.learned}
 
     @property
     def reviews(self) -> tuple[Review, ...]:
-        """The reviews, oldest first."""
         return tuple(one for one in self.done if isinstance(one, Review))
 
     @property
@@ -103,11 +102,6 @@ class Sitting:
     def place(self) -> int:
         """The number of the card on screen, or of the last before it that was not asked once more, among these."""
         return self.count - sum(not self.grades(card) for card in self.queue[1:])
-
-    @property
-    def is_again(self) -> bool:
-        """True if the card on screen was asked on this day already."""
-        return bool(self.grades(self.queue[0]))
 
     @property
     def share(self) -> float:
@@ -137,7 +131,6 @@ class Sitting:
         return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
 
     def memory(self, card: Card) -> Memory | None:
-        """Return the memory of a card now."""
         return self.learned.get(card.key) or self.known.get(card.key)
 
     def grades(self, card: Card) -> tuple[Grade, ...]:
@@ -211,7 +204,6 @@ def _graded(sitting: Sitting, card: Card, grade: Grade, at: datetime) -> Sitting
 
 
 def _dealt_more(sitting: Sitting, at: datetime) -> Sitting:
-    """Go on with new cards that were held back."""
     deal = sitting.deal
     more, held = deal.held[:MORE], deal.held[MORE:]
     deal = replace(deal, cards=(*deal.cards, *more), later=max(0, deal.later - len(more)), held=held)
@@ -221,3 +213,35 @@ def _dealt_more(sitting: Sitting, at: datetime) -> Sitting:
 def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) -> Sitting:
     """Put the next card on screen; undo comes back to this one."""
     return replace(sitting, queue=queue, shown=False, since=at, done=(*sitting.done, *done), previous=sitting)
+
+
+@dataclass(frozen=True, slots=True)
+class StudySummary:
+    """What a sitting came to."""
+
+    cards: int  # different ones
+    new: int  # those of them never seen before; a wrong answer may have made others due unseen
+    known: int  # cards that were learned on an earlier day
+    recalled: int  # those of them recalled at first sight
+    pace: timedelta | None  # the median time for a card
+    wanting: str | None  # the concept of which most was forgotten at first sight
+
+
+def sum_up(sitting: Sitting) -> StudySummary:
+    """Return what a sitting came to so far."""
+    first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
+    known = [  # learned on a day before this one
+        review
+        for review in first
+        if review.before and review.before.stability is not None and review.before.last != study_day(review.at)
+    ]
+    forgotten = Counter(review.card.concept for review in first if review.grade.forgot)
+    times = sorted(review.took for review in sitting.reviews)
+    return StudySummary(
+        cards=len(first),
+        new=sum(review.before is None for review in first),
+        known=len(known),
+        recalled=sum(not review.grade.forgot for review in known),
+        pace=times[len(times) // 2] if times else None,
+        wanting=max(sorted(forgotten), key=lambda concept: forgotten[concept], default=None),
+    )

@@ -8,15 +8,8 @@ import re
 _PREFIXES = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "m": -3, "u": -6, "n": -9}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 _PREFIX_WORDS = {
-    "kilo": "k",
-    "mega": "M",
-    "giga": "G",
-    "tera": "T",
-    "peta": "P",
-    "milli": "m",
-    "micro": "u",
-    "nano": "n",
-}
+    "kilo": "k", "mega": "M", "giga": "G", "tera": "T", "peta": "P", "milli": "m", "micro": "u", "nano": "n",
+}  # fmt: skip
 _SYMBOLS = {
     **dict.fromkeys(("B", "byte", "Byte"), "byte"),
     **dict.fromkeys(("b", "bit"), "bit"),

@@ -9,8 +9,7 @@ from rich.text import Text
 from ddpquiz.learning import deal, standing
 from ddpquiz.learning.deal import MORE, Deal, Return
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.study import Hiding, Sitting, StudyAction
-from ddpquiz.learning.study_summary import StudySummary, sum_up
+from ddpquiz.learning.study import Hiding, Sitting, StudyAction, StudySummary, sum_up
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.layout import Commands, counted, section
 from ddpquiz.terminal.kit.style import plain, prose
@@ -43,7 +42,7 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     """Draw the header of the card on screen."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due because of a wrong answer" if sitting.called else ""
-    once_more = "once more" if sitting.is_again else ""
+    once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))

@@ -11,7 +11,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed import pose
-from ddpquiz.learning import standing, study, study_summary
+from ddpquiz.learning import standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
@@ -207,7 +207,7 @@ class StudyScreen(SittingScreen):
     def _concept_to_run(self) -> str | None:
         """Return the concept whose demo helps now: that of a card forgotten too often, or of the card on screen."""
         if self.sitting.card is None:
-            return study_summary.sum_up(self.sitting).wanting or self._weakest()
+            return study.sum_up(self.sitting).wanting or self._weakest()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
 
