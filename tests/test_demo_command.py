@@ -263,7 +263,7 @@ def test_a_demo_explains_its_knobs():
 def test_what_is_to_try_next_stands_below_the_last_frame_as_commands():
     terminal = program.ddpquiz("demo", "launch", "--nproc", "2", "--no-predict", height=70)
     assert terminal.end() == 0
-    shown = "\nTry next\n  ddpquiz demo launch -- --late 1\n      a second late: how long do the others wait?\n"
+    shown = "\nTry next\n  ddpquiz demo launch -- --late 1\n      rank 1 is late: how long do the others wait?\n"
     assert shown in terminal.text
 
 

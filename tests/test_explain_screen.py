@@ -1,5 +1,6 @@
 """Explaining at the keyboard, as text on screens and from end to end."""
 
+import errno
 import io
 import json
 import os
@@ -17,6 +18,7 @@ from sample import WHY_RING
 from seats import explaining, press, screen, spoken
 
 from ddpquiz.errors import UserError
+from ddpquiz.learning import side_files
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.side_files import load_drafts, save_drafts
 from ddpquiz.terminal.kit import style
@@ -405,9 +407,12 @@ def test_what_was_written_in_an_editor_is_kept_when_it_cannot_be_graded(home, ed
     assert load_drafts(home) == {"ring/why-ring": "A bottleneck."}
 
 
-def test_a_draft_that_cannot_be_forgotten_is_no_fault(tmp_path):
+def test_a_draft_that_cannot_be_deleted_is_no_fault(tmp_path, monkeypatch):
+    def disk_is_full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     save_drafts(tmp_path, {"ring/why-ring": "A bottleneck"})
-    (tmp_path / f".drafts.json.{os.getpid()}").mkdir()
+    monkeypatch.setattr(side_files, "save_json", disk_is_full)
     save_drafts(tmp_path, {"ring/why-ring": ""})
     with pytest.raises(UserError, match="was not saved"):
         save_drafts(tmp_path, {"ring/why-ring": "Others"})

@@ -80,8 +80,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"
         "  s  study: 2 cards coming again\n"
-        '  l  learn "The ring": your weakest concept, weak: by 8 answers you know 2% to\n'
-        "     22% of it\n"
+        '  l  learn "The ring": your weakest concept (weak, 2–22 %)\n'
         '  t  test "DDP": not tested yet\n\n'
         "s study · t test · l learn · d demo · i stats · ? help · q quit"
     )

@@ -1,5 +1,6 @@
 """What README.md, CONTRIBUTING.md and docs/ say is true: commands run, names and links exist, the picture is up to date."""
 
+import json
 import os
 import re
 import shlex
@@ -175,10 +176,11 @@ def test_the_license_is_whole():
 def test_the_demo_to_paste_runs(tmp_path, ranks):
     script = tmp_path / "broadcast.py"
     script.write_text(next(block for block in blocks(CONTRIBUTING, "python") if "Broadcast" in block))
-    words = ["run", "--nproc", str(ranks), "--device", "cpu", str(script)]
+    words = ["run", "--nproc", str(ranks), "--device", "cpu", "--json", str(script)]
     done = subprocess.run([sys.executable, "-m", "ddpquiz", *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 of 1 claims proven" in done.stdout
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert (end["proven"], end["claims"]) == (1, 1)
 
 
 def test_dev_prints_its_usage_and_refuses_unknown_words():

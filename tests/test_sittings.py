@@ -298,7 +298,7 @@ ddpquiz progress restore ITEM
     assert "Front of one?" in piped(home, "study").stdout
     assert piped(home, "list", "--hidden").stdout == "None.\n"
     wrong = piped(home, "progress", "restore", "ring/one")
-    complaint = "`ring/one` is neither suspended nor buried; `ddpquiz list --hidden` names what is.\n"
+    complaint = "`ring/one` is neither suspended nor buried; `ddpquiz list --hidden` lists what is.\n"
     assert (wrong.returncode, wrong.stderr) == (1, complaint)
 
 
