@@ -372,7 +372,7 @@ def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_tells_its
     found = [hit.key for hit in seat.lookup.hits if hit.kind != "demo"]
     assert found[:-2] == ["ring", *(card.key for card in RING_CARDS)]
     assert found[-2:] == ["ring/bytes", "ring/phases"]
-    press(seat, "ctrl+u", *"how many each", "down", "enter")
+    press(seat, "ctrl+u", *"moves", "enter")
     asked = "ring/steps  question\n\nA ring of 4 ranks moves 1200 bytes. How many does each rank send?\n"
     assert screen(seat).startswith(asked)
     assert screen(seat).endswith("enter show the answer · space next page · esc back to the list")
