@@ -27,11 +27,15 @@ def find_damage(database: sqlite3.Connection) -> str | None:
     Reads everything, which is 0.6 s for 100,000 reviews. Raises sqlite3.DatabaseError for a fault of the disk.
     """
     try:
+        database.execute("BEGIN")  # all reads see one moment, also while another sitting changes the tables
         return _find(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if str(getattr(error, "sqlite_errorname", "")).startswith(_ENVIRONMENT):
             raise
         return str(error)
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
 
 
 def _find(database: sqlite3.Connection) -> str | None:
