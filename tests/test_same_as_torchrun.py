@@ -11,7 +11,8 @@ import pytest
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpquiz.analysis.events import Claimed, End, Hung, Output, decode
+from ddpquiz.analysis.event_codec import decode
+from ddpquiz.analysis.events import Claimed, End, Hung, Output
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -234,7 +235,7 @@ STANDS = "dist.all_reduce(x)\nprint('ready', flush=True)\nif rank == 1:\n    tim
 def test_a_run_that_sigterm_ends_is_saved_and_reported(tmp_path, how):
     path, saved = tmp_path / "script.py", tmp_path / "run.json"
     path.write_text(HEAD + STANDS)
-    command = [sys.executable, "-m", "ddpquiz", "run", path, "-n", "2", how, "--save", saved]
+    command = [sys.executable, "-m", "ddpquiz", "run", "-n", "2", how, "--save", saved, path]
     ran = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     ready = 0
     while ready < 2:
