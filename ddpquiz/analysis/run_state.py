@@ -49,7 +49,7 @@ class RunState:
     time: float = 0.0  # of the last event
     hung: events.Hung | None = None
     end: events.End | None = None
-    only_broken_claims: bool = False  # asserts of a script that is no demo: only what they deny is news
+    only_broken_claims: bool = False  # of the asserts of a script that is not a demo, show only those that fail
 
     def add(self, event: events.Event) -> None:
         self.timeline.add(event)

@@ -109,7 +109,7 @@ class AnswerScreen(KeyScreen):
             self.enter(key)
 
     def obey(self, key: str) -> None:
-        """Obey a key that is no text."""
+        """Handle a key that is not text."""
         super().handle_key(key)
 
     def enter(self, key: str) -> None:
