@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, bus_factor
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, Operation, bus_factor
 
 Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the group's name, its members
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.operation import POINT_TO_POINT
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.collective import Call, Collective
-    from ddpquiz.analysis.events import Issued
-    from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.events import Issued
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 
 
 @dataclass(slots=True)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ddpquiz.analysis.events import Began, End, Ended, Event, Hung, Issued, OperationEvent, RankEvent, Waited
 from ddpquiz.analysis.operation import Range
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
+Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
 
 KINDS: dict[str, type[Any]] = {kind.event: kind for kind in get_args(Event)}
 _LABEL = re.compile(r"([a-z][a-z0-9 _/()-]{0,39}): (.*)", re.DOTALL)

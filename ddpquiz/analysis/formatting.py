@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.operation import ANYBODY
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 MAX_PARTS = 12  # of a list of ranks that is written out
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ddpquiz.analysis.collective import Collective
+from ddpquiz.analysis.events import Hung
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
-from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, ROOTED
+from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, ROOTED, Operation
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ddpquiz.analysis.collective import Collective
-    from ddpquiz.analysis.events import Hung
-    from ddpquiz.analysis.operation import Operation
-
-    _Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
+_Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str]]
 
 LIMIT = 100  # mismatches that are reported
 NEAR = 64  # collectives of a group within which a swapped pair is looked for

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.collective import Call, Collective
 
 OPEN = 2000  # operations whose end is not known; beyond that the oldest counts as ended
 Kind = Literal["compute", "communication", "waiting"]

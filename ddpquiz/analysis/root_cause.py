@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ddpquiz.analysis.events import FAULT, Hung, RankPosition
+from ddpquiz.analysis.events import FAULT, Exited, Hung, Issued, Raised, RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.known_errors import OUT_OF_MEMORY, explain
+from ddpquiz.analysis.mismatch import Mismatch
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import code_at, frames_in, own_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ddpquiz.analysis.events import Exited, Issued, Raised
-    from ddpquiz.analysis.mismatch import Mismatch
-    from ddpquiz.analysis.run_state import RunState
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 # What a rank raises because another one has failed or does not arrive: never the cause.

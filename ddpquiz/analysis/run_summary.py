@@ -6,17 +6,14 @@ Advice comes from rules that read the timeline of a run; each says in numbers wh
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ddpquiz.analysis.costs import Cost
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_seconds, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ddpquiz.analysis.costs import Cost
-    from ddpquiz.analysis.rank_timeline import RankTime
-    from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.analysis.rank_timeline import RankTime
+from ddpquiz.analysis.timeline import Timeline
 
 LINES = 10  # lines of the script that a summary lists
 SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, TextIO
 
 from ddpquiz.analysis.event_codec import check_ranks, decode, encode
 from ddpquiz.analysis.events import VERSION, Began, End, Event, when
 from ddpquiz.atomic_file import replacing
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 MAX_LINE = 1 << 26  # bytes
 HOW = "`ddpquiz demo NAME --save FILE` writes one."

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ddpquiz.analysis import events
 from ddpquiz.analysis.collective import Call, Collective, Matching
 from ddpquiz.analysis.costs import Costs, RankGradients
-from ddpquiz.analysis.mismatch import Mismatches
-from ddpquiz.analysis.rank_timeline import RankTimeline
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.analysis.mismatch import Mismatch
-    from ddpquiz.analysis.operation import Operation
-    from ddpquiz.analysis.rank_timeline import RankTime, Span
+from ddpquiz.analysis.mismatch import Mismatch, Mismatches
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.rank_timeline import RankTime, RankTimeline, Span
 
 LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
 

@@ -9,18 +9,15 @@ starts an arrow at the slice that begins first, so an arrow to the whole of an e
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
 
 from ddpquiz.analysis import events
+from ddpquiz.analysis.collective import Call, Collective
 from ddpquiz.analysis.event_codec import escape_controls
 from ddpquiz.analysis.formatting import format_shapes
 from ddpquiz.analysis.operation import POINT_TO_POINT
 from ddpquiz.analysis.timeline import Timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ddpquiz.analysis.collective import Call, Collective
 
 TIME, OUTPUT, OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once take the rows that follow
 ROWS = 100_000  # the most rows of a rank: rows of two ranks must not have the same number

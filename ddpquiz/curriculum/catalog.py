@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from ddpquiz.curriculum.concept import Card, Concept, Item, Question, Source, Track
+from ddpquiz.curriculum.search import Hit
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ddpquiz.curriculum.concept import Card, Concept, Item, Question, Source, Track
-    from ddpquiz.curriculum.search import Hit
 
 
 @dataclass(frozen=True)

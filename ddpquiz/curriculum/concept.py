@@ -5,12 +5,9 @@ It is a little longer than other modules, because the shapes of all content belo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class CardLevel(StrEnum):

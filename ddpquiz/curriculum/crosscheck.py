@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from ddpquiz.curriculum.concept import Source, Track
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.fields import did_you_mean
+from ddpquiz.curriculum.reader import Reading
+from ddpquiz.curriculum.yaml_file import Mention, YamlFile
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from ddpquiz.curriculum.concept import Source, Track
-    from ddpquiz.curriculum.reader import Reading
-    from ddpquiz.curriculum.yaml_file import Mention, YamlFile
 
 
 @dataclass(frozen=True)

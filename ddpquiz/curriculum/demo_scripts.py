@@ -7,12 +7,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import cleandoc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _DOCSTRING = re.compile(r'\A(?:#.*\n|\s)*"""(.*?)"""', re.DOTALL)  # parsing every script would slow down their list
 _RESTARTS = re.compile(r"^ +torchrun .*--max-restarts[ =](\d+)", re.MULTILINE)

@@ -6,9 +6,10 @@ import itertools
 import keyword
 import math
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from yaml import MappingNode
+from yaml import MappingNode, Node
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import DemoProof, Question, Variable
@@ -16,11 +17,6 @@ from ddpquiz.curriculum.fields import Fields, peek
 from ddpquiz.curriculum.posed import fill, placeholders, worth
 from ddpquiz.curriculum.proof_reader import MOST_RANKS
 from ddpquiz.curriculum.snippet import check_snippet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from yaml import Node
 
 _Value = TypeVar("_Value")
 _MOST_DRAWS = 1_000

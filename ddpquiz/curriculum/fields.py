@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Iterable
+from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from yaml import MappingNode, ScalarNode, SequenceNode
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from ddpquiz.curriculum.yaml_file import HIDDEN, PLAIN_TAGS, YamlFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from enum import StrEnum
-
-    from yaml import Node
-
 
 _Choice = TypeVar("_Choice", bound="StrEnum")
 _Record = TypeVar("_Record")

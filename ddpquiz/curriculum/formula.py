@@ -6,11 +6,8 @@ import ast
 import math
 import operator
 import warnings
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _LONGEST = 300  # characters; a deeply nested expression would exhaust the stack
 _LARGEST = 1e300

@@ -11,19 +11,17 @@ import marshal
 import os
 import stat
 from binascii import crc32
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.errors import ContentError
 from ddpquiz.paths import cache_dir, content_dir, packed_content
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FILE = "catalog.marshal"
 _CLASSES: tuple[type, ...] = tuple(

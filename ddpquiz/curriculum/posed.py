@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator, Mapping
 
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
 _NUMBER = re.compile(r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)

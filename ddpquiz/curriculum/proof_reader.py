@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from yaml import MappingNode, ScalarNode
+from yaml import MappingNode, Node, ScalarNode
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Proof, Question, Shows
 from ddpquiz.curriculum.fields import Fields, peek, scalar
 from ddpquiz.curriculum.snippet import OPTION, check_snippet, has_option_line, with_option
-
-if TYPE_CHECKING:
-    from yaml import Node
-
-    from ddpquiz.curriculum.yaml_file import YamlFile
+from ddpquiz.curriculum.yaml_file import YamlFile
 
 MOST_RANKS = 16
 _SHOWN = ("prints", "raises", "hangs")

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-from ddpquiz.curriculum.concept import Card, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from ddpquiz.curriculum.concept import Concept, Item, Question
+from ddpquiz.curriculum.concept import Card, Concept, Item, Kind, Question
 
 MOST = 0.32  # the largest share of questions that a picker may get right; chance is 0.25
 STANDS_OUT = 0.6  # of one concept

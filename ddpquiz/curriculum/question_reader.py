@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ddpquiz.curriculum.concept import Kind, Level, Line, Option, Question, Trap
 from ddpquiz.curriculum.draws import check_numbers, read_variables
+from ddpquiz.curriculum.fields import Fields
 from ddpquiz.curriculum.proof_reader import a, judge, read_proof, read_shows
 from ddpquiz.curriculum.snippet import check_snippet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.curriculum.fields import Fields
 
 _TOLERANCE = re.compile(r"0?\.\d+|0")
 _CHOICES = range(4, 7)

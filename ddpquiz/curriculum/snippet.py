@@ -7,10 +7,11 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.yaml_file import YamlFile
+
 if TYPE_CHECKING:
     from yaml import Node
 
-    from ddpquiz.curriculum.yaml_file import YamlFile
 
 OPTION = "<option>"
 _OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)

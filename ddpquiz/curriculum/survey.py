@@ -5,24 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Source, Track
+from ddpquiz.curriculum.concept import Concept, Source, Track
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.fields import ID, Fields
 from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import YamlFile, shown
 from ddpquiz.errors import Complaint
 from ddpquiz.paths import content_dir, demos_dir
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ddpquiz.curriculum.concept import Concept
 
 _SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 _BESIDE = ("tracks.yaml", "sources.yaml")

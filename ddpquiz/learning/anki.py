@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Card, Concept, Source
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from pathlib import Path
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Card, Concept, Source
 
 # Anki knows a kind of note by this number, and a deck by its own: they never change.
 _MODEL = 1_684_304_945

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import NamedTuple
 
-from ddpquiz.curriculum.concept import CardLevel, Kind, Level, Question
+from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Question
 from ddpquiz.curriculum.posed import Posed, filled
 from ddpquiz.learning.judge import chance, judge
-from ddpquiz.learning.log_rows import AnswerRow
-from ddpquiz.learning.schedule import study_day
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date, datetime
-
-    from ddpquiz.curriculum.concept import Card, Concept
-    from ddpquiz.learning.log_rows import Receipt
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.quiz import Answer
-    from ddpquiz.learning.schedule import Memory
+from ddpquiz.learning.log_rows import AnswerRow, Receipt
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.quiz import Answer
+from ddpquiz.learning.schedule import Memory, study_day
 
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # what each key says; 1 says that it is a guess
 _FEW = 10  # answers; a lean in fewer is no news

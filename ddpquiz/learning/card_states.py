@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple
 from datetime import date
 from functools import lru_cache
@@ -12,7 +13,7 @@ from ddpquiz.learning.schedule import Grade, Memory, Schedule, called
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+
 
 _FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # what a state follows from
 _FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"

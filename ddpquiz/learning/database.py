@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import list_backups
 from ddpquiz.learning.damage import find_damage
 from ddpquiz.learning.migrations import MIGRATIONS
 from ddpquiz.learning.side_files import load_json, save_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FILE = "progress.db"
 STAMP_FILE = "progress.checked.json"

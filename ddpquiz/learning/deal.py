@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.concept import Card
 from ddpquiz.learning.schedule import Grade, Memory
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import date
-
-    from ddpquiz.curriculum.concept import Card
 
 GAP = 5  # cards between a forgotten card and its return
 MORE = 10  # new cards that are added at once when a limit holds back others

@@ -6,18 +6,15 @@ import csv
 import json
 import re
 import types
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import IO, Any, get_args, get_type_hints
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.log_rows import PointRow, Row
 from ddpquiz.learning.schedule import Weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import IO
 
 FORMAT, VERSION = "ddpquiz progress", 1
 TABLE = (

@@ -6,17 +6,13 @@ The points are ticked beforehand where their words occur; the learner decides. O
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.concept import Point, Prompt
 from ddpquiz.curriculum.stems import meaning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
-
-    from ddpquiz.curriculum.concept import Point, Prompt
 
 _WORD = re.compile(r"[.!?](?=\s)|\d+(?:[.,]\d+)*|[^\W\d_]+")  # the end of a sentence, a number or a word
 

@@ -12,19 +12,15 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
+from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ddpquiz.learning.log_rows import Row
 
 ENOUGH = 512  # recalls on a later day; with fewer, fsrs gives back the weights that it starts from
 _NEEDED = ("pandas", "tqdm", "torch")  # what fsrs's optimizer imports

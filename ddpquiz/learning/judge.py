@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import Kind, Question
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning import units
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.posed import Posed
 
 _ROUNDING = 1e-5  # relative; content spells numbers with six digits
 _GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")

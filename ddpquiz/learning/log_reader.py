@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ddpquiz.learning.card_states import CardStates
 from ddpquiz.learning.database import FILE, connect, reported_faults
 from ddpquiz.learning.log_rows import COLUMNS, MOMENT, NOT_UNDONE, ORDER, Row, find, row_of, weights_of
 from ddpquiz.learning.schedule import Grade, Memory, Weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _PAUSE = 120_000  # milliseconds; a learner who needs longer is counted as away for the rest
 

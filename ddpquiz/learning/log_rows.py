@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddpquiz.learning.schedule import Weights
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
-    from datetime import timedelta
 
 
 class Receipt(NamedTuple):

@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.log_rows import Row
 
 _GRID = tuple((step + 0.5) / 100 for step in range(100))  # where the belief is held; the ends are left out
 _LEVELS = ("easy", "medium", "hard")

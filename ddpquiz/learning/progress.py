@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
 from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
 from ddpquiz.learning.log_reader import LogReader
-from ddpquiz.learning.log_rows import AnswerRow, Receipt, Row, add, find
+from ddpquiz.learning.log_rows import AnswerRow, PointRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from ddpquiz.learning.log_rows import PointRow
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
-from ddpquiz.curriculum.concept import Level
+from ddpquiz.curriculum.concept import Level, Question
+from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import Belief, Label
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.curriculum.posed import Posed
-
 
 _LEVELS = tuple(Level)
 

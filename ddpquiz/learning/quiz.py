@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.learning import question_selection
 from ddpquiz.learning.judge import Verdict, judge
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from ddpquiz.curriculum.concept import Question
 
 _HINTED = 0.5  # the credit of a right answer after a hint
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ddpquiz.curriculum.posed import Posed
-    from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.quiz import Answer, Quiz
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.deal import MORE, coming_again, due_now, due_soon
 from ddpquiz.learning.mastery import Label, Strength, weakest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import date
-
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.schedule import Grade, Memory
+from ddpquiz.learning.schedule import Grade, Memory
 
 NEW_A_DAY = 10
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.answers import Misconception, beliefs
 from ddpquiz.learning.deal import due_now, due_soon
-from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.mastery import Strength, strengths
+from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.mastery import Strength
-    from ddpquiz.learning.progress import Progress
 
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
+from ddpquiz.curriculum.concept import Card
 from ddpquiz.learning.deal import GAP, MORE, Deal, Return, should_return
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, study_day
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date, datetime, timedelta
-
-    from ddpquiz.curriculum.concept import Card
 
 
 class StudyAction(Enum):

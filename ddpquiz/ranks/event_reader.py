@@ -10,16 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from ddpquiz.analysis.event_codec import LineBuffer, labelled
 from ddpquiz.analysis.events import Event, Note, Output, Started, when
-from ddpquiz.ranks.messages import StreamWrite, decode_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ddpquiz.ranks.messages import PipeData
+from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 
 # torch logs this once in each rank, since a rank joins without name lookups (store.py)
 NO_HOST_NAME = re.compile(r"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+")

@@ -11,13 +11,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddpquiz.analysis.events import FAULT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
 
 # Makes a rank write its stack. Scripts rarely use this signal, while clusters send SIGUSR1 to theirs.
 STACK_SIGNAL = getattr(signal, "SIGRTMAX", signal.SIGUSR2)

@@ -12,18 +12,15 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddpquiz.errors import UserError
+from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.forks import adopt_orphans, children, kill_group, kill_strays
 from ddpquiz.ranks.messages import Channel, Preload, QueryMachine, Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ddpquiz.ranks.device import Machine
 
 # Not with -m, which searches the working directory first: a `types.py` there would replace Python's own. A rank later
 # puts the folder of its script in the place of os.devnull.

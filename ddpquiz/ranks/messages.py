@@ -10,16 +10,13 @@ import pickle
 import re
 import socket
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddpquiz.analysis.event_codec import decode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ddpquiz.analysis.events import ClaimText, Event
-    from ddpquiz.ranks.request import Request
+from ddpquiz.analysis.events import ClaimText, Event
+from ddpquiz.ranks.request import Request
 
 MOST_FDS = 64  # descriptors in one message; Linux allows 253
 _LENGTH = struct.Struct("!I")

@@ -6,20 +6,15 @@ import errno
 import os
 import select
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import forks, messages
-from ddpquiz.ranks.launch import preloads
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ddpquiz.ranks.device import Device
-    from ddpquiz.ranks.launch import ServerConnection
-    from ddpquiz.ranks.request import Request
-    from ddpquiz.ranks.script import Script
+from ddpquiz.ranks.device import Device
+from ddpquiz.ranks.launch import ServerConnection, preloads
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.script import Script
 
 PASSES = 2  # over the pipes: the rank that is read first may report what another one wrote before
 REST = 0.002  # seconds in which lines gather: to be woken for every line costs ranks more than to write it

@@ -5,16 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed, filled, worth
 from ddpquiz.ranks.proof_runner import ProofRunner, agrees, all_close, answers, close, code_of, inserts, prints, tidy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 DRAWS = 3
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import Output
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
@@ -15,9 +15,6 @@ from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks.machines.elastic import begin, of_demo
 from ddpquiz.ranks.request import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PLACE = "<option>"
 PRELUDE = "import os, torch, torch.distributed as dist\n"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from ddpquiz.ranks.machines.cluster import Cluster
+from ddpquiz.ranks.machines.cluster import Cluster
 
 
 @dataclass(frozen=True)

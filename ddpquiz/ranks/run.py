@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.events import Began, End, Event, Exited, Hung, Note, Raised, when
+from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import device, script
@@ -15,13 +16,8 @@ from ddpquiz.ranks.event_reader import EventReader
 from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ddpquiz.analysis.mismatch import Mismatch
-    from ddpquiz.ranks.request import Request
 
 MOST_RANKS = 64
 MOST_NOTES = 3  # mismatches that are noted at the end of a run that went well

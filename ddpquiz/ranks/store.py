@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import socket
 import threading
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from ddpquiz.ranks.forks import fork
 
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
 Made = TypeVar("Made")
 
 

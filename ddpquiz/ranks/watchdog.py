@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING
 
 from ddpquiz.analysis.events import RankPosition
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.ranks.processes import Processes
+from ddpquiz.ranks.processes import Processes
 
 ANSWER = 0.3  # seconds in which ranks write their stacks
 LATEST = 2.0  # seconds, on a busy machine; a rank that has not written its stack by then cannot

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from ddpquiz.ranks.inside import source_location
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    import torch
-
-    from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
+from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
 
 
 class Buckets:

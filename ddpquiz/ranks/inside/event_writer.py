@@ -12,15 +12,12 @@ import io
 import os
 import threading
 from time import monotonic  # our own reference: a script may replace time.monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Issued, Note
+from ddpquiz.analysis.events import Event, Issued, Note
+from ddpquiz.analysis.operation import Operation
 from ddpquiz.ranks.messages import encode_write
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.analysis.operation import Operation
 
 UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt
 MOST_CALLS = 10_000  # different calls of one rank whose text is cached

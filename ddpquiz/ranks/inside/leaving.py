@@ -11,15 +11,12 @@ import sys
 import threading
 import traceback
 import types
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from ddpquiz.analysis.events import Raised
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_ours, is_torchs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.ranks.inside.event_writer import EventWriter
 
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 

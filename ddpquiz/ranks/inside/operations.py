@@ -9,18 +9,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.operators import values_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.ranks.inside.event_writer import EventWriter
-    from ddpquiz.ranks.inside.torch_private import TorchPrivate
+from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
 LONG = 50e-6  # seconds; shorter waits are not reported
 MOST_OPEN = 1000  # operations that nobody has waited for, before the oldest is dropped

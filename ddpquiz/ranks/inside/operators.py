@@ -5,20 +5,17 @@ The dispatcher passes arguments without names; the operator's schema says which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from ddpquiz.ranks.inside import torch_private
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from ddpquiz.ranks.inside.torch_private import TorchPrivate
+from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
 FEW = 16  # values are reported of tensors with up to this many elements
 C10D = dist.distributed_c10d.__file__

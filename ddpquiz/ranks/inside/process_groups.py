@@ -6,20 +6,17 @@ import functools
 import os
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.analysis.events import Joining
 from ddpquiz.ranks.inside import torch_private
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ddpquiz.ranks.inside.event_writer import EventWriter
-    from ddpquiz.ranks.messages import RunPlan
+from ddpquiz.ranks.messages import RunPlan
 
 _OUTLIVED: set[DistributedDataParallel] = set()  # models that lived when their group was destroyed
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,16 +21,11 @@ import torch.distributed as dist
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.buckets import Buckets
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, mark_for
 from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, tensors_in, values_of, work_of
 from ddpquiz.ranks.inside.source_location import locate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from ddpquiz.ranks.inside.event_writer import EventWriter
-    from ddpquiz.ranks.inside.torch_private import TorchPrivate
+from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
 Issue = tuple[int, float, bool, int | None]  # number, time, whether asynchronous, bucket; a class would cost 0.4 µs
 _LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its library

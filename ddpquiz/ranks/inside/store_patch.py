@@ -8,15 +8,13 @@ import importlib
 import multiprocessing.spawn
 import os
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed as dist
 
 from ddpquiz.ranks.store import without_lookups
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:

@@ -7,13 +7,11 @@ on unwatched.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAMES = {
     "keyset_after": "_C._dispatch_keyset_full_after",

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ddpquiz.analysis.events import Marked
+from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ddpquiz.ranks.inside.event_writer import EventWriter
 
 
 def watch(writer: EventWriter, script: str) -> None:

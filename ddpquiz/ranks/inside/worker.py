@@ -11,8 +11,9 @@ import resource
 import sys
 import tempfile
 import types
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -23,12 +24,8 @@ from ddpquiz.ranks.inside import process_groups, recorder, training_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
+from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.script import REPORT, report_claims
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ddpquiz.ranks.messages import RunPlan
 
 
 def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], life: str = "") -> NoReturn:

@@ -7,7 +7,7 @@ import faulthandler
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from torch.distributed import DistError
 from torch.distributed.elastic.agent.server import WorkerSpec
@@ -26,9 +26,7 @@ from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
 from ddpquiz.ranks.machines.rendezvous import Alone, NodeRendezvous, interface
-
-if TYPE_CHECKING:
-    from ddpquiz.ranks.messages import RunPlan
+from ddpquiz.ranks.messages import RunPlan
 
 
 def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from ddpquiz.analysis import root_cause
-from ddpquiz.analysis.events import Exited, Output, Started
+from ddpquiz.analysis.events import Event, Exited, Output, Started
+from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.ranks.machines.cluster import AGENT, Cluster
+from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
+from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.analysis.mismatch import Mismatch
-    from ddpquiz.ranks.messages import PipeData, RankExited
-    from ddpquiz.ranks.request import Request
 
 LOST = "Rank {rank} lost another node: its ranks have failed, or it is gone ({message})."
 ELSEWHERE = "The missing rank may be on another node: look there. --timeout sets how long to wait."

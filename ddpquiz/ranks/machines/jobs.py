@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import re
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ddpquiz.ranks.machines.cluster import PORT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 AGAIN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # =1, or torchrun hangs when it starts ranks again (pytorch 135712)
 IMAGE = "pytorch/pytorch:latest"

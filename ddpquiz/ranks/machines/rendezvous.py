@@ -15,7 +15,7 @@ import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.distributed import DistError, PrefixStore, Store, TCPStore
@@ -26,19 +26,15 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousStoreInfo,
 )
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
-from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import Token, create_handler
 
 from ddpquiz.analysis.events import VERSION, Nodes
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.forks import kill_group, open_files
+from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.machines.cluster import Cluster
+from ddpquiz.ranks.messages import RunPlan
 from ddpquiz.ranks.store import host_store
-
-if TYPE_CHECKING:
-    from torch.distributed.elastic.rendezvous.dynamic_rendezvous import Token
-
-    from ddpquiz.ranks.inside.event_writer import EventWriter
-    from ddpquiz.ranks.machines.cluster import Cluster
-    from ddpquiz.ranks.messages import RunPlan
 
 RUN = "ddpquiz"  # torchrun's --rdzv-id
 ANSWER = 10  # seconds in which a store that listens must answer
