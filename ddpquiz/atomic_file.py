@@ -1,7 +1,5 @@
 """A file that is written whole or not at all: the old file stays in place until the new one is complete."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

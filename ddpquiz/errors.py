@@ -1,7 +1,5 @@
 """The errors that a user can fix. They are printed in one place, without a traceback."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

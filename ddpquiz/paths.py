@@ -1,7 +1,5 @@
 """Folders: the shipped content and demos, the learner's data, and the cache."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One operation across its ranks: which calls belong to it, who is awaited, how long it lasted and how fast it was."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 

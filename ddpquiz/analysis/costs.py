@@ -1,7 +1,5 @@
 """What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 

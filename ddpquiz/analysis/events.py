@@ -3,8 +3,6 @@
 An annotation says which values a field may have; `event_codec` checks them when it decodes a line.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

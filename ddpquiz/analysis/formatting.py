@@ -1,7 +1,5 @@
 """How amounts, durations, ranks, shapes and places are written, here and on every screen."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 

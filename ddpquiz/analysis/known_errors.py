@@ -1,7 +1,5 @@
 """What common exceptions of a distributed script mean, and what to do about them."""
 
-from __future__ import annotations
-
 import re
 
 from ddpquiz.analysis.formatting import format_bytes

@@ -3,8 +3,6 @@
 The annotations of events use the ranges: a saved run is foreign data, and screens and sums need sane numbers.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, NamedTuple
 

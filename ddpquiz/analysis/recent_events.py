@@ -1,7 +1,5 @@
 """The last events of a run of any length, to step back through."""
 
-from __future__ import annotations
-
 from ddpquiz.analysis.collective import Call, Collective, Matching
 from ddpquiz.analysis.events import Began, Ended, Event, Issued, Joining, OperationEvent, Started
 

@@ -1,7 +1,5 @@
 """Why a run failed and what to do about it: the rank that failed first, not the ranks that only noticed."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Sequence

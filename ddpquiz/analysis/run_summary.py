@@ -3,8 +3,6 @@
 Advice comes from rules that read the timeline of a run; each says in numbers what its communication could do better.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

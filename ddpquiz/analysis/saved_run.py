@@ -1,7 +1,5 @@
 """A saved run: its events in a file, one JSON object a line, to be replayed without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TextIO

@@ -1,7 +1,5 @@
 """The source lines that events and tracebacks name: in a saved run a path may name anything."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

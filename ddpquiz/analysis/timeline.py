@@ -1,7 +1,5 @@
 """What happened when on which rank, put together from events: pure, so it serves a live run and a saved one alike."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable
 

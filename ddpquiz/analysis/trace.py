@@ -6,8 +6,6 @@ Arrows lead to these slices from the operation of the member that entered last, 
 starts an arrow at the slice that begins first, so an arrow to the whole of an earlier operation would be reversed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO

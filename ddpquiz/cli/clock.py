@@ -1,7 +1,5 @@
 """The current time, in one place so that tests can set it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 

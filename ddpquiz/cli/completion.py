@@ -1,7 +1,5 @@
 """The names that the shell completes. They are found without parsing files, which would make each Tab slow."""
 
-from __future__ import annotations
-
 import re
 
 from ddpquiz.errors import UserError

@@ -1,7 +1,5 @@
 """Starts the slowest part of `demo` and `run`, the import of torch, before the command line is parsed."""
 
-from __future__ import annotations
-
 _NO_RUN = {"--emit", "--replay", "--copy", "--help", "-h"}
 
 

@@ -1,7 +1,5 @@
 """`ddpquiz import`: add the progress of another machine."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

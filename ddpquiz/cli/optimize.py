@@ -1,7 +1,5 @@
 """`ddpquiz optimize`: fit the scheduler to your own reviews."""
 
-from __future__ import annotations
-
 from ddpquiz.cli import clock
 from ddpquiz.errors import UserError
 

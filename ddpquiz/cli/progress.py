@@ -1,7 +1,5 @@
 """`ddpquiz progress`: look after the saved progress."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`ddpquiz run`: watch a script of the learner's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

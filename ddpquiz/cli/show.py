@@ -1,7 +1,5 @@
 """`ddpquiz show`: show one item with its answer."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

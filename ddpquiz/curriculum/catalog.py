@@ -1,7 +1,5 @@
 """All content: the concepts in learning order, found by name or by search."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -3,8 +3,6 @@
 It is a little longer than other modules, because the shapes of all content belong side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Check across files: the concepts, tracks, sources and demos that a file names must exist and fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

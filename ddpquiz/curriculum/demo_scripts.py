@@ -1,7 +1,5 @@
 """The demos as a folder of scripts: what each shows and which flags it takes, read without running it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The values of a `number` question: read, and tried for every draw before a learner sees one."""
 
-from __future__ import annotations
-
 import itertools
 import keyword
 import math

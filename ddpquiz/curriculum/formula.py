@@ -1,7 +1,5 @@
 """Arithmetic over named values in content files. It is evaluated by walking the syntax tree, never with eval."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

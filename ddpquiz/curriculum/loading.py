@@ -5,8 +5,6 @@ Python's own compiled files). A wheel brings one (see hatch_build.py); otherwise
 user's cache folder, and later starts refuse a file there that somebody else owns or can write to.
 """
 
-from __future__ import annotations
-
 import marshal
 import os
 import stat

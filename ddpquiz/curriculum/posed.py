@@ -1,7 +1,5 @@
 """A question as it is asked this time: values drawn, texts filled in, options shuffled."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Read the proof behind an answer, and check that it can decide between the answers."""
 
-from __future__ import annotations
-
 import re
 
 from yaml import MappingNode, Node, ScalarNode

@@ -4,8 +4,6 @@ Each *picker* answers every `choice` question by the look of its options. Where 
 none, it guesses among them; its score is the expected value.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Read a question from a content file: the keys of all kinds, and those of each kind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

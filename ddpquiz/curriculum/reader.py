@@ -1,7 +1,5 @@
 """Read a concept file as frozen data, or collect every complaint with its line and column."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

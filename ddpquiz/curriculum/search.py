@@ -1,7 +1,5 @@
 """Find concepts, demos, cards and questions by words."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

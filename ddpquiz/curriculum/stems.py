@@ -1,7 +1,5 @@
 """Stems: the same text for all forms of a word, and for its synonyms in this field."""
 
-from __future__ import annotations
-
 import re
 
 _IRREGULAR = {

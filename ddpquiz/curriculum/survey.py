@@ -1,7 +1,5 @@
 """Read all content and collect every complaint about it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

@@ -1,7 +1,5 @@
 """The cards as a package for Anki: the same notes in every export, so that a later one brings them up to date."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Answers in the log: how they are saved, by a quiz and by a prediction, and which beliefs wrong ones show."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Backups of the progress database: one for each study day, the last ten kept, each checked."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

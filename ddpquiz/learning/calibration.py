@@ -1,7 +1,5 @@
 """Whether a learner is right as often as they say they are sure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

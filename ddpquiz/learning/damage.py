@@ -1,7 +1,5 @@
 """Checks that find damage in a progress database before its data is used."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 

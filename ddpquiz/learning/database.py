@@ -1,7 +1,5 @@
 """The file that holds progress: open, check and migrate it, and report its faults in sentences."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator

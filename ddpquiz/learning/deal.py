@@ -1,7 +1,5 @@
 """Which cards a sitting asks, and which come back on the same day."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

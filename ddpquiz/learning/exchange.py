@@ -1,7 +1,5 @@
 """The whole log as JSON, for a backup or another machine, and as a CSV table for a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

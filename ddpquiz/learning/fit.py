@@ -4,8 +4,6 @@ The optimizer needs torch, so it runs in a process of its own: `python -m ddpqui
 and writes weights.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

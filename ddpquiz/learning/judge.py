@@ -1,7 +1,5 @@
 """Judge whether an answer is right, and why not: one function for each kind of question."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

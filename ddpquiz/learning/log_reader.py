@@ -1,7 +1,5 @@
 """Queries to the log: what a learner did, without what was undone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The versions of the progress database: each migration brings the one before up to date."""
 
-from __future__ import annotations
-
 # Each migration is run once, in one transaction with the number that records it. Never change one: add the next.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (

@@ -1,7 +1,5 @@
 """A learner's progress: every write to the log, each of them one transaction."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

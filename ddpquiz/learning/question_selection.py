@@ -1,7 +1,5 @@
 """Which questions a quiz asks: chosen beforehand, or one by one in an adaptive quiz."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The score of a quiz: by concept, by level, by kind, and as a whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """When a card comes back: FSRS by the study day, with fuzz that anybody can repeat."""
 
-from __future__ import annotations
-
 import math
 import random
 import zlib

@@ -1,7 +1,5 @@
 """Small JSON files beside the progress: how long demos ran, and texts that were begun."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Where a learner stands over all concepts, and what to do next."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a log says about a learner: what is recalled, what comes due, days, time, sureness, beliefs that mislead."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

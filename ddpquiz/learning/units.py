@@ -1,7 +1,5 @@
 """Units as people write them: read, compared, and converted."""
 
-from __future__ import annotations
-
 import math
 import re
 

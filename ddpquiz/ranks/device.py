@@ -1,7 +1,5 @@
 """Whether a run uses GPUs with NCCL or CPUs with Gloo, and the reason in a sentence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ddpquiz.analysis.formatting import plural

@@ -5,8 +5,6 @@ pipe, so a line is held back until its write was reported: whatever the rank doe
 that the script starts write without a report; their lines are recognised by a later report, or after a while.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict, deque

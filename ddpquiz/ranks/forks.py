@@ -3,8 +3,6 @@
 Each is in a process group of its own, and is killed when its parent dies.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

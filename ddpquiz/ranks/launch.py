@@ -1,7 +1,5 @@
 """The server of this process, and the connection to it."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

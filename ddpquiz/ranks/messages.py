@@ -4,8 +4,6 @@ Launcher and server exchange pickled records over a socketpair that no other pro
 pipe that its script can reach too, so those are text: events as JSON, and one short line for each write to a stream.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 import socket

@@ -1,7 +1,5 @@
 """The ranks of one run as processes: their pipes, their exits, their processor time."""
 
-from __future__ import annotations
-
 import errno
 import os
 import select

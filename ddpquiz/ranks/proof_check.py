@@ -1,7 +1,5 @@
 """Checks proofs against answer keys: each proof must confirm the right answer, and no other."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

@@ -1,7 +1,5 @@
 """Runs the proof of a question on real ranks, and compares what is observed with the answers."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One run, from its first event to its last process: what ranks report, whether they hang, why the run failed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

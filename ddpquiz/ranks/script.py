@@ -3,8 +3,6 @@
 Claims are asserts that have a literal message.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

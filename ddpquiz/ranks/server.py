@@ -5,8 +5,6 @@ and never initialises CUDA, so the processes that it forks are as good as new. W
 reason, it kills every process that it started, and ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

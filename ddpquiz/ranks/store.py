@@ -8,8 +8,6 @@ does not answer, that takes 10 s or more. glibc's resolver has its state per thr
 not send a query leaves the lookups of the script as they are.
 """
 
-from __future__ import annotations
-
 import ctypes
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Notices that nothing moves on any rank of a run, and finds out where each rank stands."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them."""
 
-from __future__ import annotations
-
 from types import FrameType
 from typing import Any
 

@@ -4,8 +4,6 @@ The thread of the script writes two or three lines for each operation, so these 
 They are equal to what `encode` returns.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io

@@ -1,7 +1,5 @@
 """How a rank ends: it reports an exception, and ends as Python ends a process, except that torch is not torn down."""
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import gc

@@ -4,8 +4,6 @@ On a GPU a call returns, and its future is done, when the work has been queued. 
 the work can be queried without waiting, so a thread of its own polls that: nothing ever waits for a GPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

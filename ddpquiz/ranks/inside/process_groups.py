@@ -1,7 +1,5 @@
 """How this rank enters and leaves its process group: reported to the launcher, and safe from known faults of torch."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

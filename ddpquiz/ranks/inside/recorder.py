@@ -7,8 +7,6 @@ point-to-point work has none. All this rests on private names of torch (torch_pr
 the run goes on unwatched, and a note says so.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which line of the learner's own files a program is at: not of torch, installed packages or ddpquiz."""
 
-from __future__ import annotations
-
 import os
 import sys
 import sysconfig

@@ -1,7 +1,5 @@
 """Where ranks find each other: the variables that torchrun would set, and one store for every address."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import importlib

@@ -4,8 +4,6 @@ They are looked up once, before anything is changed. If one is missing, `find` r
 on unwatched.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Points of a training script that show what its communication is for."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs a script inside a rank, as torchrun would, and reports what happens."""
 
-from __future__ import annotations
-
 import ast
 import faulthandler
 import importlib.util

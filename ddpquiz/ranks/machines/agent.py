@@ -1,7 +1,5 @@
 """torchrun's elastic agent in a process of its own: it meets the other nodes, and starts this node's ranks."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import logging

@@ -1,7 +1,5 @@
 """Several machines, or one whose ranks may be restarted: the settings of torchrun's agent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 PORT = 29400  # torchrun's

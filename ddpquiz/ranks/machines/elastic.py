@@ -1,7 +1,5 @@
 """A run under torchrun's agent, seen from the launcher: the agent starts the ranks, here and on other machines."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Sequence

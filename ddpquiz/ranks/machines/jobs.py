@@ -1,7 +1,5 @@
 """A run as torchrun or a scheduler starts it: a command line, an sbatch file for Slurm, a Kubeflow PyTorchJob."""
 
-from __future__ import annotations
-
 import base64
 import re
 import shlex

@@ -1,7 +1,5 @@
 """torchrun's rendezvous, in a store at one known address."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
