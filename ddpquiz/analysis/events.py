@@ -6,7 +6,7 @@ An annotation says which values a field may have; `event_codec` checks them when
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ddpquiz.analysis.operation import MAX_RANKS, Count, File, Line, Name, Operation, Range, Rank, Ranks, Seconds
+from ddpquiz.analysis.operation import MAX_RANKS, Count, File, Line, Name, Operation, Peer, Range, Rank, Ranks, Seconds
 
 VERSION = 1
 FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
@@ -67,6 +67,37 @@ class Started(RankEvent):
     event: ClassVar[str] = "start"
     pid: Count
     restart: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(RankEvent):
+    """What must be known of a rank whose events are in a file of their own, to put the files of a job together.
+
+    Times in the file count from `clock`, the monotonic clock of the machine `host` since its boot `boot`; `wall` is the
+    time of day then, in seconds since 1970. `number` says how often a file of this rank was continued in a new one.
+    """
+
+    event: ClassVar[str] = "record"
+    host: Name
+    boot: Name
+    clock: Annotated[float, Range(0, 1e12)]
+    wall: Annotated[float, Range(0, 1e12)]
+    number: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(RankEvent):
+    """The file begins after a rank had issued `count` operations in a group, which it no longer holds.
+
+    `op` is "send" or "recv" for those to or from `peer`, and empty for collectives.
+    """
+
+    event: ClassVar[str] = "dropped"
+    group: Name
+    members: Ranks
+    op: Name
+    peer: Peer | None
+    count: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +266,8 @@ class End:
 
 
 Event = (
-    Began | Started | Nodes | Output | Issued | Ended | Waiting | Waited | Result | Marked | Joining | Claimed
-    | Raised | Note | Exited | Hung | End
+    Began | Started | Recorded | Dropped | Nodes | Output | Issued | Ended | Waiting | Waited | Result | Marked
+    | Joining | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 
 

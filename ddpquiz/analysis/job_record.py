@@ -1,0 +1,26 @@
+"""What the ranks of a job recorded, each in a file of its own, put together: one run, whoever started it."""
+
+from dataclasses import dataclass
+
+from ddpquiz.analysis.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The events of a job in the order in which they happened, and what is not known.
+
+    `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
+    how far the clocks of two ranks may be apart. `notes` are sentences on what could not be read.
+    """
+
+    events: tuple[Event, ...]
+    ranks: int
+    present: tuple[int, ...]
+    source: str
+    clock_error: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks without a file."""
+        return tuple(rank for rank in range(self.ranks) if rank not in self.present)
