@@ -10,7 +10,10 @@ Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the g
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """The `number`-th call of one rank. `blocks` are the times during which it blocked the rank."""
+    """The `number`-th call of one rank. `blocks` are the times during which it blocked the rank.
+
+    `after` is the operation that the rank had called before, in any group.
+    """
 
     operation: Operation
     number: int
@@ -19,6 +22,7 @@ class Call:
     ended: float | None = None
     failed: bool = False  # it ended in an error
     blocks: tuple[tuple[float, float], ...] = ()
+    after: Operation | None = None
 
     @property
     def entered(self) -> float:

@@ -101,6 +101,15 @@ class Dropped(RankEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Alive(RankEvent):
+    """A rank that has recorded nothing for a while still runs; its main thread is at this line."""
+
+    event: ClassVar[str] = "alive"
+    file: File
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
 class Nodes:
     """`joined` of the `needed` nodes have joined; there is more than one only with `--nnodes`."""
 
@@ -266,8 +275,8 @@ class End:
 
 
 Event = (
-    Began | Started | Recorded | Dropped | Nodes | Output | Issued | Ended | Waiting | Waited | Result | Marked
-    | Joining | Claimed | Raised | Note | Exited | Hung | End
+    Began | Started | Recorded | Dropped | Alive | Nodes | Output | Issued | Ended | Waiting | Waited | Result
+    | Marked | Joining | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 
 

@@ -100,6 +100,7 @@ class Mismatches:
 
     text: Callable[[str, int], str]
     _found: dict[tuple[str, tuple[int, ...], int], Mismatch] = field(default_factory=dict)
+    _collectives: dict[tuple[str, tuple[int, ...], int], Collective] = field(default_factory=dict)  # of those found
     _swaps: list[tuple[Collective, Collective]] = field(default_factory=list)
     _unlike: dict[tuple[str, tuple[int, ...]], deque[Collective]] = field(default_factory=dict)
     _agreed: set[tuple[str, tuple[int, ...], str, int]] = field(default_factory=set)
@@ -116,7 +117,7 @@ class Mismatches:
             return
         mismatch = _first_difference(collective)
         if mismatch is not None and (key in self._found or len(self._found) < LIMIT):
-            self._found[key] = mismatch
+            self._found[key], self._collectives[key] = mismatch, collective
         if collective.complete and operation.op not in POINT_TO_POINT:
             self._look_for_swap(collective)
 
@@ -158,6 +159,16 @@ class Mismatches:
             if _key(collective) not in known and (mismatch := missing(collective, exits, hung)):
                 found.append(mismatch)
         return list({str(mismatch): mismatch for mismatch in reversed(found)}.values())[::-1]
+
+    def unlike(self) -> list[tuple[Mismatch, Collective]]:
+        """Return the collectives whose calls do not match; of two in swapped order, each as one of its own kind."""
+        choices = {_key(each) for swap in self._swaps if self._is_choice(*swap) for each in swap}
+        swapped = {_key(each): _swapped(*swap) for swap in self._swaps for each in swap}
+        return [
+            (swapped.get(key, mismatch), self._collectives[key])
+            for key, mismatch in self._found.items()
+            if key not in choices
+        ]
 
     def _is_choice(self, *swap: Collective) -> bool:
         """Return True if the ranks choose freely between two lines: then they have also met in one of them."""

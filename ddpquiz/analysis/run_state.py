@@ -42,6 +42,7 @@ class RunState:
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
+    last_heard: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
     pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
     restart: int = 0  # how often the ranks were restarted
     nodes: events.Nodes | None = None
@@ -54,6 +55,8 @@ class RunState:
     def add(self, event: events.Event) -> None:
         self.timeline.add(event)
         self.time = max(self.time, events.when(event))
+        if isinstance(event, events.RankEvent):
+            self.last_heard[event.rank] = event.time
         match event:
             case events.OperationEvent():
                 self._follow_operation(event)
@@ -83,6 +86,8 @@ class RunState:
                     waits[0] = JOIN
             case events.Raised(rank=rank):
                 self.raised[rank] = event
+            case events.Alive(rank=rank):
+                self.places[rank] = event.file, event.line
             case events.Exited(rank=rank):
                 self.exited[rank] = event
                 self._clear_waits(rank)

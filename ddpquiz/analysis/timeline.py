@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 
 from ddpquiz.analysis import events
+from ddpquiz.analysis.call_order import CallOrder
 from ddpquiz.analysis.collective import Call, Collective, Matching
 from ddpquiz.analysis.costs import Costs, RankGradients
 from ddpquiz.analysis.mismatch import Mismatch, Mismatches
@@ -24,6 +25,7 @@ class Timeline:
         self.collectives: list[Collective] = []  # in the order of their first calls
         self.count = 0  # of all collectives, also of those that have left memory
         self.costs = Costs()
+        self.order = CallOrder()
         self.gradients: defaultdict[int, RankGradients] = defaultdict(RankGradients)
         self._limit = limit
         self._on_gpu = False
@@ -94,6 +96,15 @@ class Timeline:
         return list(self._open)
 
     @property
+    def unfinished(self) -> list[Collective]:
+        """The collectives that failed or are not finished, in the order of their first calls."""
+        return sorted({**self._failed, **self._open}, key=lambda each: min(call.issued for call in each.calls.values()))
+
+    def unlike(self) -> list[tuple[Mismatch, Collective]]:
+        """Return the collectives in which the calls of the ranks do not match, in the order in which that was seen."""
+        return self._mismatches.unlike()
+
+    @property
     def mismatches(self) -> list[Mismatch]:
         """The operations in which the calls of the ranks do not match, each way of it once."""
         exits = {rank: each.status for rank, each in self._exits.items()}
@@ -116,6 +127,7 @@ class Timeline:
     def _begin_again(self, rank: int) -> None:
         """Drop what a rank had begun before it was restarted: no rank waits for that any more."""
         self._matching.join(rank)
+        self.order.restart(rank)
         self._exits.pop(rank, None)
         for unfinished in (self._open, self._failed):
             for collective in [each for each in unfinished if rank in each.calls]:
@@ -125,7 +137,7 @@ class Timeline:
         if len(self._operations) > LIMIT:
             self._operations.clear()
         operation = self._operations.setdefault(event.operation, event.operation)
-        call = Call(operation, event.number, event.time)
+        call = Call(operation, event.number, event.time, after=self.order.add(event.rank, operation))
         collective, is_new = self._matching.place(event.rank, call)
         if is_new:
             self.count += 1

@@ -1,0 +1,238 @@
+"""What is wrong with the communication of a job: the first operation that does not fit, which ranks, and which lines.
+
+It reads nothing but the state that events have led to, so it judges a live run, a saved one, the files of a job on a
+cluster and Flight Recorder dumps alike.
+"""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ddpquiz.analysis.collective import Collective
+from ddpquiz.analysis.deviation import Deviation, find_deviation
+from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.analysis.mismatch import Mismatch
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.rank_fates import Fate, find_fates
+from ddpquiz.analysis.run_state import RunState
+
+FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standpoint:
+    """Where some ranks are: in an operation, or what became of them, in words; `file` and `line` if they are known."""
+
+    ranks: tuple[int, ...]
+    doing: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f" at {format_place(self.file, self.line)}" if self.line else ""
+        return f"{format_ranks(self.ranks)}: {self.doing}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong, in which operation of which group, and who is at fault.
+
+    `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
+    `next` what to look at now. `limits` are sentences on what could not be found out.
+    """
+
+    fault: FaultKind
+    culprits: tuple[int, ...]
+    sentence: str
+    standpoints: tuple[Standpoint, ...] = ()
+    group: str = ""
+    members: tuple[int, ...] = ()
+    index: int = 0
+    together: str = ""
+    next: str = ""
+    limits: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {"event": "verdict"} | asdict(self)
+
+
+NEXT = {
+    "missing": "Find the condition that decides whether a rank comes to that line: all ranks of a group must make the "
+    "same calls.",
+    "order": "Make all ranks of the group call the same operations in the same order.",
+    "signature": "Print the shape, dtype, root and reduce op before that line on every rank: they must be equal.",
+    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. `py-spy dump` shows "
+    "its stack.",
+    "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
+    "left": "Find out why it makes fewer calls: fewer batches, an early return, or a swallowed exception.",
+    "none": "If the job is slow, `--summary` shows which line costs the others most.",
+}
+SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
+
+
+def diagnose(state: RunState, absent: Collection[int] = (), now: float | None = None) -> Verdict:
+    """Return what is wrong; `absent` are ranks of which nothing is known, `now` is the end of what is known."""
+    fates = find_fates(state, absent)
+    unlike = state.timeline.unlike()
+    stuck = [found for found in unlike if _is_stuck(found[1], state)]
+    if stuck:
+        return _of_mismatch(*stuck[0], state)
+    verdict = _of_waits(state, fates, state.time if now is None else now)
+    if verdict is None and unlike:  # calls that do not match, and went well nevertheless
+        verdict = _of_mismatch(*unlike[0], state)
+    return verdict or _of_death(fates) or _nothing(state, absent)
+
+
+def _is_stuck(collective: Collective, state: RunState) -> bool:
+    """Return True unless every call of the collective has ended well."""
+    calls = collective.calls.values()
+    if collective.complete and all(call.ended is not None and not call.failed for call in calls):
+        return any(rank in state.raised for rank in collective.members)
+    return True
+
+
+def _of_mismatch(mismatch: Mismatch, collective: Collective, state: RunState) -> Verdict:
+    calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
+    found = find_deviation(calls, state.timeline.order)
+    fault: FaultKind = "order" if mismatch.kind == "order" else found.fault
+    culprits = tuple(sorted(calls)) if found.guessed and fault != "missing" else found.ranks
+    standpoints = (_standpoint(found.ranks, found.call), _standpoint(found.others, found.expected))
+    return Verdict(
+        fault, culprits, _sentence(fault, found), standpoints, collective.group, collective.members, collective.index,
+        _together(found), SENDS if found.call.op in ("send", "recv") else NEXT[fault],
+        (f"As many ranks are on both sides, so {format_ranks(found.others)} may be wrong instead.",) if found.tied else (),
+    )  # fmt: skip
+
+
+def _sentence(fault: FaultKind, found: Deviation) -> str:
+    who, others = format_ranks(found.ranks).capitalize(), format_ranks(found.others)
+    call, expected = _call(found.call), _call(found.expected)
+    if fault == "missing" and found.extra:
+        return f"Only {who.lower()} called {call}; {others} called {expected} instead."
+    if fault == "missing":
+        return f"{who} did not call {expected}, in which {others} wait, but went on to {call}."
+    if fault == "order":
+        return f"{who} called {call} where {others} called {expected}."
+    return f"{who} called {_full(found.call)}, but {others} called {_full(found.expected)}."
+
+
+def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Verdict | None:
+    """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+    blocked: dict[int, Collective] = {}
+    for collective in state.timeline.unfinished:
+        for rank in collective.arrived:
+            call = collective.calls[rank]
+            is_open = call.ended is None or call.failed
+            if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
+                blocked.setdefault(rank, collective)
+    waits = {rank: each for rank, each in blocked.items() if each.awaited}
+    if not waits:
+        return None
+    roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
+    for kind in ("dead", "left", "late"):
+        culprits = tuple(sorted(rank for rank in roots if fates[rank].kind == kind))
+        if culprits:
+            collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
+            if kind == "late" and not state.hung and not _is_long(collective, state, now):
+                return None
+            return _of_root(kind, culprits, collective, state, fates)
+    return _of_cycle(waits, state)
+
+
+def _is_long(collective: Collective, state: RunState, now: float) -> bool:
+    """Return True if ranks wait much longer than operations usually take, so that they do not just meet later."""
+    since = max(call.issued for call in collective.calls.values())
+    usual = max((each.started - min(c.issued for c in each.calls.values())
+                 for each in state.timeline.collectives if each.started is not None), default=0.0)  # fmt: skip
+    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
+
+
+def _of_root(
+    kind: Literal["dead", "left", "late"], culprits: tuple[int, ...], collective: Collective, state: RunState,
+    fates: dict[int, Fate],
+) -> Verdict:  # fmt: skip
+    operation = collective.operation
+    who, waiting = format_ranks(culprits), format_ranks(collective.arrived)
+    fate = fates[culprits[0]]
+    verb = "waits" if len(collective.arrived) == 1 else "wait"
+    sentence = f"{waiting.capitalize()} {verb} in {_call(operation)} for {who}, which {fate.words}."
+    last = state.brought.get(culprits[0])
+    standpoints = [_standpoint(collective.arrived, operation)]
+    standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
+    return Verdict(
+        kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
+        f"{who.capitalize()} last called {_call(last.operation)}." if last else "", NEXT[kind],
+        tuple(fates[rank].limit for rank in culprits if fates[rank].limit)[:1],
+    )  # fmt: skip
+
+
+def _of_cycle(waits: dict[int, Collective], state: RunState) -> Verdict:
+    """Return who is at fault where ranks wait for each other, each in another operation."""
+    rank = min(waits, key=lambda each: waits[each].calls[each].issued)
+    cycle = [rank]
+    while (following := next((other for other in waits[cycle[-1]].awaited if other in waits), None)) is not None:
+        if following in cycle:
+            cycle = cycle[cycle.index(following) :]
+            break
+        cycle.append(following)
+    calls = {each: (waits[each].calls[each].operation, waits[each].calls[each].after) for each in waits}
+    in_pairs = all(calls[each][0].op in ("send", "recv") for each in cycle)
+    standpoints = tuple(_standpoint((each,), calls[each][0]) for each in sorted(cycle))
+    first = waits[cycle[0]]
+    if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
+        found = find_deviation(calls, state.timeline.order)
+        fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
+        return Verdict(
+            fault, found.ranks, _sentence(fault, found), standpoints, first.group, first.members, first.index,
+            _together(found), NEXT[fault],
+        )  # fmt: skip
+    text = "; ".join(f"rank {each} in {_call(calls[each][0])}" for each in sorted(cycle))
+    return Verdict(
+        "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
+        first.index, "", SENDS if in_pairs else NEXT["order"],
+    )  # fmt: skip
+
+
+def _of_death(fates: dict[int, Fate]) -> Verdict | None:
+    """Return the ranks that died although none is known to wait for them."""
+    dead = tuple(sorted(rank for rank, fate in fates.items() if fate.kind == "dead" and not fate.absent))
+    if not dead:
+        return None
+    first = fates[dead[0]]
+    where = Standpoint(dead, first.words, first.file, first.line)
+    return Verdict("dead", dead, f"{format_ranks(dead).capitalize()} {first.words}.", (where,), next=NEXT["dead"])
+
+
+def _nothing(state: RunState, absent: Collection[int]) -> Verdict:
+    count = state.timeline.count
+    sentence = f"No fault in communication: all {count:,} operations that the ranks recorded fit together."
+    limits = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
+    return Verdict("none", (), sentence if count else "The ranks recorded no communication.", next=NEXT["none"],
+                   limits=limits)  # fmt: skip
+
+
+def _standpoint(ranks: tuple[int, ...], operation: Operation) -> Standpoint:
+    return Standpoint(ranks, _request(operation), operation.file, operation.line)
+
+
+def _together(found: Deviation) -> str:
+    return f"Before that, all of them had called {_call(found.before)}." if found.before else ""
+
+
+def _call(operation: Operation) -> str:
+    return f"{operation.op} at {format_place(operation.file, operation.line)}" if operation.line else operation.op
+
+
+def _request(operation: Operation) -> str:
+    size = f" of {format_shapes(operation.shapes)} {operation.dtype}" if operation.shapes else ""
+    root = "" if operation.peer is None else _PEER.get(operation.op, " with root {}").format(operation.peer)
+    return f"{operation.op}{size}{root}"
+
+
+_PEER = {"send": " to rank {}", "recv": " from rank {}"}
+
+
+def _full(operation: Operation) -> str:
+    place = f" at {format_place(operation.file, operation.line)}" if operation.line else ""
+    reduce = f" ({operation.reduce})" if operation.reduce else ""
+    return f"{_request(operation)}{reduce}{place}"
