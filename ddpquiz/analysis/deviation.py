@@ -114,9 +114,9 @@ def _by_script(sides: list[Operation]) -> Operation | None:
         branches = [{branch for _, branch in mine - theirs} for mine, theirs in (inside, inside[::-1])]
         rare = [branch & {"if", "not unless"} for branch in branches]
         usual = [branch & {"unless"} for branch in branches]
-        if rare[0] and not rare[1] or usual[1] and not usual[0]:
+        if (rare[0] and not rare[1]) or (usual[1] and not usual[0]):
             return other
-        if rare[1] and not rare[0] or usual[0] and not usual[1]:
+        if (rare[1] and not rare[0]) or (usual[0] and not usual[1]):
             return first
     return None
 

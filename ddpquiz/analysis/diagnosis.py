@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.deviation import Deviation, find_deviation
+from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import Operation
@@ -70,9 +71,19 @@ NEXT = {
 SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
 
 
-def diagnose(state: RunState, absent: Collection[int] = (), now: float | None = None) -> Verdict:
-    """Return what is wrong; `absent` are ranks of which nothing is known, `now` is the end of what is known."""
-    fates = find_fates(state, absent)
+def diagnose(
+    state: RunState,
+    *,
+    absent: Collection[int] = (),
+    now: float | None = None,
+    positions: Collection[RankPosition] = (),
+) -> Verdict:
+    """Return what is wrong.
+
+    `absent` are ranks of which nothing is known, `now` is the end of what is known, `positions` say where ranks stand
+    by their stacks.
+    """
+    fates = find_fates(state, absent, positions or (state.hung.ranks if state.hung else ()))
     unlike = state.timeline.unlike()
     stuck = [found for found in unlike if _is_stuck(found[1], state)]
     if stuck:
@@ -100,7 +111,7 @@ def _of_mismatch(mismatch: Mismatch, collective: Collective, state: RunState) ->
     return Verdict(
         fault, culprits, _sentence(fault, found), standpoints, collective.group, collective.members, collective.index,
         _together(found), SENDS if found.call.op in ("send", "recv") else NEXT[fault],
-        (f"As many ranks are on both sides, so {format_ranks(found.others)} may be wrong instead.",) if found.tied else (),
+        (f"As many ranks are on both sides: {format_ranks(found.others)} may be wrong.",) if found.tied else (),
     )  # fmt: skip
 
 
@@ -133,7 +144,7 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Verdict | 
         culprits = tuple(sorted(rank for rank in roots if fates[rank].kind == kind))
         if culprits:
             collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
-            if kind == "late" and not state.hung and not _is_long(collective, state, now):
+            if kind == "late" and not fates[culprits[0]].seen and not _is_long(collective, state, now):
                 return None
             return _of_root(kind, culprits, collective, state, fates)
     return _of_cycle(waits, state)
@@ -155,7 +166,8 @@ def _of_root(
     who, waiting = format_ranks(culprits), format_ranks(collective.arrived)
     fate = fates[culprits[0]]
     verb = "waits" if len(collective.arrived) == 1 else "wait"
-    sentence = f"{waiting.capitalize()} {verb} in {_call(operation)} for {who}, which {fate.words}."
+    place = f" at {format_place(fate.file, fate.line)}" if fate.line and len(culprits) == 1 else ""
+    sentence = f"{waiting.capitalize()} {verb} in {_call(operation)} for {who}, which {fate.words}{place}."
     last = state.brought.get(culprits[0])
     standpoints = [_standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]

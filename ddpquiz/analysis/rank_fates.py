@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpquiz.analysis.events import Exited, Raised
+from ddpquiz.analysis.events import Exited, Raised, RankPosition
 from ddpquiz.analysis.root_cause import CONSEQUENCE, GRACE
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import own_frame
@@ -14,7 +14,8 @@ from ddpquiz.analysis.source_text import own_frame
 class Fate:
     """`kind` is "late" for a rank that still runs; `words` continue the sentence "rank 2 ...".
 
-    `file` and `line` are where it stands or died, if that is known; `limit` says what is not known.
+    `file` and `line` are where it stands or died, if that is known; `limit` says what is not known. `seen` is True if a
+    stack shows where it stands.
     """
 
     kind: Literal["late", "left", "dead"]
@@ -23,6 +24,7 @@ class Fate:
     line: int = 0
     limit: str = ""
     absent: bool = False
+    seen: bool = False
 
 
 NO_FILE = Fate(
@@ -30,13 +32,14 @@ NO_FILE = Fate(
 )
 
 
-def find_fates(state: RunState, absent: Collection[int]) -> dict[int, Fate]:
+def find_fates(state: RunState, absent: Collection[int], positions: Collection[RankPosition]) -> dict[int, Fate]:
     """Return the fate of each rank at the time when the first one failed, or now."""
     failures = [each.time for each in state.raised.values()]
     failures += [each.time for each in state.exited.values() if each.status and not each.stopped]
     first = min(failures, default=None)
     lost = any(_lost_connection(each) for each in state.raised.values())
     silent = _silent_first(state, absent) if lost else None
+    standing = {each.rank: each for each in positions}
     fates = {}
     for rank in range(state.ranks):
         if rank in absent:
@@ -45,11 +48,11 @@ def find_fates(state: RunState, absent: Collection[int]) -> dict[int, Fate]:
             file, line = state.places.get(rank, ("", 0))
             fates[rank] = Fate("dead", "is gone: its record ends there, and the others lost the connection", file, line)
         else:
-            fates[rank] = _fate(rank, state, first)
+            fates[rank] = _fate(rank, state, first, standing.get(rank))
     return fates
 
 
-def _fate(rank: int, state: RunState, first: float | None) -> Fate:
+def _fate(rank: int, state: RunState, first: float | None, position: RankPosition | None) -> Fate:
     raised, exited = state.raised.get(rank), state.exited.get(rank)
     if raised and not CONSEQUENCE.search(raised.message):
         file, line = own_frame(raised.traceback, state.script)
@@ -59,18 +62,11 @@ def _fate(rank: int, state: RunState, first: float | None) -> Fate:
         return Fate("left", "has finished", *state.places.get(rank, ("", 0)))
     if exited and not raised and exited.status and not exited.stopped and in_time:
         return Fate("dead", _ended(exited), *state.places.get(rank, ("", 0)))
-    return _standing(rank, state)
-
-
-def _standing(rank: int, state: RunState) -> Fate:
-    """Return where a rank that runs stands: by its stack, or else where it was last seen."""
-    position = next((each for each in state.hung.ranks if each.rank == rank), None) if state.hung else None
     if position and position.line:
-        return Fate("late", "is still running", position.file, position.line)
+        return Fate("late", "is still running", position.file, position.line, seen=True)
     if position:
-        return Fate("late", "does not respond: it is stopped, or busy in native code")
-    file, line = state.places.get(rank, ("", 0))
-    return Fate("late", "has not come there", file, line)
+        return Fate("late", "does not respond: it is stopped, or busy in native code", seen=True)
+    return Fate("late", "has not come there and was last seen", *state.places.get(rank, ("", 0)))
 
 
 def _silent_first(state: RunState, absent: Collection[int]) -> int | None:

@@ -39,7 +39,7 @@ class Cause:
 
 def find(state: RunState, mismatches: Sequence[Mismatch] = ()) -> Cause:
     """Return why a run that is over failed; a cause without `why` if it did not."""
-    if mismatches and (state.hung or _in_communication(state)):
+    if mismatches and (state.hung or failed_in_communication(state)):
         return Cause(None, str(mismatches[0]), SAME_CALLS)
     if state.hung:
         return _of_hang(state.hung, state)
@@ -65,7 +65,7 @@ def hang_behind_timeouts(now: float, positions: tuple[RankPosition, ...], state:
     return Hung(now, max(waited), tuple(_before_timeout(each, state) for each in positions))
 
 
-def _in_communication(state: RunState) -> bool:
+def failed_in_communication(state: RunState) -> bool:
     """Return True if every failed rank failed while it communicated."""
     texts = [raised.message for raised in state.raised.values()]
     texts += [_stderr(rank, state) for rank, left in state.exited.items() if left.status == -signal.SIGABRT]

@@ -100,6 +100,11 @@ class Timeline:
         """The collectives that failed or are not finished, in the order of their first calls."""
         return sorted({**self._failed, **self._open}, key=lambda each: min(call.issued for call in each.calls.values()))
 
+    def mismatched_since(self) -> float | None:
+        """Return since when ranks are in an operation in which their calls do not match; None if there is none."""
+        waiting = [each for _, each in self._mismatches.unlike() if each in self._open]
+        return min((max(call.issued for call in each.calls.values()) for each in waiting), default=None)
+
     def unlike(self) -> list[tuple[Mismatch, Collective]]:
         """Return the collectives in which the calls of the ranks do not match, in the order in which that was seen."""
         return self._mismatches.unlike()

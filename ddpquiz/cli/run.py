@@ -1,5 +1,6 @@
 """`ddpquiz run`: watch a script of the learner's own."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -33,4 +34,5 @@ def run(
     if options.emit is not None:
         options.print_job(options.emit, script, words, name)
     else:
-        exit_with_status(show_run(options, options.request(script, words, name), claims=False))
+        request = replace(options.request(script, words, name), diagnose=True)
+        exit_with_status(show_run(options, request, claims=False))

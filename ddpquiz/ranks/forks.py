@@ -110,6 +110,13 @@ def family(pid: int) -> Iterator[int]:
         yield from family(child)
 
 
+def main_thread_seconds(pid: int) -> float:
+    """Return the processor time of the main thread of a process (elsewhere than on Linux: of the whole process)."""
+    if stat := _stat(f"{pid}/task/{pid}"):
+        return sum(map(int, stat[11:13])) / os.sysconf("SC_CLK_TCK")
+    return cpu_seconds(pid)
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the processor time of a process and of its children that have ended."""
     if stat := _stat(pid):
@@ -126,7 +133,7 @@ def is_stopped(pid: int) -> bool:
     return bool(stat := _stat(pid)) and stat[0] in "Tt"
 
 
-def _stat(pid: int) -> list[str]:
+def _stat(pid: int | str) -> list[str]:
     """Return the fields of /proc/PID/stat from the state on; none when the process is gone, and on other systems."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -170,8 +170,15 @@ class Processes:
         return forks.kernel_kills() > self._kernel_kills
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the living ranks have used, on Linux with the processes they started."""
-        return sum(forks.cpu_seconds(each) for pid in self.pids.values() for each in forks.family(pid))
+        """Return the processor time of the ranks' main threads, and on Linux of the processes that they started.
+
+        Other threads do not count: a logger's heartbeat is no progress.
+        """
+        seconds = 0.0
+        for pid in self.pids.values():
+            _, *started = forks.family(pid)
+            seconds += forks.main_thread_seconds(pid) + sum(map(forks.cpu_seconds, started))
+        return seconds
 
     def is_stopped(self, rank: int) -> bool:
         """Return whether a signal has stopped a rank (elsewhere than on Linux: False)."""

@@ -19,5 +19,6 @@ class Request:
     timeout: float | None = None  # seconds without any movement that count as a hang; None: never
     module: str = ""  # the script's name for `python -m`, if it runs that way
     cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
+    diagnose: bool = False  # say what is wrong while the run goes on, and end it where the calls of ranks do not match
     strict: bool = False  # refuse a script that asks for NCCL where NCCL cannot run
     environment: Mapping[str, str] = field(default_factory=dict)  # extra variables for the ranks

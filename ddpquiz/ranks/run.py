@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.diagnosis import Verdict, diagnose
 from ddpquiz.analysis.events import Began, End, Event, Exited, Hung, Note, Raised, when
+from ddpquiz.analysis.formatting import format_place
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
@@ -15,11 +17,12 @@ from ddpquiz.ranks.launch import server
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
-from ddpquiz.ranks.watchdog import Watchdog
+from ddpquiz.ranks.watchdog import Standstill, Watchdog
 
 MOST_RANKS = 64
 MOST_NOTES = 3  # mismatches that are noted at the end of a run that went well
 FAILED, HUNG = "failed", "hung"  # why we end a run ourselves
+MOVING = 1.0  # seconds; ranks that recorded something within them are not stuck
 
 
 class Run:
@@ -53,7 +56,9 @@ class Run:
         self._processes = self.processes_class(request, connection, chosen, here, read)
         self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in read.notes)]
         self._reader = EventReader()
-        self._watchdog = Watchdog(self._processes, request.timeout, str(read.path))
+        self._watchdog = Watchdog(self._processes, request.timeout, str(read.path), diagnose=request.diagnose)
+        self._diagnoses = request.diagnose
+        self._last_look: Standstill | None = None  # where ranks stood when the user ended the run
         self._failed_at: float | None = None
         self._stopped = ""  # why we ended it
 
@@ -97,9 +102,13 @@ class Run:
 
     def stop(self, why: str) -> None:
         """End every process; the remaining events still come, and the last one says `why`."""
-        if not self._stopped:
-            self._stopped = why
+        if self._stopped:
+            return
+        self._stopped = why
+        if why in (FAILED, HUNG) or not self._diagnoses or self.now() - self._watchdog.moved_at < MOVING:
             self._processes.stop()
+        else:
+            self._watchdog.stop()  # first ask where they stand
 
     def _events_of(self, message: PipeData | RankExited) -> list[Event]:
         now = self._processes.now()
@@ -132,7 +141,11 @@ class Run:
     def _watch(self) -> list[Event]:
         """End the run soon after a failure, or when nothing moves; return the hang, if it is one."""
         now = self._processes.now()
-        if self._stopped or self._processes.over:
+        if self._processes.over:
+            return []
+        if self._stopped:
+            if self._last_look is None and self._watchdog.stopping and (found := self._watchdog.look(now, self.seen)):
+                return self._stand_still(found)
             return []
         if not self._processes.pids:  # the server still imports what the script needs
             self._watchdog.moved(now)
@@ -140,10 +153,24 @@ class Run:
             if now - self._failed_at > root_cause.GRACE and self._watchdog.has_stacks(now):
                 self.stop(FAILED)
                 return self._hang_that_failed()
-        elif positions := self._watchdog.hang(now, self.seen):
-            self.stop(HUNG)
-            return [Hung(self.now(), round(now - self._watchdog.moved_at, 1), positions)]
+        elif found := self._watchdog.look(now, self.seen):
+            return self._stand_still(found)
         return []
+
+    def _stand_still(self, found: Standstill) -> list[Event]:
+        """Do what a standstill asks for: end the run, or say who waits for whom."""
+        now = self.now()
+        seconds = round(now - found.since, 1)
+        match found.reason:
+            case "stop":
+                self._last_look = found
+                self._processes.stop()
+                return []
+            case "stall":
+                verdict = diagnose(self.seen, now=now, positions=found.positions)
+                return [Note(now, (*verdict.culprits, 0)[0], f"{_no_progress(seconds)}{_standing(verdict, found)}")]
+        self.stop(HUNG)
+        return [Hung(now, seconds, found.positions)]
 
     def _hang_that_failed(self) -> list[Event]:
         """Return the hang that made the ranks fail by their group's own time-out, if there was one."""
@@ -158,9 +185,37 @@ class Run:
 
     def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
         if self._stopped not in ("", FAILED, HUNG):
-            return root_cause.Cause(why=self._stopped)
+            look = self._last_look
+            verdict = diagnose(self.seen, positions=look.positions) if look else None
+            standing = _standing(verdict, look) if verdict and look else ""
+            return root_cause.Cause(why=self._stopped, mend=standing)
+        in_communication = self.seen.hung or (mismatches and root_cause.failed_in_communication(self.seen))
+        if self._diagnoses and in_communication:
+            verdict = diagnose(self.seen)
+            if verdict.fault != "none":
+                return root_cause.Cause(_only(verdict.culprits), _whole(verdict), verdict.next)
         return root_cause.find(self.seen, mismatches)
 
     def _mismatches(self) -> list[Mismatch]:
         """Return the operations that ranks called in ways that do not fit together."""
         return [each for each in self.seen.timeline.mismatches if each.kind != "missing"]
+
+
+def _standing(verdict: Verdict, found: Standstill) -> str:
+    """Return what is wrong, or else where each rank stands."""
+    if verdict.fault != "none":
+        return _whole(verdict)
+    places = (f"rank {each.rank} at {format_place(each.file, each.line)}" for each in found.positions if each.line)
+    return f"No rank waits for another one: {', '.join(places)}."
+
+
+def _whole(verdict: Verdict) -> str:
+    return " ".join((verdict.sentence, *verdict.limits))
+
+
+def _no_progress(seconds: float) -> str:
+    return f"No operation and no line for {seconds:.0f} s; the run goes on. "
+
+
+def _only(ranks: tuple[int, ...]) -> int | None:
+    return ranks[0] if len(ranks) == 1 else None

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Literal, NamedTuple
 
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.run_state import RunState
@@ -18,21 +19,45 @@ IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a com
 COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.(recorder|process_groups)\.py$")
 RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
 CRASH = "Fatal Python error"  # begins the stack of a crash
+NOTICE = 10.0  # seconds without an operation or a line, after which a run of the user's own script is diagnosed
+MISMATCH = 1.0  # seconds for which ranks may stay in an operation in which their calls do not match
+
+Reason = Literal["hang", "mismatch", "stall", "stop"]
+
+
+class Standstill(NamedTuple):
+    """Why the watchdog looked, since when nothing has moved, and where every rank stands."""
+
+    reason: Reason
+    since: float
+    positions: tuple[RankPosition, ...]
 
 
 class Watchdog:
-    """Watches the ranks of a run; after `timeout` seconds without any movement they hang (None: never)."""
+    """Watches the ranks of a run; after `timeout` seconds without any movement they hang (None: never).
 
-    def __init__(self, processes: Processes, timeout: float | None, script: str) -> None:
-        self.processes, self.timeout, self.script = processes, timeout, script
+    With `diagnose` it also looks where ranks stand when their calls do not match, or nothing has been recorded for a
+    while. Call `stop` to look for the last time.
+    """
+
+    def __init__(self, processes: Processes, timeout: float | None, script: str, *, diagnose: bool = False) -> None:
+        self.processes, self.timeout, self.script, self.diagnose = processes, timeout, script, diagnose
         self.moved_at = 0.0
+        self._recorded_at = 0.0  # when an operation or a line was recorded
+        self._noticed = False  # the standstill since then was reported
+        self.stopping = False
         self.stacks: dict[int, str] = {}
-        self._asked_at: float | None = None
+        self._asked: tuple[Reason, float, float] | None = None  # why, when, and since when nothing has moved
         self._latest = 0.0  # by then every rank that can has written its stack
         self._cpu, self._cpu_at = 0.0, 0.0
 
     def moved(self, now: float) -> None:
         self.moved_at = max(self.moved_at, now)
+        self._recorded_at, self._noticed = now, False
+
+    def stop(self) -> None:
+        """Look where every rank stands as soon as possible."""
+        self.stopping, self._asked = True, None
 
     def request_stacks(self) -> None:
         self.stacks = {rank: stack for rank, stack in self.stacks.items() if CRASH in stack}  # written only once
@@ -52,20 +77,40 @@ class Watchdog:
         stack = self.stacks.get(rank, "").partition(CRASH)[2]
         return "".join(line + "\n" for line in stack.splitlines() if line.startswith("  File "))
 
-    def hang(self, now: float, seen: RunState) -> tuple[RankPosition, ...]:
-        """Return where every rank stands once they hang, else nothing; call this often."""
-        if self._asked_at is not None:
-            if now - self._asked_at < ANSWER or not self.has_stacks(now):
-                return ()
-            asked_at, self._asked_at = self._asked_at, None
-            positions = self.positions(seen)
-            if self.moved_at <= asked_at and any(rank.waits_in for rank in positions):
-                return positions
-            self.moved_at = now
-        elif self.timeout is not None and now - self.moved_at > self._patience(seen) and not self._is_computing(now):
-            self._asked_at = now
+    def look(self, now: float, seen: RunState) -> Standstill | None:
+        """Return where every rank stands, once there is a reason to look; call this often."""
+        if self._asked is not None:
+            return self._answer(*self._asked, now, seen)
+        if found := self._reason(now, seen):
+            self._asked = found[0], now, found[1]
             self.request_stacks()
-        return ()
+        return None
+
+    def _answer(self, reason: Reason, asked_at: float, since: float, now: float, seen: RunState) -> Standstill | None:
+        """Return what the stacks show, once they are there; nothing if something has moved meanwhile."""
+        if now - asked_at < ANSWER or not self.has_stacks(now):
+            return None
+        self._asked, positions = None, self.positions(seen)
+        if reason == "stall":
+            self._noticed = True
+        moved = reason in ("hang", "stall") and self._recorded_at > asked_at
+        if moved or (reason == "hang" and not self.diagnose and not any(each.waits_in for each in positions)):
+            self.moved_at = now
+            return None
+        return Standstill(reason, since, positions)
+
+    def _reason(self, now: float, seen: RunState) -> tuple[Reason, float] | None:
+        """Return why to ask ranks where they stand, and since when."""
+        if self.stopping:
+            return "stop", self._recorded_at
+        if self.diagnose and (since := seen.timeline.mismatched_since()) is not None and now - since > MISMATCH:
+            return "mismatch", since
+        silent = self.timeout is not None and now - self.moved_at > self._patience(seen)
+        if silent and not self._is_computing(now):
+            return "hang", self.moved_at
+        if self.diagnose and not self._noticed and now - self._recorded_at > NOTICE:
+            return "stall", self._recorded_at
+        return None
 
     def _patience(self, seen: RunState) -> float:
         """Return after how many seconds without movement the ranks hang.
