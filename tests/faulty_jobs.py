@@ -15,7 +15,7 @@ FAULTS = {
     "innocent": "none",
 }  # fmt: skip
 
-HEAD = '''\
+HEAD = """\
 import os, random, signal, sys, time
 import torch
 import torch.distributed as dist
@@ -43,7 +43,7 @@ def swap(send_first, to, source):
 
 for step in range({steps}):
     work(step)
-'''
+"""
 TAIL = "dist.destroy_process_group()\n"
 
 OPERATIONS = {
@@ -94,9 +94,7 @@ def make_job(seed: int, kind: str | None = None) -> FaultyJob:
     if kind == "skip" and at + 1 < len(names):
         grouped[at] = grouped[at] and grouped[at + 1]
     culprit = choose.choice(members if in_group else range(ranks))
-    texts = [
-        _operation(name, 4 + number, members, ranks, grouped[number], choose) for number, name in enumerate(names)
-    ]
+    texts = [_operation(name, 4 + number, members, ranks, grouped[number], choose) for number, name in enumerate(names)]
     lines = []
     for number, text in enumerate(texts):
         condition = f"rank == {culprit} and step == {at_step}"

@@ -128,7 +128,8 @@ def _fault(
     later = order.successors(expected)
     if odd.place == expected.place:
         # A loop over tensors that leaves one out comes to the next tensor too early.
-        skipped = odd in later and odd.shapes != expected.shapes and order.follows(odd, before) <= ranks
+        own = ranks if before == expected else 0  # of these steps, the ones in question
+        skipped = odd.shapes != expected.shapes and order.follows(odd, expected) > own
         return ("missing" if skipped else "signature"), False
     if odd.op == expected.op and opposite_branches(odd, expected):
         return "signature", False
@@ -136,7 +137,7 @@ def _fault(
         return "order", False
     if order.calls_in(odd.place) > ranks:  # a line in which ranks have met before
         return "missing", False
-    if any(_same_request(odd, each) for each in later):  # the call that should come next, in a line of its own
+    if any(_same_request(odd, each) and each.place != odd.place for each in later):  # what comes next, in another line
         return "order", False
     is_new = order.calls_in(expected.place) <= expected_calls(expected)
     if odd.file == expected.file and odd.line > expected.line and is_new:

@@ -121,7 +121,7 @@ def _sentence(fault: FaultKind, found: Deviation) -> str:
     if fault == "missing" and found.extra:
         return f"Only {who.lower()} called {call}; {others} called {expected} instead."
     if fault == "missing":
-        return f"{who} did not call {expected}, in which {others} wait, but went on to {call}."
+        return f"{who} did not call {expected}, in which {_wait(found.others)}, but went on to {call}."
     if fault == "order":
         return f"{who} called {call} where {others} called {expected}."
     return f"{who} called {_full(found.call)}, but {others} called {_full(found.expected)}."
@@ -163,11 +163,9 @@ def _of_root(
     fates: dict[int, Fate],
 ) -> Verdict:  # fmt: skip
     operation = collective.operation
-    who, waiting = format_ranks(culprits), format_ranks(collective.arrived)
-    fate = fates[culprits[0]]
-    verb = "waits" if len(collective.arrived) == 1 else "wait"
+    who, fate = format_ranks(culprits), fates[culprits[0]]
     place = f" at {format_place(fate.file, fate.line)}" if fate.line and len(culprits) == 1 else ""
-    sentence = f"{waiting.capitalize()} {verb} in {_call(operation)} for {who}, which {fate.words}{place}."
+    sentence = f"{_wait(collective.arrived).capitalize()} in {_call(operation)} for {who}, which {fate.words}{place}."
     last = state.brought.get(culprits[0])
     standpoints = [_standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
@@ -225,6 +223,10 @@ def _nothing(state: RunState, absent: Collection[int]) -> Verdict:
 
 def _standpoint(ranks: tuple[int, ...], operation: Operation) -> Standpoint:
     return Standpoint(ranks, _request(operation), operation.file, operation.line)
+
+
+def _wait(ranks: tuple[int, ...]) -> str:
+    return f"{format_ranks(ranks)} wait{'s' * (len(ranks) == 1)}"
 
 
 def _together(found: Deviation) -> str:

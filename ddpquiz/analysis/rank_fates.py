@@ -57,10 +57,10 @@ def _fate(rank: int, state: RunState, first: float | None, position: RankPositio
     if raised and not CONSEQUENCE.search(raised.message):
         file, line = own_frame(raised.traceback, state.script)
         return Fate("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
-    in_time = exited is not None and (first is None or exited.time <= first + GRACE)
-    if exited and not raised and exited.status == 0 and in_time:
+    if exited and not raised and exited.status == 0:
         return Fate("left", "has finished", *state.places.get(rank, ("", 0)))
-    if exited and not raised and exited.status and not exited.stopped and in_time:
+    in_time = exited is not None and (first is None or exited.time <= first + GRACE)
+    if exited and not raised and not exited.stopped and in_time:
         return Fate("dead", _ended(exited), *state.places.get(rank, ("", 0)))
     if position and position.line:
         return Fate("late", "is still running", position.file, position.line, seen=True)

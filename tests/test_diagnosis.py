@@ -1,0 +1,151 @@
+"""The verdict on a job: the right kind of fault, the right ranks, both lines; and none on jobs that are right."""
+
+import pytest
+from faulty_jobs import KINDS, make_job
+
+from ddpquiz.analysis import deviation
+from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Joining, Raised, RankPosition
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+
+# One seed of each kind for groups of several sizes; benchmarks/diagnosis.py tries a hundred
+SEEDS = {"skip": 22, "extra": 1, "swap": 13, "shape": 3, "dtype": 4, "root": 5, "exit": 6, "raise": 7, "kill": 8,
+         "sleep": 20, "peer": 21}  # fmt: skip
+
+
+def verdict_on(job, tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(job.script)
+    run = Run(Request(path, ranks=job.ranks, device="cpu", timeout=1.5))
+    list(run.events())
+    return diagnose(run.seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_faulty_job_is_judged_by_kind_and_culprit(kind, tmp_path):
+    job = make_job(SEEDS[kind])
+    assert job.kind == kind
+    found = verdict_on(job, tmp_path)
+    assert (found.fault, found.culprits) == (job.fault, job.culprits), found.sentence
+    if kind not in ("raise", "kill"):
+        assert "job.py:" in found.sentence
+
+
+@pytest.mark.parametrize("seed", [200, 201, 202])
+def test_no_fault_is_found_in_a_job_that_is_right(seed, tmp_path):
+    found = verdict_on(make_job(seed, "innocent"), tmp_path)
+    assert (found.fault, found.culprits) == ("none", ())
+
+
+def call(line, op="all_reduce", shape=(4,), members=(0, 1, 2), peer=None, file="train.py"):
+    return Operation(op, members, peer, (shape,), "float32", 4 * shape[0], file, line, "0")
+
+
+def state_of(*calls, ranks=3, ended=True, more=()):
+    """Return the state after each rank has made its calls, given as one list for each rank."""
+    state = RunState()
+    state.add(Began("train.py", (), ranks, "cpu", "gloo", ""))
+    time = 0.0
+    for number in range(max(map(len, calls))):
+        for rank, made in enumerate(calls):
+            if number < len(made):
+                time += 0.001
+                state.add(Issued(time, rank, number + 1, made[number]))
+        arrived = [rank for rank, made in enumerate(calls) if number < len(made)]
+        same = len({calls[rank][number] for rank in arrived}) == 1 and len(arrived) == ranks
+        for rank in arrived if ended and same else ():
+            state.add(Ended(time + 0.0005, rank, number + 1))
+    for event in more:
+        state.add(event)
+    return state
+
+
+A, B, C = call(10), call(20, "broadcast", peer=0), call(30, shape=(9,))
+
+
+def test_history_shows_who_left_out_a_call_even_against_the_majority():
+    usual = [A, B, C, A, B, C]
+    found = diagnose(state_of([*usual, A, B], [*usual, A, C], [*usual, A, C]))
+    assert (found.fault, found.culprits) == ("missing", (1, 2))
+    assert found.sentence == (
+        "Ranks 1 and 2 did not call broadcast at train.py:20, in which rank 0 waits, but went on to all_reduce at "
+        "train.py:30."
+    )
+    assert found.together == "Before that, all of them had called all_reduce at train.py:10."
+
+
+def test_a_loop_over_tensors_that_leaves_one_out_is_a_missing_call_and_no_wrong_shape():
+    one, two, three = (call(10, shape=(size,)) for size in (3, 5, 7))
+    usual = [one, two, three]
+    found = diagnose(state_of([*usual, one, two], [*usual, one, three], [*usual, one, two]))
+    assert (found.fault, found.culprits) == ("missing", (1,))
+
+
+def test_another_shape_in_the_same_line_is_a_wrong_signature():
+    found = diagnose(state_of([A, A], [A, A], [A, call(10, shape=(5,))]))
+    assert (found.fault, found.culprits) == ("signature", (2,))
+    assert found.sentence == (
+        "Rank 2 called all_reduce of 5 float32 at train.py:10, but ranks 0 and 1 called all_reduce of 4 float32 at "
+        "train.py:10."
+    )
+
+
+def test_a_rank_that_waits_for_another_one_is_not_at_fault_itself():
+    """Rank 0 waits for rank 1, which waits in a group of its own for rank 2, which computes."""
+    inner = call(20, members=(1, 2))._replace(group="1")
+    state = state_of([A, A], [A, inner], [A], ended=True)
+    positions = [RankPosition(2, "", "train.py", 44, "stack")]
+    found = diagnose(state, positions=positions, now=30.0)
+    assert (found.fault, found.culprits) == ("late", (2,))
+    assert found.sentence.endswith("for rank 2, which is still running at train.py:44.")
+
+
+def test_a_short_wait_at_the_end_of_what_is_known_is_no_fault():
+    assert diagnose(state_of([A, A], [A], [A])).fault == "none"
+
+
+def test_ranks_that_fail_because_another_one_died_are_not_blamed():
+    error = Raised(2.0, 1, "ValueError", "bad batch", 'File "train.py", line 7, in main')
+    lost = [Raised(2.1, rank, "RuntimeError", "Connection closed by peer", "") for rank in (0, 2)]
+    left = [Exited(2.2, rank, 1) for rank in range(3)]
+    found = diagnose(state_of([A, A], [A], [A, A], more=[error, *lost, *left]))
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert "raised ValueError: bad batch at train.py:7" in found.sentence
+
+
+def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
+    found = diagnose(state_of([A, A], [], [A, A]), absent=[1])
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.limits == ("Nothing of it was recorded: it died, or its file was not collected.",)
+
+
+def test_a_rank_that_finished_early_has_left():
+    found = diagnose(state_of([A, A], [A, A], [A], more=[Exited(0.1, 2, 0)]))
+    assert (found.fault, found.culprits) == ("left", (2,))
+
+
+def test_each_of_two_ranks_that_both_receive_first_is_named():
+    calls = [[call(5, "recv", members=(0, 1), peer=1 - rank)] for rank in range(2)]
+    found = diagnose(state_of(*calls, ranks=2))
+    assert (found.fault, found.culprits) == ("order", (0, 1))
+    assert found.next.startswith("Every send needs a receive")
+
+
+def test_ranks_that_join_anew_are_compared_from_there():
+    again = [Joining(5.0, rank, done=False, line=1) for rank in range(3)]
+    again += [Issued(6.0 + rank, rank, 9, B) for rank in range(3)]
+    assert diagnose(state_of([A], [A], [A], more=again)).fault == "none"
+
+
+@pytest.mark.parametrize(
+    ("test", "culprit"), [("if rank == 1:", 1), ("if rank != 1:", 0), ("if not rank == 1:", 0)]
+)  # the rank whose call is usual is not the culprit
+def test_of_two_ranks_the_script_tells_which_one_is_the_exception(tmp_path, test, culprit):
+    path = tmp_path / "train.py"
+    path.write_text(f"x = 1\n{test}\n    first()\nelse:\n    second()\n")
+    ops = {1: call(3, members=(0, 1), file=str(path)), 0: call(5, "barrier", members=(0, 1), file=str(path))}
+    found = deviation.find_deviation({rank: (ops[rank], None) for rank in ops}, RunState().timeline.order)
+    assert (found.ranks, found.tied, found.guessed) == ((culprit,), True, False)

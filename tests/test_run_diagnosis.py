@@ -1,0 +1,122 @@
+"""What `ddpquiz run` says while a script of the user's own hangs, and when it is stopped."""
+
+import textwrap
+
+import pytest
+
+from ddpquiz.analysis.events import Hung, Issued, Note, Output
+from ddpquiz.ranks import watchdog
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+
+HEAD = """\
+import os, sys, threading, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.ones(2)
+"""
+
+
+@pytest.fixture
+def started(tmp_path):
+    def start(body, ranks=3, **options):
+        path = tmp_path / "train.py"
+        path.write_text(HEAD + textwrap.dedent(body))
+        return Run(Request(path, ranks=ranks, device="cpu", diagnose=True, **options))
+
+    return start
+
+
+def notes(events):
+    return [event.text for event in events if isinstance(event, Note)]
+
+
+def test_calls_that_do_not_match_end_the_run_at_once_with_both_lines(started):
+    run = started("""
+        dist.all_reduce(x)
+        if rank == 1:
+            dist.all_reduce(torch.ones(5))
+        dist.barrier()
+    """)
+    events = list(run.events())
+    assert (
+        run.seen.end.why
+        == "Only rank 1 called all_reduce at train.py:8; ranks 0 and 2 called barrier at train.py:9 instead."
+    )
+    assert run.seen.end.rank == 1
+    last = max(event.time for event in events if isinstance(event, Issued))
+    hung = next((event for event in events if isinstance(event, Hung)), None)
+    assert hung is None or hung.time - last >= watchdog.MISMATCH  # Gloo may fail first
+
+
+def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
+    monkeypatch.setattr(watchdog, "NOTICE", 0.8)
+    run = started("""
+        if rank == 2:
+            time.sleep(2.5)
+        dist.all_reduce(x)
+        print("sum:", x[0].item())
+        dist.destroy_process_group()
+    """)
+    events = list(run.events())
+    (text,) = notes(events)
+    assert text.startswith("No operation and no line for 1 s; the run goes on. ")
+    assert text.endswith(
+        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2, which is still running at train.py:7."
+    )
+    assert run.seen.end.ok
+    assert len([event for event in events if isinstance(event, Output)]) == 3
+
+
+def test_where_each_rank_stands_is_said_when_none_waits_for_another(started, monkeypatch):
+    monkeypatch.setattr(watchdog, "NOTICE", 0.8)
+    run = started("""
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            pass
+        dist.destroy_process_group()
+    """, ranks=2)  # fmt: skip
+    (text,) = notes(run.events())
+    assert "No rank waits for another one: rank 0 at train.py:" in text
+    assert run.seen.end.ok
+
+
+def test_a_thread_that_only_beats_is_no_progress(started):
+    run = started("""
+        def beat():
+            while True:
+                time.sleep(0.005)
+                sum(range(30_000))
+        threading.Thread(target=beat, daemon=True).start()
+        if rank != 2:
+            dist.all_reduce(x)
+        else:
+            time.sleep(60)
+    """, timeout=1.5)  # fmt: skip
+    list(run.events())
+    assert run.seen.hung
+    assert "rank 2, which is still running at train.py:" in run.seen.end.why
+
+
+def test_a_lock_that_never_opens_is_told_although_no_rank_communicates(started):
+    run = started("threading.Event().wait(60)", ranks=2, timeout=1.0)
+    list(run.events())
+    assert run.seen.hung
+    assert "train.py:5" in run.seen.end.why
+
+
+def test_who_stops_a_run_that_hangs_learns_where_it_stood(started, monkeypatch):
+    monkeypatch.setattr(watchdog, "NOTICE", 0.8)
+    run = started("""
+        if rank == 0:
+            time.sleep(60)
+        dist.all_reduce(x)
+    """)
+    while not run.over:
+        run.read(0.1)
+        if run.seen.notes:
+            run.stop("You stopped the run.")
+    assert run.seen.end.why == "You stopped the run."
+    assert run.seen.end.mend == (
+        "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0, which is still running at train.py:7."
+    )
