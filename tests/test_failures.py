@@ -8,13 +8,8 @@ import textwrap
 
 import pytest
 
-from ddpquiz.analysis import root_cause
-from ddpquiz.analysis.events import FAULT, Began, End, Exited, Hung, Issued, Joining, Note, Output, Raised, RankPosition
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.events import End, Hung, Note, Output, Raised
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.errors import UserError
-from ddpquiz.ranks import script
-from ddpquiz.ranks.device import Machine, choose
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
@@ -275,104 +270,6 @@ def test_gloo_takes_the_place_of_nccl_and_says_so_unless_strict(run):
     assert [note.text for note in of(taken, Note)] == ["The script asks for nccl; Gloo replaces it on CPU."]
     *_, end = run("", head=NCCL, strict=True)
     assert end.why == "The script asks for nccl, and --strict forbids Gloo instead: as --device cpu asks."
-
-
-def seen(*events):
-    picture = RunState()
-    for event in (Began("train.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found"), *events):
-        picture.add(event)
-    return picture
-
-
-def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
-    issued = Issued(0.1, 1, 1, Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7))
-    found = root_cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
-    assert found.why == "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
-    assert (
-        found.mend == "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
-    )
-
-
-def test_the_first_failure_is_the_cause_and_a_complaint_about_it_never_is():
-    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
-    noticed = Raised(0.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", trace)
-    found = root_cause.find(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
-    assert (found.rank, found.why) == (1, "Rank 1 exited with status 3.")
-
-
-def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
-    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
-    refused = Raised(0.1, 1, "RuntimeError", "Gloo connectFullMesh failed: Connection refused", trace)
-    found = root_cause.find(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
-    assert (found.rank, found.why) == (
-        1,
-        "Rank 1 raised RuntimeError at train.py:9: Gloo connectFullMesh failed: Connection refused",
-    )
-
-
-def test_too_little_room_for_what_was_sent_is_explained():
-    text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
-    trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
-    issued = Issued(0.1, 1, 1, Operation("all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9))
-    found = root_cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
-    assert found.why == "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
-
-
-def test_a_hang_in_which_a_rank_has_ended_says_so():
-    standing = (RankPosition(0, "init_process_group", "/x/train.py", 3, "File"), RankPosition(1, "", "", 0, ""))
-    found = root_cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
-    assert found.why == (
-        "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has exited with status 0."
-    )
-
-
-def test_what_a_rank_raises_when_we_end_the_others_was_no_time_out():
-    standing = (RankPosition(0, "barrier", "/x/train.py", 3, "File"), RankPosition(1, "", "/x/train.py", 5, "File"))
-    ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
-    found = root_cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
-    assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which is at train.py:5."
-
-
-def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
-    said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
-    found = root_cause.find(seen(said, Exited(0.2, 1, FAULT)))
-    assert found.why == "ddpquiz itself failed in rank 1; its traceback is above."
-    assert root_cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
-
-
-def test_gpus_that_are_asked_for_and_are_too_few_are_refused():
-    with pytest.raises(UserError) as refused:
-        choose("cuda", 4, Machine(1, True, True, "2.13.0"))
-    assert str(refused.value) == (
-        "4 ranks on GPUs need 4 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
-    )
-
-
-# Files that cannot be run, and what is said of them.
-UNREADABLE = {
-    "missing.py": (None, "There is no script {path}."),
-    "train": (None, "There is no script {path}; did you mean {path}.py?"),
-    "broken.py": (b"x = 1\ndef def\n", "{path}:2: invalid syntax; Python cannot read this script."),
-    "latin.py": (
-        b"name = '\xe9'\n",
-        "{path} is not UTF-8; save it as UTF-8, or name its encoding in the first line: # coding: latin-1",
-    ),
-    "null.py": (
-        b"x = '\0'\n",
-        "{path}:1: source code string cannot contain null bytes; Python cannot read this script.",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNREADABLE)
-def test_a_file_that_cannot_be_run_is_refused_in_a_sentence(tmp_path, name):
-    path, (data, said) = tmp_path / name, UNREADABLE[name]
-    tmp_path.joinpath("train.py").touch()
-    if data is not None:
-        path.write_bytes(data)
-    with pytest.raises(UserError) as refused:
-        script.read(path)
-    assert str(refused.value).replace(":None:", ":1:").replace(":0:", ":1:") == said.format(path=path)
 
 
 def test_a_script_in_another_encoding_that_it_names_runs(tmp_path, run):
