@@ -1,8 +1,6 @@
 """Runs of real ranks on the CPU, and the scripts that they run."""
 
-from ddpquiz.analysis.events import (
-    End,
-)
+from ddpquiz.analysis.events import End
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -15,7 +13,7 @@ x = torch.ones(2) * (rank + 1)
 
 
 def run(path, ranks=2, **request):
-    return list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 10.0} | request)).events())
+    return list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())
 
 
 def of(events, kind):

@@ -166,8 +166,3 @@ RING = concept(
 DDP = concept("ddp", "DDP", DDP_CARDS, (HOOKS, PRINTS))
 QUESTIONS = (*RING.questions, *DDP.questions)
 CARDS = (*RING_CARDS, *DDP_CARDS)
-
-
-def states(progress):
-    """Return the state of each card as the database has it."""
-    return progress._database.execute("SELECT * FROM card ORDER BY item").fetchall()

@@ -7,20 +7,16 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sample import states
+from histories import AT, TOOK, states
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import damage, database
 from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights, study_day
-
-AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-TOOK = timedelta(seconds=3)
 
 
 def test_a_file_that_another_sitting_makes_while_we_open_it_is_ours(tmp_path, monkeypatch):

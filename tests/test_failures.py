@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from real_run import of
 
 from ddpquiz.analysis.events import End, Hung, Note, Output, Raised
 from ddpquiz.analysis.run_state import RunState
@@ -37,10 +38,6 @@ def run(tmp_path):
         return found
 
     return run
-
-
-def of(events, kind):
-    return [event for event in events if isinstance(event, kind)]
 
 
 def shown(events):

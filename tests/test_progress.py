@@ -6,21 +6,18 @@ import os
 import sqlite3
 import subprocess
 import sys
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
 import pytest
+from histories import AT, TOOK, apply, histories, states
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from sample import BYTES, RING_CARDS, answer_row, states, wrong_answer
+from sample import BYTES, RING_CARDS, answer_row, wrong_answer
 
 from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.paths import data_dir
-
-AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-TOOK = timedelta(seconds=3)
 
 
 def test_a_review_is_kept_and_the_card_is_scheduled(progress):
@@ -68,33 +65,12 @@ def test_the_log_can_only_grow(progress):
             progress._database.execute(change)
 
 
-acts = st.lists(
-    st.tuples(
-        st.sampled_from(["review", "answer", "undo", "weights"]),
-        st.sampled_from(["c/a", "c/b", "d/a"]),
-        st.integers(1, 4),
-        st.integers(-3 * 24, 40 * 24),  # hours between, backwards too
-    ),
-    max_size=25,
-)
-
-
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(acts)
+@given(histories(max_size=25))
 def test_a_rebuilt_state_is_the_same_to_the_byte_here_and_on_another_machine(tmp_path_factory, acts):
     home = tmp_path_factory.mktemp("progress")
-    at, receipts = AT, []
     with Progress(home) as progress, Progress(home / "other") as other:
-        for number, (act, card, grade, hours) in enumerate(acts):
-            at += timedelta(hours=hours)
-            if act == "review":
-                receipts.append(progress.review(card, Grade(grade), at, TOOK))
-            elif act == "answer":
-                receipts.append(progress.answer(answer_row("c/q", 0.0, calls=card), at))
-            elif act == "weights":
-                progress.use_weights(Weights(retention=0.8 + grade / 100), at)
-            elif receipts:
-                progress.undo(receipts.pop(number % len(receipts)), at)
+        apply(progress, acts)
         kept = repr(states(progress))
         progress.rebuild()
         assert repr(states(progress)) == kept

@@ -134,9 +134,9 @@ CASES = {
         "label: Bytes}\n  - id: sum",
         "62:66: `label`: use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter",
     ),
-    "long label": (
+    "a long label": (
         "label: bytes sent}\n  - id: sum",
-        "label: Bytes}\n  - id: sum",
+        f"label: {'a' * 41}}}\n  - id: sum",
         "62:66: `label`: use at most 40 of a-z, 0-9, spaces and _/()-, and start with a letter",
     ),
     "args without a demo": (
