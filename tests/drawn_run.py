@@ -22,7 +22,7 @@ BEGAN = Began(
 )  # fmt: skip
 
 
-QUIET = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo")  # it claims nothing
+QUIET = Began("demo.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo")  # a script without claims
 
 
 def said(rank, label, value):

@@ -1,4 +1,4 @@
-"""The events of ranks as a test says them, without processes, and their timeline."""
+"""Events of ranks that a test makes up, without processes, and their timeline."""
 
 from ddpquiz.analysis.events import (
     Began,
@@ -18,7 +18,7 @@ from ddpquiz.analysis.timeline import Timeline
 
 
 class Rank:
-    """Writes down what a rank of a run says."""
+    """Records the events of one rank."""
 
     def __init__(self, rank, world=2, start=0.0):
         self.rank, self.world, self.number = rank, world, 0

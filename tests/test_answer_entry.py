@@ -37,13 +37,13 @@ def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after
     assert "x solution · s skip" in screen(press(seat, "escape"))
     assert "esc:" not in screen(seat)
     assert "command: _" in screen(press(quizzing(progress, question), "escape"))
-    assert "> s_" in screen(press(seat, "escape", "s"))  # escape twice is none, and it counts for one key
+    assert "> s_" in screen(press(seat, "escape", "s"))  # escape twice types nothing, and it works for one key
     press(seat, "escape", "s")
     assert seat.quiz.place == 1
     press(seat, "u")
     assert seat.quiz.place == 0
     assert "This is the solution" in screen(press(seat, "escape", "x"))
-    assert not press(seat, "q").left  # first it tells what it came to
+    assert not press(seat, "q").left  # first it shows the score
     assert screen(seat).startswith("Done: 0 of 1 right, 2 not answered.\n")
     assert press(seat, "q").left
     assert press(quizzing(progress, question), "escape", "q").left
@@ -55,7 +55,7 @@ def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progre
     assert console.file.getvalue() == "> [4._ \nenter answer · esc: ? help · q quit\n"
 
 
-def test_a_key_after_escape_that_is_no_command_is_typed_and_escape_leads_back(progress):
+def test_a_key_after_escape_that_is_not_a_command_is_typed_and_escape_leads_back(progress):
     seat = press(quizzing(progress, STEPS), "escape")
     assert "esc back · x solution" in screen(seat)
     assert "> 1_" in screen(press(seat, "1"))
@@ -95,7 +95,7 @@ def test_a_letter_that_is_the_answer_is_one(progress):
     assert "✓ Right" in screen(press(quizzing(progress, replace(PRINTS, answer="d")), "d", "enter"))
 
 
-def test_what_is_no_answer_is_asked_for_again(progress):
+def test_what_is_not_an_answer_is_asked_for_again(progress):
     seat = press(quizzing(progress, STEPS), "-", "enter")
     assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
     assert progress.log() == []

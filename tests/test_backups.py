@@ -289,7 +289,7 @@ def test_a_full_disk_is_told_and_every_answer_before_it_is_kept(tmp_path, room):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     piped(tmp_path, "study", lines="\n3\n")
     (tmp_path / FILE).chmod(stat.S_IRUSR)
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)

@@ -64,7 +64,7 @@ def test_what_a_bucket_held_is_reported_when_the_reducer_has_waited_for_it(watch
     ]
 
 
-def test_all_reduces_of_the_script_in_a_backward_are_no_buckets(watch):
+def test_all_reduces_of_the_script_in_a_backward_are_not_buckets(watch):
     body = """
     y = x.clone().requires_grad_()
     y.register_hook(lambda grad: dist.all_reduce(grad))
@@ -74,5 +74,5 @@ def test_all_reduces_of_the_script_in_a_backward_are_no_buckets(watch):
     """
     events = watch(body)
     assert [(event.operation.bucket, event.operation.dtype) for event in of(events, Issued) if event.operation.op == "all_reduce"] == [
-        (None, "float32"), (0, "float32"), (None, "int32"),  # the last one says who used which parameter
+        (None, "float32"), (0, "float32"), (None, "int32"),  # the last one says which rank used which parameter
     ]  # fmt: skip

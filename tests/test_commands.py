@@ -32,7 +32,7 @@ def test_rebuilding_says_what_it_did(home):
         ),
     ],
 )
-def test_what_does_not_exist_is_told_in_a_sentence(home, words, complaint):
+def test_what_does_not_exist_is_reported_in_a_sentence(home, words, complaint):
     done = piped(home, *words)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", complaint)
 

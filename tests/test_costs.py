@@ -65,7 +65,7 @@ def test_bandwidth_is_counted_as_nccl_tests_count_it():
 
 
 @pytest.mark.parametrize("root", [0, 1])
-def test_the_size_of_a_scatter_is_that_of_all_parts_whoever_is_its_root(root):
+def test_the_size_of_a_scatter_is_that_of_all_parts_for_every_root(root):
     ranks = [Rank(rank).sync("scatter", 1, 3, peer=root, bytes=100 if rank == root else 50) for rank in range(2)]
     (collective,) = folded(*ranks).collectives
     assert (collective.operation.bytes, collective.algbw) == (100, 50)

@@ -117,7 +117,7 @@ def test_a_migration_runs_once_and_is_recorded(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "content", [b"this is no database at all, but longer than a header" * 40, b"SQLite format 3\0junk"]
 )
-def test_a_damaged_file_is_told_in_a_sentence_and_kept(tmp_path, content):
+def test_a_damaged_file_is_reported_in_a_sentence_and_not_changed(tmp_path, content):
     path = tmp_path / database.FILE
     path.write_bytes(content)
     with pytest.raises(UserError) as refused:
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_told_in_a_sentence_and_kept(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_damage_in_the_middle_is_told_too(tmp_path):
+def test_damage_in_the_middle_is_reported_too(tmp_path):
     with Progress(tmp_path) as progress:
         for n in range(200):
             progress.review(f"c/{n}", Grade.GOOD, AT, TOOK)
@@ -152,7 +152,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path, version):
     assert (tmp_path / database.FILE).read_bytes() == before
 
 
-def test_a_full_disk_is_told_and_the_answer_can_be_given_again(progress):
+def test_a_full_disk_is_reported_and_the_answer_can_be_saved_again(progress):
     progress.review("ring/one", Grade.GOOD, AT, TOOK)
     pages = progress._database.execute("PRAGMA page_count").fetchone()[0]
     progress._database.execute(f"PRAGMA max_page_count = {pages}")
@@ -167,7 +167,7 @@ def test_a_full_disk_is_told_and_the_answer_can_be_given_again(progress):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
         with pytest.raises(UserError, match="set DDPQUIZ_HOME to another folder"):
@@ -176,7 +176,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
         tmp_path.chmod(stat.S_IRWXU)
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError) as refused:
         Progress(tmp_path / "file" / "home")

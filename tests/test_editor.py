@@ -23,7 +23,7 @@ def editor(tmp_path):
     return str(script)
 
 
-def test_an_editor_gets_what_was_written_and_gives_the_explanation(progress, editor, monkeypatch):
+def test_an_editor_opens_what_was_written_and_returns_the_explanation(progress, editor, monkeypatch):
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", editor)
     seat = press(type_text(explaining(progress), "Others idle."), "escape", "e")
@@ -41,7 +41,7 @@ def test_an_editor_gets_what_was_written_and_gives_the_explanation(progress, edi
         ("false", "The editor `false` ended with status 1; its text was not read."),
     ],
 )
-def test_an_editor_that_fails_is_told_and_nothing_is_lost(progress, monkeypatch, named, said):
+def test_an_editor_that_fails_is_reported_and_nothing_is_lost(progress, monkeypatch, named, said):
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", named)
     seat = press(type_text(explaining(progress), "Others"), "escape", "e")
@@ -72,11 +72,11 @@ def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):
     terminal.wait("Why a ring")
     terminal.press("\x1be", "now editing")
     terminal.press("\x03", "You made 1 of 3 points")
-    terminal.press("\x03")  # and then it ends the sitting again
+    terminal.press("\x03")  # without the editor, the key ends the sitting
     assert terminal.end() == 130
 
 
-def test_what_was_written_in_an_editor_is_kept_when_it_cannot_be_graded(home, editor):
+def test_what_was_written_in_an_editor_is_saved_when_it_cannot_be_graded(home, editor):
     with Progress(home) as progress, sqlite3.connect(progress.path) as database:
         fault = "BEGIN SELECT raise(ABORT, 'no'); END"
         database.execute(f"CREATE TRIGGER broken BEFORE INSERT ON log {fault}")

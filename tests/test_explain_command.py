@@ -43,7 +43,7 @@ def test_what_is_pasted_in_a_terminal_is_neither_graded_nor_obeyed(home):
 
 
 @pytest.mark.parametrize("leave", ["\x03", "\x1bq"])
-def test_what_was_begun_is_there_again_the_next_time_until_it_is_graded(home, leave):
+def test_an_unfinished_text_is_there_again_the_next_time_until_it_is_graded(home, leave):
     terminal = sample(home, "explain", "ring")
     terminal.wait("Why a ring")
     terminal.press("The bottleneck\rothers", "others_")
@@ -63,7 +63,7 @@ def test_what_was_begun_is_there_again_the_next_time_until_it_is_graded(home, le
 
 
 @pytest.mark.parametrize(("leave", "disk"), [("\x1bq", "full"), ("\x03", "full"), ("\x04", "full"), ("\x03", "other")])
-def test_what_was_begun_and_cannot_be_kept_is_printed_to_be_copied(home, leave, disk):
+def test_a_text_that_cannot_be_saved_is_printed_so_that_it_can_be_copied(home, leave, disk):
     terminal = sample(home, "explain", "ring", width=200)
     terminal.wait("Why a ring")
     terminal.press("The bottleneck\rothers", "others_")
@@ -156,7 +156,7 @@ def test_a_pipe_is_one_explanation_with_empty_lines_in_it(home):
         ),
     ],
 )
-def test_what_cannot_be_explained_is_told_in_a_sentence(home, words, said):
+def test_what_cannot_be_explained_is_reported_in_a_sentence(home, words, said):
     done = piped(home, *words)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 

@@ -94,7 +94,7 @@ def test_of_a_long_text_the_end_stays_in_sight(progress):
     assert keys.startswith("ctrl+d check")
 
 
-def test_an_objection_that_cannot_be_kept_takes_no_explanation_along(progress):
+def test_an_objection_that_cannot_be_saved_does_not_remove_the_explanation(progress):
     seat = type_text(explaining(progress), "A bottleneck\n\n")
     full = "BEFORE INSERT ON log WHEN new.kind = 'explanation' BEGIN SELECT raise(ABORT, 'full'); END"
     progress._database.execute(f"CREATE TEMP TRIGGER full {full}")  # an undo is smaller, and may still be written
@@ -125,7 +125,7 @@ enter leave · u undo · ? help"""
     assert "> A bottleneck, others idle_" in screen(press(seat, "u"))
 
 
-def test_what_was_begun_and_left_for_another_prompt_is_there_again_and_is_kept(progress):
+def test_a_text_left_for_another_prompt_is_there_again_and_is_saved(progress):
     seat = press(type_text(explaining(progress, WHY_RING, OTHER, drafts={"ring/other": "old"}), "begun"), "escape", "s")
     assert "> old_" in screen(seat)
     assert seat.begun == {"ring/why-ring": "begun", "ring/other": "old"}
@@ -148,7 +148,7 @@ def test_where_lines_are_read_what_was_begun_before_is_shown(progress):
     assert "here again" not in judged
 
 
-def test_commands_come_after_escape_and_letters_are_text_else(progress):
+def test_commands_come_after_escape_and_other_letters_are_text(progress):
     seat = press(explaining(progress, WHY_RING, OTHER), "escape", "h")
     assert "Hint  Count the bytes on the busiest link.\n" in screen(seat)
     assert "h hint" not in screen(seat)
@@ -160,7 +160,7 @@ def test_commands_come_after_escape_and_letters_are_text_else(progress):
     assert press(seat, "escape", "q").left
 
 
-def test_an_empty_text_is_no_explanation(progress):
+def test_an_empty_text_is_not_an_explanation(progress):
     assert "Write a sentence or two first; esc s skips." in screen(press(explaining(progress), "enter"))
     assert progress.log() == []
 
@@ -178,7 +178,7 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     assert "empty line check · :h hint · :e editor" in console.file.getvalue()
 
 
-def test_a_key_after_escape_that_is_no_command_is_text(progress):
+def test_a_key_after_escape_that_is_not_a_command_is_text(progress):
     seat = press(type_text(explaining(progress), "Idl"), "escape")
     assert "command: _" in screen(seat)
     assert "esc back · " in screen(seat)

@@ -54,7 +54,7 @@ def shown(events):
     return framed.file.getvalue(), lines.file.getvalue()
 
 
-# What rank 1 does wrong while the others go on: what is said of it, and what to do.
+# What rank 1 does wrong while the others go on: the message, and what to do.
 FAULTS = {
     "raise ValueError('bad')": ("Rank 1 raised ValueError at train.py:8: bad", ""),
     "raise RuntimeError('first line\\nsecond line')": ("Rank 1 raised RuntimeError at train.py:8: first line", ""),
@@ -139,7 +139,7 @@ GPU_USES = [
 
 
 @pytest.mark.parametrize("use", GPU_USES)
-def test_a_script_that_needs_a_gpu_is_told_which_line_assumes_one(run, use):
+def test_a_script_that_needs_a_gpu_gets_the_line_that_assumes_one(run, use):
     *_, end = run(use, ranks=1)
     assert end.why == "Rank 0 needs a GPU at train.py:6, but this run has none for it: as --device cpu asks."
     assert end.mend == (
@@ -170,7 +170,7 @@ def test_a_forgotten_destroy_process_group_is_noted_once_at_the_end(run, last, n
     assert [note.text for note in of(events, Note)] == notes
 
 
-# How ranks disagree: what is said of it, whether they hang or fail.
+# How ranks disagree: the message, whether they hang or fail.
 MISFITS = {
     "dist.broadcast(x, 0) if rank else dist.all_reduce(x)": (
         "Ranks call different operations: rank 0: all_reduce (train.py:6); rank 1: broadcast (train.py:6)."
@@ -201,7 +201,7 @@ def test_a_misfit_that_went_unnoticed_is_noted(run):
     ]
 
 
-def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack_is_kept(run):
+def test_a_rank_that_never_arrives_is_named_with_where_it_stands_and_every_stack_is_reported(run):
     body = "def step():\n    dist.all_reduce(x)\nif rank == 1:\n    time.sleep(60)\nstep()\n"
     *_, end = events = run(body, ranks=3, timeout=1.0)
     hung = of(events, Hung)[0]
@@ -226,7 +226,7 @@ def test_a_stopped_rank_does_not_answer(run):
     assert end.rank == 1
 
 
-def test_a_group_that_gives_up_before_we_do_says_who_did_not_come(run, monkeypatch):
+def test_a_group_that_times_out_before_we_do_names_the_missing_rank(run, monkeypatch):
     monkeypatch.setenv("PATIENCE", "1")
     *_, end = run("if rank == 1: time.sleep(60)\ndist.all_reduce(x)")
     assert end.why == (
@@ -235,7 +235,7 @@ def test_a_group_that_gives_up_before_we_do_says_who_did_not_come(run, monkeypat
     assert (end.rank, end.mend) == (1, RANK_1_STOPPED)
 
 
-def test_a_rank_that_does_not_join_before_the_others_give_up_is_named(run, monkeypatch):
+def test_a_rank_that_does_not_join_before_the_others_time_out_is_named(run, monkeypatch):
     monkeypatch.setenv("PATIENCE", "1")
     *_, end = run("", head=HEAD.replace("dist.init", "if os.environ['RANK'] == '1': time.sleep(60)\ndist.init"))
     assert end.why == (
@@ -261,7 +261,7 @@ def test_arguments_that_the_script_refuses_are_repeated(run):
 NCCL = HEAD.replace('"gloo"', '"nccl"')
 
 
-def test_gloo_takes_the_place_of_nccl_and_says_so_unless_strict(run):
+def test_gloo_replaces_nccl_with_a_note_unless_strict(run):
     taken = run("dist.destroy_process_group()", head=NCCL)
     assert taken[-1].ok
     assert [note.text for note in of(taken, Note)] == ["The script asks for nccl; Gloo replaces it on CPU."]
@@ -277,7 +277,7 @@ def test_a_script_in_another_encoding_that_it_names_runs(tmp_path, run):
     assert [line.value for line in of(events, Output)] == ["é"]
 
 
-PACKAGES = {  # a torch that is none, and what is said of it
+PACKAGES = {  # a torch that cannot be used, and the message
     "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')": (
         "torch is not installed, and demos run on it; install it as pytorch.org/get-started says."
     ),
@@ -309,7 +309,7 @@ def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source)
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{PACKAGES[source]}\n")
 
 
-def test_a_traceback_shows_the_calls_of_the_script_and_of_torch_and_none_of_ours(tmp_path):
+def test_a_traceback_shows_calls_of_the_script_and_of_torch_but_not_ours(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(
         "import torch, torch.distributed as dist\n"

@@ -14,5 +14,5 @@ from ddpquiz.analysis.formatting import list_ranks
         (range(0, 64, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and others, 32 in all"),
     ],
 )
-def test_ranks_are_named_shortly(ranks, said):
+def test_lists_of_ranks_are_short(ranks, said):
     assert list_ranks(ranks) == said

@@ -55,7 +55,7 @@ def test_a_live_frame_says_what_each_rank_is_doing():
     ]
 
 
-def test_what_changed_is_marked_and_what_was_said_again_is_not():
+def test_what_changed_is_marked_and_what_was_repeated_is_not():
     before = [said(0, "mine", "1"), said(1, "mine", "2"), said(1, "other", "5")]
     later = [Output(0.4, rank, "stdout", f"mine: {rank + 2}", "mine", str(rank + 2)) for rank in (0, 1)]
     again = Output(0.4, 1, "stdout", "mine: 2", "mine", "2")
@@ -183,7 +183,7 @@ def test_where_labels_are_hidden_the_frame_fits(demo):
     assert hidden
 
 
-def test_of_a_script_that_is_no_demo_only_broken_asserts_are_shown():
+def test_a_script_that_is_not_a_demo_shows_only_broken_asserts():
     proven = [Claimed(0.3, rank, 7, held=True) for rank in (0, 1)]
     picture = seen(*proven)
     picture.only_broken_claims = True

@@ -283,7 +283,7 @@ def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):
     assert terminal.end() == 0
 
 
-def test_home_tells_where_you_stand(home):
+def test_home_shows_where_you_stand(home):
     first = piped(home)
     assert first.stdout.startswith("ddpquiz\n\nddpquiz teaches distributed training")
     assert max(map(len, first.stdout.splitlines())) <= 80

@@ -115,7 +115,7 @@ def test_a_number_may_be_written_in_any_usual_way(given):
         ("14400 bits", "Answer in bytes."),
     ],
 )
-def test_what_is_no_number_is_asked_again(given, unclear):
+def test_what_is_not_a_number_is_asked_again(given, unclear):
     verdict = judge(number(), given)
     assert (verdict.right, verdict.unclear) == (False, unclear)
 
@@ -178,7 +178,7 @@ def test_another_unit_is_asked_again_and_says_nothing_of_right_or_wrong(answer, 
         assert judge(number(key, unit), given).unclear == f"Answer in {unit}."
 
 
-def test_a_unit_where_none_is_wanted_is_asked_again():
+def test_a_unit_that_is_not_wanted_is_asked_again():
     assert judge(number("3", ""), "3 kg").unclear == "Answer without a unit."
     assert judge(number("3000", ""), "3k").right
 
@@ -216,13 +216,13 @@ def test_a_trap_that_is_off_by_a_thousand_is_wrong():
         ("many", "many"),
     ],
 )
-def test_a_number_is_told_with_its_unit_and_its_worth(given, said):
+def test_a_number_is_shown_with_its_unit_and_its_value(given, said):
     assert answered(number("12.5", "times"), given) == said
     assert answered(number("43", "GB"), "43000 MB") == "43000 MB = 43 GB"
     assert answered(STRAIGHT["ring/bytes"], "2") == "2"
 
 
-def test_a_trap_says_why_it_is_one():
+def test_a_trap_says_why_it_is_wrong():
     posed = pose(STEPS, random.Random(1))
     assert judge(posed, "1800").right
     assert judge(posed, "2400").whys == ("That is the limit for very many ranks.",)

@@ -61,7 +61,7 @@ ddpquiz show ring/ITEM
     )
 
 
-def test_a_search_names_the_kind_of_each_hit_and_tells_no_answer():
+def test_a_search_names_the_kind_of_each_hit_and_shows_no_answer():
     assert (
         drawn(listing.found(CATALOG.search("mends barrier"), "mends barrier"))
         == """\

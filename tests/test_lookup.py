@@ -28,7 +28,7 @@ def test_the_marked_hit_is_the_one_that_opens_and_the_mark_stays_among_them(prog
     assert "Back of two." in screen(press(seat, "enter"))
 
 
-def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_tells_its_answer_when_asked(progress):
+def test_a_question_that_is_looked_up_comes_after_what_can_be_read_and_shows_its_answer_on_request(progress):
     seat = press(studying(progress, CARDS), "/", *"ring")
     found = [hit.key for hit in seat.lookup.hits if hit.kind != "demo"]
     assert found[:-2] == ["ring", *(card.key for card in RING_CARDS)]

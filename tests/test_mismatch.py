@@ -56,7 +56,7 @@ FITTING = {
 
 
 @pytest.mark.parametrize("case", FITTING)
-def test_what_fits_is_no_mismatch(case):
+def test_calls_that_fit_are_not_a_mismatch(case):
     assert mismatched(*FITTING[case]) == []
 
 
@@ -105,7 +105,7 @@ TEXTS = {5: "dist.all_reduce(a)", 6: "dist.all_reduce(b)", 8: "  dist.all_reduce
 
 
 @pytest.mark.parametrize(("second", "swapped"), [((8, 9), True), ((9, 8), False), ((5, 8), False), ((7, 7), False)])
-def test_lines_that_read_the_same_are_taken_for_the_same_operation(second, swapped):
+def test_lines_with_the_same_text_count_as_the_same_operation(second, swapped):
     timeline = Timeline(text=lambda _, line: TEXTS.get(line, ""))
     first, other = Rank(0), Rank(1)
     for at, lines in enumerate(zip((5, 6), second, strict=True), 1):
@@ -149,13 +149,13 @@ def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
     )
 
 
-def test_a_rank_that_failed_is_no_mismatch():
+def test_a_rank_that_failed_is_not_a_mismatch():
     stays, fails = Rank(0), Rank(1).exit(2, status=1)
     stays.issue("all_reduce", 1)
     assert folded(stays, fails, end=3).mismatches == []
 
 
-def test_a_collective_under_way_is_no_mismatch():
+def test_a_collective_under_way_is_not_a_mismatch():
     stays, computes = Rank(0), Rank(1)
     stays.issue("all_reduce", 1)
     assert folded(stays, computes).mismatches == []

@@ -67,7 +67,7 @@ FUNCTIONAL = {
 
 
 @pytest.mark.parametrize("call", FUNCTIONAL)
-def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(watch, call):
+def test_functional_collectives_are_seen_and_end_when_they_are_waited_for(watch, call):
     events = watch(f"import torch.distributed._functional_collectives as fc\ngroup = dist.group.WORLD\nused = {call}\n")
     op, reduce, before, after = FUNCTIONAL[call]
     assert [(each[0], *each[2:]) for each in reported(events)] == [(op, reduce, True, before, after)]

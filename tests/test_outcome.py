@@ -63,7 +63,7 @@ def test_a_failure_shows_the_traceback_of_the_rank_that_failed_and_no_claim_that
     )
 
 
-def test_a_hang_shows_who_waits_in_what_and_where_each_rank_stands():
+def test_a_hang_shows_what_each_rank_waits_in_and_where_it_stands():
     picture = seen(
         Exited(0.2, 1, 0),
         Hung(3.0, 2.5, (RankPosition(0, "all_reduce", "/x/demo.py", 9, "File"), RankPosition(1, "", "", 0, ""))),

@@ -9,7 +9,7 @@ from ddpquiz.analysis.events import (
 )
 
 
-def test_plain_lines_come_as_they_are_said():
+def test_plain_lines_come_in_the_order_of_printing():
     note = Note(0.1, 0, "The script asks for nccl; Gloo takes its place on CPU.")
     assert plain(note, said(1, "mine", "2"), Claimed(0.3, 0, 7, held=True), End(0.4, True, 1, 2)) == [
         "2 ranks on CPU over Gloo · no GPU found",

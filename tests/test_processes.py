@@ -116,7 +116,7 @@ def test_grandchildren_go_with_the_run_also_those_in_sessions_of_their_own(scrip
     assert processes_of(f"sleep {marker}") == []
 
 
-def test_stopped_ranks_go_too(script):
+def test_stopped_ranks_end_too(script):
     events = run(script("if rank == 1: os.kill(os.getpid(), 19)\ndist.all_reduce(x)"), timeout=1.0)
     assert of(events, Hung)[0].ranks[1].stack == ""
     assert sorted(event.rank for event in of(events, Exited)) == [0, 1]

@@ -20,7 +20,7 @@ from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_da
 from ddpquiz.paths import data_dir
 
 
-def test_a_review_is_kept_and_the_card_is_scheduled(progress):
+def test_a_review_is_saved_and_the_card_is_scheduled(progress):
     receipt = progress.review("ring/one", Grade.GOOD, AT, TOOK)
     assert receipt.sequence == 1
     assert progress.memories() == {"ring/one": Schedule(Weights()).review("ring/one", None, Grade.GOOD, study_day(AT))}
@@ -35,7 +35,7 @@ def test_the_log_has_utc_and_the_study_day_of_where_the_learner_was(progress):
     assert (row.at, row.day) == ("2026-03-01T17:00:00.000000Z", "2026-03-01")
 
 
-def test_an_undo_is_a_row_and_takes_the_review_out_of_the_state(progress):
+def test_an_undo_is_a_row_and_removes_the_review_from_the_state(progress):
     progress.review("ring/one", Grade.GOOD, AT, TOOK)
     before = progress.memories()
     receipt = progress.review("ring/one", Grade.AGAIN, AT + TOOK, TOOK)
@@ -45,7 +45,7 @@ def test_an_undo_is_a_row_and_takes_the_review_out_of_the_state(progress):
     assert [row.grade for row in progress.entries("review")] == [3]
 
 
-def test_an_answer_makes_a_card_due_and_undoing_it_takes_that_back(progress):
+def test_an_answer_makes_a_card_due_and_undoing_it_reverts_that(progress):
     progress.review("ring/one", Grade.EASY, AT, TOOK)
     before = progress.memories()
     tomorrow = AT + timedelta(days=1)
@@ -143,7 +143,7 @@ def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_lear
     assert progress.memories() == {}
 
 
-def test_how_sure_the_learner_was_is_kept_with_an_answer_and_only_there(progress):
+def test_how_sure_the_learner_was_is_saved_with_an_answer_only(progress):
     progress.answer(answer_row("ring/bytes", 1.0, confidence=0.75), AT)
     progress.answer(answer_row("ring/bytes", 1.0), AT)
     assert [row.confidence for row in progress.entries("answer")] == [0.75, None]

@@ -22,9 +22,6 @@ def wrong(state):
     return Given("2" if expected(state.posed) == "1" else "1")
 
 
-# What tells most
-
-
 def pool(dice, size=30):
     made = []
     for number in range(size):
@@ -79,7 +76,7 @@ def test_it_stops_when_the_verdict_is_clear():
     assert 3 <= len(state.answers) < 10
 
 
-def test_undo_takes_the_pick_back_too():
+def test_undo_reverts_the_choice_of_a_question_too():
     first = begin([BYTES, PHASES, STEPS], random.Random(1), START, rules=Rules(adaptive=3))
     second = play(first, QuizAction.SKIP)
     assert len(second.asked) == 2
@@ -98,7 +95,7 @@ def test_an_adaptive_quiz_says_how_many_it_may_be(progress):
     assert re.match(r"Question 1 of at most 3 · \w+ · ring\n", screen(seat))
 
 
-def test_what_was_missed_is_not_picked_by_what_tells_most(home):
+def test_adaptive_and_wrong_exclude_each_other(home):
     done = piped(home, "test", "--adaptive", "--wrong")
     assert done.returncode == 2
     assert (

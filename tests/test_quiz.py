@@ -64,7 +64,7 @@ def test_undo_never_costs_what_was_earned():
     assert play(back, right(back)).answer.credit == 1.0
 
 
-def test_who_looks_back_comes_back_to_the_hints_and_to_the_end():
+def test_looking_back_leads_back_to_the_hints_and_to_the_end():
     state = quiz(BYTES, PHASES, PRINTS)
     for _ in range(2):
         state = play(state, right(state), QuizAction.NEXT)
@@ -84,7 +84,7 @@ def test_who_looks_back_comes_back_to_the_hints_and_to_the_end():
     )
 
 
-def test_a_skipped_question_is_no_answer():
+def test_a_skipped_question_is_not_an_answer():
     state = play(quiz(), QuizAction.SKIP)
     assert (state.place, state.answers) == (1, ())
     assert play(state, QuizAction.UNDO).place == 0
@@ -105,7 +105,7 @@ def test_stopping_can_be_undone():
     assert (play(state, QuizAction.UNDO).place, play(state, QuizAction.UNDO).hints) == (0, 1)
 
 
-def test_the_log_learns_what_was_added_and_what_was_taken_back():
+def test_the_log_gets_what_was_added_and_what_was_undone():
     start = quiz(BYTES, PRINTS)
     answered = play(start, Given("1"))
     assert news(start, answered) == (answered.answers[0], None)
@@ -113,13 +113,13 @@ def test_the_log_learns_what_was_added_and_what_was_taken_back():
     assert news(answered, play(answered, QuizAction.NEXT, QuizAction.SKIP)) == (None, None)
 
 
-def test_time_away_is_no_time_spent_on_the_question():
+def test_time_away_does_not_count_as_time_spent_on_the_question():
     state = step(quiz(), QuizAction.BACK, START + timedelta(minutes=9))
     state = step(state, Given("1"), START + timedelta(minutes=9, seconds=3))
     assert state.answers[0].took == timedelta(seconds=3)
 
 
-def test_the_score_is_told_by_concept_and_level():
+def test_the_score_is_shown_by_concept_and_level():
     state = quiz(BYTES, PHASES, PRINTS)
     state = play(state, right(state), QuizAction.NEXT, QuizAction.HINT, QuizAction.SKIP)
     state = play(state, Given("[1.0, 1.5]"), QuizAction.NEXT)

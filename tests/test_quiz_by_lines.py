@@ -24,7 +24,7 @@ def test_a_pipe_that_ends_leaves_the_rest_unanswered(progress):
     assert (len(seat.quiz.answers), seat.over) == (1, False)
 
 
-def test_a_line_that_is_no_answer_counts_as_none_when_nobody_is_there(progress, capsys):
+def test_a_line_that_is_not_an_answer_counts_as_unanswered_in_a_pipe(progress, capsys):
     seat = quizzing(progress, BYTES, HOOKS, STEPS, final=True)
     text = spoken(seat, "bytes", "2", "foo")
     assert seat.over
@@ -48,7 +48,7 @@ def test_where_lines_are_read_the_keys_are_named_as_they_are_typed(progress):
     )
 
 
-def test_where_lines_are_read_the_time_of_a_proof_is_no_time_spent_on_the_question(progress):
+def test_where_lines_are_read_the_time_of_a_proof_does_not_count_as_time_spent_on_the_question(progress):
     seat = quizzing(progress, BYTES, PRINTS)
 
     def prove(_posed):

@@ -21,9 +21,6 @@ def quiz(rules, *questions):
     return begin(questions or (BYTES, PHASES), random.Random(0), START, rules=rules)
 
 
-# The clock
-
-
 def test_the_clock_runs_until_an_answer():
     state = quiz(TIMED)
     assert state.left(START + timedelta(seconds=10)) == timedelta(seconds=20)
@@ -35,7 +32,7 @@ def test_the_clock_runs_until_an_answer():
     assert quiz(Rules()).left(START) is None
 
 
-def test_no_answer_in_time_is_no_answer_and_its_solution_is_shown():
+def test_a_question_without_an_answer_in_time_counts_as_unanswered_and_its_solution_is_shown():
     start = quiz(TIMED)
     state = play(start, Late())
     assert (state.judged, state.answer.late, state.answers, state.missed, state.late) == (True, True, (), (), {0})
@@ -70,7 +67,9 @@ def test_no_clock_is_stopped_by_looking_back():
 def test_with_a_clock_there_is_no_way_back_to_what_was_skipped():
     assert play(quiz(TIMED), QuizAction.SKIP, QuizAction.UNDO).place == 1
     state = quiz(replace(TIMED, confidence=True))
-    assert play(state, right(state), QuizAction.UNDO).pending  # asked how sure one is: the clock would begin anew
+    assert play(
+        state, right(state), QuizAction.UNDO
+    ).pending  # the quiz asks how sure the learner is; otherwise the clock would start again
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_the_clock_is_painted_when_it_shows_something_else(seconds, shown, chang
     assert question_view.until_change(timedelta(seconds=seconds)) == pytest.approx(change)
 
 
-def test_the_clock_is_on_screen_and_the_end_of_time_is_told_kindly(progress):
+def test_the_clock_is_on_screen_and_the_end_of_the_time_is_announced(progress):
     seat = quizzing(progress, BYTES, PHASES, rules=TIMED)
     seat.desk.clock.tick = timedelta(0)
     assert "30 s left\n1-4 answer · h hint (2) · x solution · s skip · f flag · ? help · q quit" in screen(seat)
@@ -111,7 +110,7 @@ def test_what_was_typed_counts_when_the_time_is_over(progress):
     assert "Time was up on 2 questions.\n" in screen(press(seat, "enter"))
 
 
-def test_with_confidence_the_end_of_time_asks_how_sure_and_keeps_the_clock_off(progress):
+def test_with_confidence_the_end_of_the_time_asks_how_sure_and_the_clock_stays_off(progress):
     seat = quizzing(progress, STEPS, rules=replace(TIMED, confidence=True))
     seat.desk.clock.tick = timedelta(0)
     shown = screen(run_out(press(seat, *"1800")))
@@ -138,7 +137,7 @@ def test_the_time_of_a_question_ends_in_a_terminal(home):
     assert log(home) == []
 
 
-def test_a_time_beyond_the_end_of_time_is_a_day(home):
+def test_a_time_limit_beyond_a_day_is_a_day(home):
     terminal = sample(home, "test", "ring", "--timed", "9" * 30)
     terminal.wait("Question 1/3", "^(1440:00|1439:[0-9]{2}) left")
     terminal.press("\x03")

@@ -18,9 +18,6 @@ def quiz(rules, *questions):
     return begin(questions or (BYTES, PHASES), random.Random(0), START, rules=rules)
 
 
-# How sure
-
-
 def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
     start = quiz(CONFIDENT)
     state = play(start, right(start))
@@ -32,7 +29,7 @@ def test_sureness_is_asked_for_between_the_answer_and_its_verdict():
     assert play(state, QuizAction.UNDO) == replace(start, since=play(state, QuizAction.UNDO).since)
 
 
-def test_a_key_says_how_sure_and_the_end_tells_how_that_went(progress):
+def test_a_key_says_how_sure_and_the_end_shows_how_well_that_fits(progress):
     seat = press(quizzing(progress, BYTES, STEPS, rules=CONFIDENT), "1")
     assert "You answered 1. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?\n" in screen(seat)
     assert screen(seat).endswith("\n1 guess 25% · 2 unsure 50% · 3 fairly 75% · 4 sure 95% · ? help · q quit")
@@ -51,13 +48,13 @@ How sure you were
     assert [(row.credit, row.confidence) for row in progress.entries("answer")] == [(0.0, 0.95), (1.0, 0.5)]
 
 
-def test_who_leaves_when_asked_how_sure_they_are_has_answered(progress):
+def test_leaving_when_asked_how_sure_counts_as_an_answer(progress):
     seat = press(quizzing(progress, BYTES, PHASES, rules=CONFIDENT), "2", "q")
     assert screen(seat).startswith("Done: 1 of 1 right")
     assert [(row.credit, row.confidence) for row in progress.entries("answer")] == [(1.0, None)]
 
 
-def test_overconfidence_is_told_after_enough_answers(progress):
+def test_overconfidence_is_shown_after_enough_answers(progress):
     seat = quizzing(progress, *[replace(BYTES, id=f"b{number}") for number in range(10)], rules=CONFIDENT)
     for _ in range(10):
         press(seat, expected(seat.quiz.posed) if len(seat.quiz.answers) < 5 else "1", "4", "enter")
@@ -67,13 +64,13 @@ def test_overconfidence_is_told_after_enough_answers(progress):
     assert f"You were surer than you were right: said 95% on average, right {share}%." in shown
 
 
-def test_what_was_answered_is_told_with_its_unit_before_its_verdict(progress):
+def test_the_answer_is_shown_with_its_unit_before_its_verdict(progress):
     seat = press(quizzing(progress, STEPS, rules=CONFIDENT), *"3600/2", "enter")
     assert "You answered 3600/2 bytes = 1800 bytes. How sure are you" in screen(seat)
     assert screen(seat).endswith("1 guess 0% · 2 unsure 50% · 3 fairly 75% · 4 sure 95% · u undo · ? help · q quit")
 
 
-def test_before_the_verdict_nothing_tells_whether_an_output_is_right(progress):
+def test_before_the_verdict_nothing_shows_whether_an_output_is_right(progress):
     for typed in ("4 6", "6 4"):
         for rules in (CONFIDENT, Rules(exam=True)):
             seat = press(quizzing(progress, PRINTS, BYTES, rules=rules), *typed.replace(" ", ","), "enter")
@@ -91,9 +88,9 @@ def test_in_a_pipe_a_line_after_each_answer_says_how_sure(home):
     assert (result["questions"][0]["confidence"], result["calibration"]) == (None, None)
 
 
-def test_in_a_pipe_the_line_after_an_answer_that_is_none_is_not_the_next_answer(progress, capsys):
+def test_in_a_pipe_the_line_after_an_unreadable_answer_is_not_the_next_answer(progress, capsys):
     seat = quizzing(progress, BYTES, PHASES, STEPS, rules=CONFIDENT, final=True)
-    spoken(seat, "all", "3", "", "1800", "4")  # an empty line skips, and nothing is said of that
+    spoken(seat, "all", "3", "", "1800", "4")  # an empty line skips without a message
     assert [(row.item, row.confidence) for row in progress.entries("answer")] == [("ring/steps", 0.95)]
     assert seat.unread.keys() == {"ring/bytes"}
     assert capsys.readouterr().err.count("cannot be read") == 1

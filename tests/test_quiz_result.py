@@ -9,19 +9,19 @@ from seats import press, quizzing, screen
 from ddpquiz.terminal.kit import layout, style
 
 
-def test_quitting_tells_what_it_came_to_and_how_to_go_on(progress):
+def test_quitting_shows_the_score_and_how_to_go_on(progress):
     seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "2", "enter", "escape", "q")
     assert screen(seat).startswith("Done: 1 of 1 right, 1 not answered.\n")
     assert "Next\n  ddpquiz test ring  go on: 1 question not answered yet\n" in screen(seat)
     assert screen(press(seat, "u")).startswith("Question 2/2")
 
 
-def test_quitting_a_second_try_tells_the_command_that_asks_the_same_again(progress):
+def test_quitting_a_second_try_names_the_command_that_asks_the_same_again(progress):
     seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter", "r")
     assert "\n  ddpquiz test ring --wrong  go on: 1 question not answered yet\n" in screen(press(seat, "s"))
 
 
-def test_who_answered_nothing_gets_no_summary(progress):
+def test_without_an_answer_there_is_no_summary(progress):
     seat = press(quizzing(progress, BYTES, STEPS), "s", "escape", "q")
     console = style.console(io.StringIO(), width=80)
     layout.show(console, seat.summary())
@@ -44,7 +44,7 @@ def test_what_was_said_about_an_answer_is_not_said_on_the_last_screen(progress):
     assert "Give each number" not in shown
 
 
-def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progress):
+def test_the_end_shows_the_score_by_concept_and_level_and_what_to_do_next(progress):
     seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter")
     assert screen(seat) == (
         """\
@@ -91,7 +91,7 @@ def test_what_was_chosen_when_the_quiz_was_stopped_is_not_chosen_in_a_retry(prog
     assert seat.entry.text == ""
 
 
-def test_dice_of_a_retry_are_those_of_the_quiz(progress):
+def test_a_retry_uses_the_random_numbers_of_the_quiz(progress):
     one, two = (quizzing(progress, STEPS, seed=5) for _ in range(2))
     assert one.quiz.asked == two.quiz.asked
     assert isinstance(one._dice, random.Random)

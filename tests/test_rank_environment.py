@@ -29,7 +29,7 @@ OF_THE_TERMINAL = {"LINES", "COLUMNS"}  # a library of torchrun's sets them
 LOOPBACK_ONLY = {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"}  # ours
 
 
-def test_ranks_find_in_their_environment_and_arguments_what_torchrun_gives(script, monkeypatch):
+def test_ranks_have_the_environment_and_arguments_that_torchrun_sets(script, monkeypatch):
     for name in ("OMP_NUM_THREADS", *LOOPBACK_ONLY):
         monkeypatch.delenv(name, raising=False)
     path = script(ENVIRONMENT, "")
@@ -46,14 +46,14 @@ def test_ranks_find_in_their_environment_and_arguments_what_torchrun_gives(scrip
     assert (ours["0"]["MASTER_ADDR"], ours["0"]["GLOO_SOCKET_IFNAME"]) == ("127.0.0.1", LOOPBACK)
 
 
-def test_threads_are_those_that_the_environment_gives(script, monkeypatch):
+def test_threads_are_those_that_the_environment_sets(script, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     events = run(script("print('threads:', torch.get_num_threads())"))
     assert [event.value for event in of(events, Output)] == ["3", "3"]
 
 
 @pytest.mark.parametrize(("wanted", "threads"), [("3,2", 3), ("0", os.cpu_count()), ("all", os.cpu_count())])
-def test_threads_that_openmp_understands_and_torch_does_not_are_no_fault(script, monkeypatch, wanted, threads):
+def test_threads_that_openmp_understands_and_torch_does_not_are_not_an_error(script, monkeypatch, wanted, threads):
     monkeypatch.setenv("OMP_NUM_THREADS", wanted)
     events = run(script("print('threads:', torch.get_num_threads())"), ranks=1)
     assert [event.value for event in of(events, Output)] == [str(threads)]

@@ -8,7 +8,7 @@ from ddpquiz.analysis.recent_events import RecentEvents
 from ddpquiz.analysis.timeline import Timeline
 
 
-def test_only_the_last_events_of_a_long_run_are_kept():
+def test_only_the_last_events_of_a_long_run_are_stored():
     recent = RecentEvents(limit=10)
     events = late_run()
     for event in [*events, *events[1:] * 5]:
@@ -18,7 +18,7 @@ def test_only_the_last_events_of_a_long_run_are_kept():
     assert recent.events[-1] == events[-1]
 
 
-def test_what_is_kept_of_a_long_run_holds_no_call_without_its_partners():
+def test_the_stored_events_of_a_long_run_have_no_call_without_its_partners():
     """However the cut falls: else the k-th call of a rank would be taken for the (k+1)-th of another one."""
     whole = [Began("two.py", (), 2, "cpu", "gloo", "2 ranks")]
     for number in range(1, 101):

@@ -98,7 +98,7 @@ def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_t
 
 
 @pytest.mark.parametrize("name", ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"])
-def test_the_reduce_op_is_named_in_the_users_word(watch, name):
+def test_the_reduce_op_has_the_name_that_users_write(watch, name):
     dtype = "torch.int32" if name.startswith("B") else "torch.float32"
     events = watch(f"dist.all_reduce(torch.ones(2, dtype={dtype}), op=dist.ReduceOp.{name})")
     assert [event.operation.reduce for event in of(events, Issued)] == [name.lower()]
@@ -200,7 +200,7 @@ def test_an_operation_that_refuses_at_once_is_reported_to_have_failed(tmp_path, 
     ]
 
 
-def test_works_that_nobody_waits_for_are_released(watch):
+def test_works_without_a_wait_are_released(watch):
     body = """
     import gc
     from ddpquiz.ranks.inside import operations

@@ -55,7 +55,7 @@ def test_a_hang_in_which_a_rank_has_ended_says_so():
     )
 
 
-def test_what_a_rank_raises_when_we_end_the_others_was_no_time_out():
+def test_what_a_rank_raises_when_we_end_the_others_is_not_a_timeout():
     standing = (RankPosition(0, "barrier", "/x/train.py", 3, "File"), RankPosition(1, "", "/x/train.py", 5, "File"))
     ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
     found = root_cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))

@@ -15,7 +15,7 @@ from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source
 
 
-def test_a_log_has_all_lines_of_a_rank_and_tells_standard_error():
+def test_a_log_has_all_lines_of_a_rank_and_marks_standard_error():
     picture = seen(said(0, "mine", "1"), Output(2.25, 0, "stderr", "a warning of some length"), said(1, "mine", "2"))
     assert text(log(picture, 0, 40), 40).splitlines() == [
         "   0.10      mine: 1",
@@ -45,7 +45,7 @@ def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
     assert at == 3
 
 
-def test_a_script_that_is_not_here_is_said():
+def test_a_missing_script_is_reported():
     drawn_source, at = source(seen(began=Began("/none/x.py", (), 1, "cpu", "gloo", "1 rank")), 60)
     assert (text(drawn_source, 60), at) == ("The script /none/x.py cannot be read here.", 0)
 
@@ -66,7 +66,7 @@ def test_a_long_line_of_the_source_goes_on_below_its_start(tmp_path):
     ]
     assert at == 5
     picture.add(End(0.3, True, 0, 0))
-    assert source(picture, 50)[1] == 0  # once all went well one reads it from its start
+    assert source(picture, 50)[1] == 0  # after a run that ended well, the source is shown from its start
 
 
 TORCH_SAYS = "[rank0]:[E1122 00:58:31.132186439 ProcessGroupGloo.cpp:2901] [Rank 0]: Rank 1 failed to pass"

@@ -96,7 +96,7 @@ def test_a_file_of_another_kind_is_refused_before_anything_runs(tmp_path):
     assert "run.png must end with .json (events), .trace.json (for Perfetto), .svg or .html (pictures)." in said
 
 
-def test_a_folder_that_is_not_there_is_said_before_anything_runs(tmp_path):
+def test_a_missing_folder_is_reported_before_anything_runs(tmp_path):
     ran = ddpquiz("demo", "allreduce", "--plain", "--save", tmp_path / "none" / "run.json")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == f"There is no folder {tmp_path / 'none'} to save the run in.\n"

@@ -6,7 +6,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks import script
 from ddpquiz.ranks.script import of_module, read
 
-# Files that cannot be run, and what is said of them.
+# Files that cannot be run, and the messages.
 UNREADABLE = {
     "missing.py": (None, "There is no script {path}."),
     "train": (None, "There is no script {path}; did you mean {path}.py?"),

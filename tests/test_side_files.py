@@ -9,7 +9,7 @@ from ddpquiz.learning import side_files
 from ddpquiz.learning.side_files import TIMINGS_FILE, Timing, load_drafts, load_timings, save_drafts, save_timing
 
 
-def test_the_last_run_of_each_demo_is_kept(tmp_path):
+def test_the_last_run_of_each_demo_is_saved(tmp_path):
     home = tmp_path / "not there yet"
     assert load_timings(home) == {}
     save_timing(home, "ddp", Timing(9.0, 2))
@@ -29,13 +29,13 @@ def test_a_file_that_is_not_ours_says_nothing_and_is_replaced(tmp_path, text):
     assert load_timings(tmp_path) == {"ddp": Timing(2.5, 4)}
 
 
-def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path):
+def test_a_folder_that_cannot_be_written_is_not_an_error(tmp_path):
     (tmp_path / "file").touch()
     save_timing(tmp_path / "file" / "home", "ddp", Timing(2.5, 4))
     assert load_timings(tmp_path / "file" / "home") == {}
 
 
-def test_a_draft_that_cannot_be_deleted_is_no_fault(tmp_path, monkeypatch):
+def test_a_draft_that_cannot_be_deleted_is_not_an_error(tmp_path, monkeypatch):
     def disk_is_full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -21,7 +21,7 @@ def test_a_sitting_with_cards_from_the_welcome_to_the_summary(home):
     assert "Welcome. Each card asks one thing" in terminal.wait("Front of one")
     terminal.press(" ", "Back of one")
     terminal.press("1", "Card 2/3 · 1 coming again · ring")
-    assert log(home) == [("review", "ring/one", 1, None)]  # kept before the next card was painted
+    assert log(home) == [("review", "ring/one", 1, None)]  # saved before the next card was painted
     terminal.press("u", "Back of one")
     terminal.press("3", "see again in 2 days · u undo")
     terminal.press("?", "Keys that work here")
@@ -139,7 +139,7 @@ def test_a_pipe_without_lines_shows_the_first_card_and_ends(home):
     assert log(home) == []
 
 
-def test_who_quits_goes_on_where_the_sitting_ended_with_what_comes_again(home):
+def test_the_next_sitting_goes_on_where_the_last_one_ended_with_cards_that_come_again(home):
     piped(home, "study", "--limit", "4", lines="\n1\n\n2\n")
     said = piped(home, "study", "--limit", "4").stdout
     assert "Card 1/2 · 2 coming again · ring\nFront of three?" in said
@@ -175,7 +175,7 @@ def test_a_concept_that_is_named_has_new_cards_beyond_those_of_the_day(home):
     assert "Nothing is due." in piped(home, "study", "--new", "1").stdout
     assert "Nothing is due." in piped(home, "study", "ring", "--new", "1").stdout
     with Progress(home) as progress:
-        for number in range(9):  # now the ten of the day are done
+        for number in range(9):  # so all ten new cards of the day are done
             progress.review(f"gone/{number}", Grade.GOOD, datetime.now(UTC).astimezone(), timedelta(0))
     assert "Nothing is due." not in piped(home, "study", "ddp").stdout
     said = piped(home, "study", "ring", lines="\n3\n").stdout
@@ -183,11 +183,11 @@ def test_a_concept_that_is_named_has_new_cards_beyond_those_of_the_day(home):
     assert "Left: 2 cards; `ddpquiz study ring` goes on." in said
 
 
-def test_another_retention_is_told_and_kept_until_the_next(home):
+def test_another_retention_is_reported_and_used_until_the_next(home):
     said = " ".join(piped(home, "study", "--retention", "0.8", lines="\n3\n").stdout.split())
     assert "From now on you aim to recall 80% of the cards that come due:" in said
     assert "intervals are 3.3 times as long as at 90%." in said
-    stretched = r"see again in ([6-9]|10) days"  # instead of 2; the day decides by how many it varies
+    stretched = r"see again in ([6-9]|10) days"  # instead of 2; the exact number varies by the day
     assert re.search(stretched, said)
     assert re.search(stretched, piped(home, "study", lines="\n3\n").stdout)
     again = piped(home, "study", "--retention", "0.8").stdout
@@ -205,7 +205,7 @@ def test_another_retention_is_told_and_kept_until_the_next(home):
         "ring --limit 30",
     ],
 )
-def test_who_quits_is_told_the_command_that_goes_on_with_the_same_sitting(home, words):
+def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, words):
     said = piped(home, "study", *words.split(), lines="\n1\n").stdout
     left = re.search(r"Left: (\d+) cards?, and 1 coming again; `([^:]*)` goes on\.", " ".join(said.split()))
     count, command = left.groups()
@@ -217,7 +217,7 @@ def test_who_quits_is_told_the_command_that_goes_on_with_the_same_sitting(home, 
     assert ("easy" in piped(home, *command.split()[1:], lines="\n").stdout) == ("--two-button" not in words)
 
 
-def test_who_quits_a_cram_is_told_that_the_next_one_begins_anew(home):
+def test_quitting_a_cram_says_that_the_next_one_starts_again(home):
     piped(home, "study", lines="\n3\n" * 6)
     said = " ".join(piped(home, "study", "ring", "--cram", lines="\n1\n").stdout.split())
     assert "`ddpquiz study ring --cram` begins anew." in said
@@ -272,5 +272,5 @@ Instead
 """
     )
     assert "Front of" in piped(home, "study", "--cram").stdout
-    told = piped(home, "study", "ring", "--level", "advanced").stdout  # of which there is one
+    told = piped(home, "study", "ring", "--level", "advanced").stdout  # there is one such card
     assert "Due in the next seven days: 1 (" in told

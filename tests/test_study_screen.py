@@ -150,7 +150,7 @@ def test_each_grade_is_in_the_log_before_the_next_card_shows(progress):
     assert progress.memories() == {}
 
 
-def test_a_grade_that_cannot_be_kept_ends_the_sitting_in_a_sentence_and_counts_for_nothing(progress):
+def test_a_grade_that_cannot_be_saved_ends_the_sitting_with_a_sentence_and_does_not_count(progress):
     seat = press(studying(progress, CARDS), "space")
     progress._database.execute("PRAGMA query_only = ON")
     with pytest.raises(UserError, match="cannot be written"):
@@ -176,7 +176,7 @@ def test_only_a_card_that_names_a_proof_has_one(progress):
     assert seat.desk.actions.started == []
 
 
-def test_a_demo_that_fails_is_told_and_the_sitting_goes_on(progress):
+def test_a_demo_that_fails_is_reported_and_the_sitting_goes_on(progress):
     seat = studying(progress, CARDS)
     seat.desk.actions.error = UserError("There is no demo allreduce.")
     assert "There is no demo allreduce." in screen(press(seat, "d"))
@@ -196,7 +196,7 @@ def test_a_card_forgotten_often_offers_its_demo(progress):
     assert seat.desk.actions.started == ["allreduce"]  # of the card set aside: that on screen has no demo
 
 
-def test_a_flag_is_kept_and_can_be_taken_back(progress):
+def test_a_flag_is_saved_and_can_be_removed(progress):
     seat = press(studying(progress, CARDS), "f")
     assert "flagged as wrong or unclear · f removes the flag" in screen(seat)
     assert [row.item for row in progress.entries("flag")] == ["ring/one"]
@@ -204,7 +204,7 @@ def test_a_flag_is_kept_and_can_be_taken_back(progress):
     assert progress.entries("flag") == []
 
 
-def test_a_flag_stays_in_sight_also_in_a_later_sitting_and_can_be_taken_back_there(progress):
+def test_a_flag_is_shown_in_a_later_sitting_too_and_can_be_removed_there(progress):
     for _ in range(2):
         progress.flag("ring/one", "", START)
     seat = studying(progress, CARDS)
@@ -222,7 +222,7 @@ def test_after_a_skip_nothing_is_said_of_the_card_before_it(progress):
     assert "see again in 2 days · u undo\n\nFront of two?" in screen(press(seat, "u"))
 
 
-def test_the_source_is_told_once_the_back_is_seen(progress):
+def test_the_source_is_shown_once_the_back_is_seen(progress):
     seat = press(studying(progress, CARDS), "v")
     assert "PyTorch docs" not in screen(seat)
     assert "PyTorch docs" in screen(press(seat, "space", "v"))
@@ -233,11 +233,11 @@ def test_quitting_needs_no_second_key_whatever_was_graded(progress, graded):
     assert press(studying(progress, CARDS), *graded, "q").left
 
 
-def test_who_quits_was_held_back_by_no_limit(progress):
+def test_quitting_does_not_mention_the_limit(progress):
     assert "Left for" not in screen(press(studying(progress, CARDS, limit=3), "space", "3", "q"))
 
 
-def test_who_quits_among_more_new_cards_is_told_the_limit_that_deals_the_rest(progress):
+def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progress):
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
     seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
@@ -264,7 +264,7 @@ def test_study_and_home_count_alike_what_is_due(progress):
     assert (now.due, card_view.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
-def test_content_is_never_taken_for_markup_or_control_codes(progress):
+def test_content_is_never_treated_as_markup_or_control_codes(progress):
     card = replace(RING_CARDS[0], front="[red]x[/red] \x1b[31m`dist.recv()`", back="[link=http://a]b[/link]")
     shown = screen(press(studying(progress, (card,)), "space"))
     assert "[red]x[/red] [31m`dist.recv()`" in shown
@@ -350,7 +350,7 @@ def test_new_cards_left_out_for_strength_are_counted_in_the_end(progress):
     assert "Left out: 4 new cards of concepts proven strong; --all deals them too." in screen(seat)
 
 
-def test_a_sitting_that_goes_on_knows_what_comes_again(progress):
+def test_a_resumed_sitting_knows_which_cards_come_again(progress):
     press(studying(progress, CARDS[:3]), "space", "1", "space", "2", "q")
     seat = studying(progress, CARDS[:3])
     assert "Card 1/1 · 2 coming again · ring" in screen(seat)

@@ -6,8 +6,6 @@ import re
 import pytest
 from program import LEAVE_SCREEN, log, piped, sample
 
-# What is asked again
-
 
 def test_what_was_answered_today_waits_until_all_was_asked(home):
     first = json.loads(piped(home, "test", "ring", "--count", "1", "--json", lines="1\n").stdout)
@@ -17,7 +15,9 @@ def test_what_was_answered_today_waits_until_all_was_asked(home):
     rest = json.loads(piped(home, "test", "ring", "--json", lines="1\n1\n").stdout)
     assert {done, *(each["item"] for each in rest["questions"])} == {"ring/bytes", "ring/phases", "ring/steps"}
     assert (len(rest["questions"]), rest["answered"]) == (2, 2)
-    assert json.loads(piped(home, "test", "ring", "--json").stdout)["asked"] == 3  # all were: from the beginning
+    assert (
+        json.loads(piped(home, "test", "ring", "--json").stdout)["asked"] == 3
+    )  # all were answered, so it starts again
     assert json.loads(piped(home, "test", "--seed", "1", "--json").stdout)["asked"] == 5
 
 
@@ -30,13 +30,13 @@ def test_what_was_answered_today_waits_until_all_was_asked(home):
         (["--timed", "3"], "`3` is not possible; a question has 5 seconds or more, as in --timed 60."),
     ],
 )
-def test_a_number_that_will_not_do_is_told_with_one_that_does(home, words, said):
+def test_a_number_that_is_not_possible_is_refused_with_one_that_is(home, words, said):
     done = piped(home, "test", *words)
     assert done.returncode == 2
     assert said in " ".join(re.sub("[│|]", " ", done.stderr).split())
 
 
-def test_a_track_that_is_named_as_a_concept_is_told_how_to_be_named(home):
+def test_a_track_given_as_a_concept_is_refused_with_the_right_option(home):
     done = piped(home, "test", "collectives")
     assert (done.returncode, done.stderr) == (1, "collectives is a track: ddpquiz test --track collectives\n")
 
@@ -44,9 +44,6 @@ def test_a_track_that_is_named_as_a_concept_is_told_how_to_be_named(home):
 def test_what_comes_next_keeps_the_words_that_say_what_is_asked_about(home):
     said = piped(home, "test", "--track", "collectives", "--kind", "number", lines="7\n").stdout
     assert "\n  ddpquiz test --track collectives --kind number --wrong  " in said
-
-
-# From end to end
 
 
 def test_a_hint_is_in_sight_on_a_small_terminal(home):
@@ -128,7 +125,7 @@ def test_a_wrong_answer_is_asked_again_with_wrong_and_its_card_is_due(home):
     assert done.stderr == "None of these questions was answered wrong the last time; leave --wrong out.\n"
 
 
-def test_a_line_that_is_no_answer_is_told_on_standard_error_and_not_kept(home):
+def test_a_line_that_is_not_an_answer_is_reported_on_standard_error_and_not_saved(home):
     done = piped(home, "test", "ring", "--kind", "number", "--json", lines="foo\n")
     complaint = "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4."
     assert (done.returncode, done.stderr) == (1, f"ring/steps: `foo` cannot be read as an answer. {complaint}\n")
@@ -160,7 +157,7 @@ def test_the_answer_line_stays_in_sight_on_a_small_terminal(home):
     assert terminal.press("[4.", r"> \[4\._").endswith("enter answer · esc: ? help · q quit")
 
 
-def test_who_ends_a_test_early_is_told_the_command_that_goes_on_in_the_same_manner(home):
+def test_ending_a_test_early_prints_the_command_that_goes_on_with_the_same_rules(home):
     words = "ddp ring --track collectives --level medium --count 7 --seed 0 --timed 60 --exam --confidence"
     said = piped(home, "test", *words.split(), lines="1\n1\n").stdout
     command = re.search(r"\n  (ddpquiz test [^\n]* \\\n[^\n]*)\n    go on: 1 question not answered yet\n", said)[1]

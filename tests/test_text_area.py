@@ -58,7 +58,7 @@ def test_long_lines_are_folded(progress, width):
     assert max(map(len, screen(seat, width).splitlines())) <= width
 
 
-def test_a_word_is_mended_in_a_terminal_with_the_keys_that_move(home):
+def test_a_word_is_corrected_in_a_terminal_with_the_keys_that_move(home):
     terminal = sample(home, "explain", "ring", NO_COLOR="1")
     terminal.wait("Why a ring")
     terminal.press("Te bottleneck\rothrs idle", "othrs idle_")

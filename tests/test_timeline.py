@@ -33,7 +33,7 @@ def test_a_rank_that_waits_for_what_ran_beside_it_is_seen_to_wait_before_it_is_d
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_operation_that_failed_holds_nobody_up_any_more(asynchronous):
+def test_a_failed_operation_holds_no_rank_up_any_more(asynchronous):
     early, late = Rank(0), Rank(1)
     number = early.issue("all_reduce", 1, asynchronous=asynchronous)
     if asynchronous:
@@ -72,7 +72,7 @@ def test_a_rank_waits_until_the_last_one_has_entered_and_then_communicates():
     assert timeline.current() == []
 
 
-def test_an_open_collective_says_who_is_awaited_and_grows_while_it_lasts():
+def test_an_open_collective_names_the_ranks_it_waits_for_and_grows_while_it_lasts():
     early, late = Rank(0), Rank(1)
     early.issue("all_reduce", 1)
     timeline = folded(early, late)
@@ -160,7 +160,7 @@ def test_a_subgroup_awaits_its_members_only():
     assert (collective.members, collective.started, collective.waits) == ((0, 2), 3, {0: 2, 2: 0})
 
 
-def test_sends_meet_receives_in_order_whoever_is_heard_of_first():
+def test_sends_match_receives_in_order_whichever_is_reported_first():
     one, other = Rank(0), Rank(1)
     one.sync("send", 1, 5, peer=1, line=10).sync("send", 6, 7, peer=1, line=11)
     other.sync("recv", 4, 5, peer=0, line=20).sync("recv", 5, 7, peer=0, line=21)
@@ -174,7 +174,7 @@ def test_sends_meet_receives_in_order_whoever_is_heard_of_first():
 
 
 @pytest.mark.parametrize("told_first", [0, 1])
-def test_a_receive_from_anybody_meets_its_send_once_the_source_is_told(told_first):
+def test_a_receive_from_any_rank_matches_its_send_once_its_source_is_reported(told_first):
     one, other = Rank(0), Rank(1)
     one.sync("send", 1, 5, peer=1)
     other.issue("recv", 2)
@@ -190,7 +190,7 @@ def test_a_receive_from_anybody_meets_its_send_once_the_source_is_told(told_firs
 
 
 @pytest.mark.parametrize("told_first", [0, 1])
-def test_a_receive_from_anybody_waits_for_whoever_sends(told_first):
+def test_a_receive_from_any_rank_waits_for_the_sender(told_first):
     one, other = Rank(0).sync("send", 4, 5, peer=1), Rank(1)
     other.issue("recv", 2)
     other.end(5, source=0).sync("recv", 6, 7, peer=0)
@@ -205,9 +205,9 @@ def test_a_receive_from_anybody_waits_for_whoever_sends(told_first):
     assert timeline.costs.lines["train.py", 1, "recv"].waiting == 2
 
 
-def test_groups_that_are_made_anew_begin_to_count_anew():
+def test_groups_that_are_made_again_count_from_the_start():
     one, other = Rank(0), Rank(1)
-    one.issue("all_reduce", 1, asynchronous=True)  # nobody meets it
+    one.issue("all_reduce", 1, asynchronous=True)  # no other rank joins it
     for rank in (one, other):
         rank.events += [Joining(2, rank.rank, False, 3), Joining(2, rank.rank, True, 3)]
         rank.sync("all_reduce", 3, 4, line=9)
@@ -215,7 +215,7 @@ def test_groups_that_are_made_anew_begin_to_count_anew():
     assert [(each.arrived, each.operation.line) for each in timeline.collectives] == [((0,), 1), ((0, 1), 9)]
 
 
-def test_only_the_last_collectives_are_kept_and_sums_are_of_all():
+def test_only_the_last_collectives_are_stored_and_sums_cover_all():
     few, all_of_them = Timeline(limit=10), Timeline(limit=None)
     rank = Rank(0, 1)
     for number in range(100):
@@ -246,7 +246,7 @@ def test_the_merged_spans_of_a_long_run_reach_back_to_its_start_with_the_same_se
     assert early == pytest.approx(375, rel=0.1)  # the shares of each stretch of time are its own
 
 
-# Properties, of programs that are played by a clock of our own.
+# Properties of programs that run by a simulated clock.
 
 CALLS = st.tuples(
     st.sampled_from(["sync", "async", "send", "sub"]),
@@ -256,7 +256,7 @@ CALLS = st.tuples(
 
 
 def played(calls):
-    """Return what three ranks say that play these calls, and how long each waited for others in synchronous ones."""
+    """Return the events of three ranks that make these calls, and how long each waited in synchronous ones."""
     ranks, clock, waited, open_calls = [Rank(rank, 3) for rank in range(3)], [0.0] * 3, [0.0] * 3, []
     for line, (kind, computes, takes) in enumerate(calls, 1):
         if kind == "async":

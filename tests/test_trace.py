@@ -95,7 +95,7 @@ def test_operations_at_the_same_time_stand_on_rows_of_their_own():
     assert rows["all_reduce"] == rows["all_gather"] != rows["barrier"]
 
 
-def test_an_arrow_leads_from_the_last_to_enter_to_what_is_left_for_who_was_held_up():
+def test_an_arrow_leads_from_the_last_rank_to_enter_to_each_rank_that_waited():
     assert drawn(told(late_run())["traceEvents"]) == [
         ((4, "rank 1", "all_reduce"), (4, "rank 0", "all_reduce/communication")),
         ((6, "rank 1", "all_gather"), (6, "rank 0", "all_gather")),
@@ -103,7 +103,7 @@ def test_an_arrow_leads_from_the_last_to_enter_to_what_is_left_for_who_was_held_
     ]
 
 
-def test_no_arrow_leads_to_who_left_before_the_last_one_came_or_to_nobody():
+def test_no_arrow_leads_to_a_rank_that_left_before_the_last_one_came_or_without_a_target():
     root, other = Rank(0).sync("broadcast", 1, 2, peer=0), Rank(1).sync("broadcast", 3, 4, peer=0)
     root.issue("barrier", 5)
     assert drawn(of(root, other)) == []
@@ -126,10 +126,10 @@ def test_on_a_gpu_the_last_to_begin_is_the_last_to_enter():
         ((3, 4), (1, 5), (3, "send"), (3, "recv/communication")),
         ((1, 5), (3, 4), (3, "send/communication"), (3, "recv")),
         ((1, 2), (3, 4), (1, "send"), (3, "recv")),
-        ((1, None), (3, 4), (3, "send/communication"), (3, "recv")),  # nobody waits for it
+        ((1, None), (3, 4), (3, "send/communication"), (3, "recv")),  # no rank waits for it
     ],
 )
-def test_an_arrow_leads_from_a_send_to_its_receive_whoever_came_first(sent, received, begin, end):
+def test_an_arrow_leads_from_a_send_to_its_receive_whichever_came_first(sent, received, begin, end):
     sender, receiver = Rank(0), Rank(1)
     sender.issue("send", sent[0], peer=1)
     if sent[1]:
@@ -173,7 +173,7 @@ def test_text_beyond_ascii_is_written_as_it_is():
     assert complaints(json.loads(file.getvalue())) == []
 
 
-def test_what_is_said_stands_at_its_time_and_numbers_make_a_curve():
+def test_printed_lines_stand_at_their_times_and_numbers_make_a_curve():
     events = told(late_run())["traceEvents"]
     assert {"loss: 0.5", "state: nan", "claim holds: it holds"} <= {
         each["name"] for each in events if each["ph"] == "i"

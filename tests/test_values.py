@@ -34,7 +34,7 @@ def test_words_that_would_break_get_a_line_for_each_rank():
 
 
 @pytest.mark.parametrize(("op", "brings"), [("scatter", "-"), ("broadcast", "2x2 float32")])
-def test_who_gets_its_part_of_the_root_brings_nothing(op, brings):
+def test_a_rank_that_gets_its_part_from_the_root_brings_nothing(op, brings):
     call = issued(0.1, 0, 1, op, peer=1)
     lines = drawn_with_tensors(seen(call, said(0, "a", "1"), began=QUIET), 80)
     assert next(line for line in lines if line.startswith("brings")).split()[1:3] == [*brings.split(), "-"][:2]

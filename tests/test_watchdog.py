@@ -11,7 +11,7 @@ from ddpquiz.analysis.events import (
 )
 
 
-def test_a_hang_says_who_waits_in_what_and_where_everybody_stands(script):
+def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
     path = script("if rank == 1:\n    time.sleep(600)\ndist.all_reduce(x)\n")
     began = time.monotonic()
     events = run(path, ranks=3, timeout=1.0)
@@ -35,7 +35,7 @@ def test_waiting_twice_for_a_message_that_was_sent_is_a_hang(script):
     assert [(each.waits_in, each.line) for each in hung.ranks] == [("wait", 9), ("", 12)]
 
 
-def test_a_long_computation_is_no_hang(script):
+def test_a_long_computation_is_not_a_hang(script):
     path = script(
         "if rank == 1:\n    until = time.monotonic() + 2.5\n    while time.monotonic() < until: pass\ndist.all_reduce(x)\n"
     )
@@ -43,7 +43,7 @@ def test_a_long_computation_is_no_hang(script):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the processor time of a rank's children is not counted")
-def test_a_long_computation_of_a_child_is_no_hang(script):
+def test_a_long_computation_of_a_child_is_not_a_hang(script):
     """Of a DataLoader's worker, say."""
     body = """
     import subprocess, sys
@@ -55,5 +55,5 @@ def test_a_long_computation_of_a_child_is_no_hang(script):
     assert end(run(script(body), timeout=1.0)).ok
 
 
-def test_waiting_without_communication_is_no_hang(script):
+def test_waiting_without_communication_is_not_a_hang(script):
     assert end(run(script("time.sleep(2)"), timeout=0.5)).ok

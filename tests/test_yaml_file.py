@@ -124,7 +124,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_no_content_is_refused_with_one_line(place, name):
+def test_a_file_that_is_not_content_is_refused_with_one_line(place, name):
     data, expected = FILES[name]
     place.write_bytes(data)
     assert complaints()[0] == expected
