@@ -19,6 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TESTS = ["pytest", "pexpect", "pyte", "hypothesis"]
+RECORDER_TESTS = [
+    f"tests/test_{name}.py" for name in ("recorder", "buckets", "operators", "operations", "event_writer")
+]
 DEMOS = sorted(path.stem for path in ROOT.joinpath("demos").glob("[a-z]*.py"))
 
 
@@ -65,7 +68,7 @@ def failures(python: Path) -> dict[str, list[str]]:
     found["proofs"] = (
         [] if works else [line for line in lines if ": the proof of " in line] or lines[-1:] or ["no output"]
     )
-    works, lines = run(python, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_recorder.py", limit=1800)
+    works, lines = run(python, "pytest", "-q", "-p", "no:cacheprovider", *RECORDER_TESTS, limit=1800)
     found["recorder"] = (
         [] if works else [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:] or ["no output"]
     )

@@ -7,16 +7,22 @@ on a machine that does nothing else.
 
 import json
 import os
+import shutil
 import signal
 import tempfile
+import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import mean
 
 import pytest
+import real_run
+import recorded_calls
+import ring_file
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from ddpquiz.analysis.events import Note
 from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
 
@@ -119,3 +125,38 @@ def progress(tmp_path):
 def home(tmp_path):
     """The data folder of a learner; it does not exist yet."""
     return tmp_path / "home"
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Writes a script for real ranks: a head that forms their group, and a body."""
+
+    def write(body, head=real_run.HEAD):
+        path = tmp_path / "script.py"
+        path.write_text(head + textwrap.dedent(body))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def watch(tmp_path):
+    """Runs a script on real ranks, and returns its events."""
+
+    def run(body, ranks=2, head=recorded_calls.HEAD, name="script.py", ok=True):
+        path = tmp_path / name
+        path.write_text(head + textwrap.dedent(body) + "\ndist.destroy_process_group()\n")
+        events = real_run.run(path, ranks)
+        assert events[-1].ok == ok, [event for event in events if event.event in ("error", "end", "note")]
+        assert [event for event in events if isinstance(event, Note)] == []
+        return events
+
+    return run
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A copy of the content that fits, in the working directory."""
+    shutil.copytree(ring_file.DATA, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "content" / "collectives" / "ring.yaml"

@@ -32,7 +32,9 @@ class Terminal:
         self._shown = 0  # characters of `raw` that the screen has processed
         self.screen = pyte.HistoryScreen(width, height, history=1000)
         self._stream = pyte.Stream(self.screen)
-        self.child = pexpect.spawn(command[0], list(command[1:]), dimensions=(height, width), env=env, encoding="utf-8")
+        self.child = pexpect.spawn(
+            command[0], [*map(str, command[1:])], dimensions=(height, width), env=env, encoding="utf-8"
+        )
         self.child.delaybeforesend = None
 
     @property

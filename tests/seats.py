@@ -1,6 +1,7 @@
 """Seats at a desk with the two concepts of the sample, and their screens as text."""
 
 import io
+import json
 import random
 
 from rich.console import ConsoleDimensions, Group
@@ -73,6 +74,11 @@ def press(seat, *keys):
     return seat
 
 
+def type_text(seat, text):
+    """Press the keys that type a text."""
+    return press(seat, *({" ": "space", "\n": "enter"}.get(letter, letter) for letter in text))
+
+
 def screen(seat, width=80, height=100):
     """Return what a seat shows, as lines without the blanks at their ends."""
     console = style.console(io.StringIO(), width=width)
@@ -99,3 +105,9 @@ def play(state, *events, clock=None):
 def right(state):
     """Return the event that answers the question on screen rightly."""
     return quiz.Given(expected(state.posed))
+
+
+def saved_explanations(progress):
+    """Return item, credit, text and overruled points of each explanation in the log."""
+    rows = progress.entries("explanation")
+    return [(row.item, row.credit, row.given, [p["overruled"] for p in json.loads(row.points)]) for row in rows]

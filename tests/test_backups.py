@@ -8,13 +8,13 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from histories import AT, TOOK, everything, exported, import_text
 from program import environment, piped
 from sample import answer_row
-from test_exchange import everything, exported, take_in
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import database
@@ -26,8 +26,6 @@ from ddpquiz.learning.schedule import Grade, Weights
 from ddpquiz.learning.statistics import statistics
 
 TESTS = Path(__file__).parent
-AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-TOOK = timedelta(seconds=3)
 PAGE = 4096
 
 
@@ -147,7 +145,7 @@ def test_a_sound_file_can_be_replaced_too_and_its_rows_can_still_be_imported(tmp
     with Progress(tmp_path) as progress:
         assert [row.item for row in progress.log()] == ["c/1"]
         progress.review("c/3", Grade.GOOD, AT + 2 * TOOK, TOOK)
-        assert take_in(progress, text) == 1
+        assert import_text(progress, text) == 1
         assert [row.item for row in progress.log()] == ["c/1", "c/2", "c/3"]
     assert aside.exists()
 
@@ -291,7 +289,7 @@ def test_a_full_disk_is_told_and_every_answer_before_it_is_kept(tmp_path, room):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     piped(tmp_path, "study", lines="\n3\n")
     (tmp_path / FILE).chmod(stat.S_IRUSR)
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)

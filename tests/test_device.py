@@ -46,3 +46,11 @@ def test_a_torch_without_gloo_is_refused_on_cpu():
 @pytest.mark.parametrize(("gpus", "ranks"), [(0, 4), (1, 4), (2, 2), (8, 8)])
 def test_the_number_of_ranks_is_that_of_several_gpus_or_four(gpus, ranks):
     assert default_ranks(machine(gpus)) == ranks
+
+
+def test_gpus_that_are_asked_for_and_are_too_few_are_refused():
+    with pytest.raises(UserError) as refused:
+        choose("cuda", 4, Machine(1, True, True, "2.13.0"))
+    assert str(refused.value) == (
+        "4 ranks on GPUs need 4 GPUs and NCCL, but 1 GPU found; leave out --device cuda to run on CPU, or lower --nproc."
+    )

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from real_run import end, of, run
 
-from ddpquiz.analysis.events import Claimed, End, Issued, Note, Output, Raised
+from ddpquiz.analysis.events import Claimed, Issued, Note, Output, Raised
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.inside import torch_private
@@ -21,23 +22,6 @@ from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.ranks.script import read
 
-HEAD = """\
-import os, sys, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-x = torch.ones(2) * (rank + 1)
-"""
-
-
-@pytest.fixture
-def script(tmp_path):
-    def write(body, head=HEAD):
-        path = tmp_path / "script.py"
-        path.write_text(head + textwrap.dedent(body))
-        return path
-
-    return write
-
 
 @pytest.fixture
 def own_server():
@@ -45,19 +29,6 @@ def own_server():
     launch.close()
     yield
     launch.close()
-
-
-def run(path, ranks=2, **request):
-    return list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())
-
-
-def of(events, kind):
-    return [event for event in events if isinstance(event, kind)]
-
-
-def ended(events):
-    assert isinstance(events[-1], End)
-    return events[-1]
 
 
 # Become root of a namespace of our own in which the only nameserver never answers; count what it is asked.
@@ -124,14 +95,14 @@ def test_ranks_that_are_all_in_init_process_group_may_be_slow(script):
     dist.init_process_group("gloo")
     """
     events = run(script("dist.barrier()", textwrap.dedent(head)), timeout=0.5)
-    assert ended(events).ok, ended(events).why
+    assert end(events).ok, end(events).why
 
 
 def test_ranks_that_never_find_each_other_in_init_process_group_hang(script):
     """Both claim to be rank 0. They use a little processor time while they wait, which is no movement."""
     head = 'import torch.distributed as dist\ndist.init_process_group("gloo", rank=0, world_size=2)\n'
-    end = ended(run(script("", head), timeout=1.0))
-    assert "init_process_group" in end.why
+    last = end(run(script("", head), timeout=1.0))
+    assert "init_process_group" in last.why
 
 
 DAEMON = "import subprocess\nsubprocess.Popen(['sleep', sys.argv[1]], start_new_session=True)\nprint('ready')\ntime.sleep(600)\n"
@@ -175,7 +146,7 @@ def test_a_run_whose_server_is_stopped_can_still_be_ended(script, own_server):
     pids = [*server.pids]
     server.process.send_signal(signal.SIGSTOP)
     running.stop("You stopped the run.")
-    assert ended(list(running.events())).why == "You stopped the run."
+    assert end(list(running.events())).why == "You stopped the run."
     assert server.process.poll() is not None
     assert wait_until(lambda: not any(map(is_running, pids)))
 
@@ -217,7 +188,7 @@ def test_a_script_that_is_nested_too_deeply_is_refused_in_a_sentence(tmp_path):
 def test_a_script_that_python_can_just_compile_runs_here_too(script):
     body = f"x = {'-' * 700}1\nassert x == 1, 'an even number of signs'\n"
     events = run(script(body, head=""), ranks=1)
-    assert ended(events).ok
+    assert end(events).ok
     assert [event.held for event in of(events, Claimed)] == [True]
 
 
@@ -245,7 +216,7 @@ def test_garbage_that_a_script_writes_to_its_event_pipe_ends_nothing(script):
     """
     events = run(script(body, head="import os\n"), ranks=1)
     assert [event.text for event in of(events, Output)] == ["printed"]
-    assert ended(events).ok
+    assert end(events).ok
 
 
 def test_a_chain_of_thousands_of_exceptions_is_reported(script):
@@ -295,7 +266,7 @@ def test_without_one_of_torchs_private_names_a_run_goes_on_unwatched(name, scrip
     (renaming_server / f"{module}.py").write_text(RENAME.format(names=torch_private.NAMES, name=name))
     monkeypatch.setitem(launch.PRELOADS, "_functional_collectives", module)
     events = run(script(WORKS))
-    assert ended(events).ok
+    assert end(events).ok
     assert len(of(events, Output)) == 2
     assert of(events, Issued) == []
     (note,) = of(events, Note)

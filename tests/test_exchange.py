@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from histories import AT, TOOK, apply, everything, exported, histories, import_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from program import environment, piped
@@ -25,70 +25,22 @@ from ddpquiz.learning.log_rows import PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
-AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-TOOK = timedelta(seconds=3)
-
-
-def exported(progress):
-    file = io.StringIO()
-    exchange.write_json(progress.log(), progress.all_weights(), file)
-    return file.getvalue()
-
-
-def take_in(progress, text):
-    return progress.merge(*exchange.read_json(text, "file"))
-
-
-def everything(progress):
-    """Return what a machine knows, to the byte."""
-    return repr([
-        progress._database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
-        for table in ("log", "card", "weights")
-    ])  # fmt: skip
-
-
-def do(progress, acts, at=AT):
-    receipts = []
-    for number, (act, card, grade, hours) in enumerate(acts):
-        at += timedelta(hours=hours)
-        if act == "review":
-            receipts.append(progress.review(card, Grade(grade), at, TOOK))
-        elif act == "answer":
-            receipts.append(progress.answer(answer_row("c/q", 0.0, calls=card), at))
-        elif act == "weights":
-            progress.use_weights(Weights(retention=0.8 + grade / 100), at)
-        elif act == "hide":
-            receipts.append(progress.suspend(card, at))
-        elif receipts:
-            progress.undo(receipts.pop(number % len(receipts)), at)
-
-
-ACTS = st.lists(
-    st.tuples(
-        st.sampled_from(["review", "answer", "undo", "weights", "hide"]),
-        st.sampled_from(["c/a", "c/b"]),
-        st.integers(1, 4),
-        st.integers(-30, 300),
-    ),
-    max_size=12,
-)
-
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.tuples(ACTS, ACTS, ACTS))
-def test_machines_that_take_in_each_other_in_any_order_end_with_the_same_bytes(tmp_path_factory, acts):
+@given(st.tuples(*[histories(max_size=12)] * 3))
+def test_machines_that_import_from_each_other_in_any_order_end_with_the_same_bytes(tmp_path_factory, acts):
     home = tmp_path_factory.mktemp("machines")
     files = []
     for number, done in enumerate(acts):
         with Progress(home / str(number)) as one:
-            do(one, done)
+            apply(one, done)
             files.append(exported(one))
     results = []
     for number, order in enumerate(([1, 2], [2, 1], [0, 1, 2, 1, 0])):
         with Progress(home / (str(number) if number == 0 else f"fresh {number}")) as one:
             for file in order if number == 0 else [0, *order]:
-                take_in(one, files[file])
-            assert all(take_in(one, file) == 0 for file in files)
+                import_text(one, files[file])
+            assert all(import_text(one, file) == 0 for file in files)
             results.append(everything(one))
             kept = repr(one.memories())
             one.rebuild()
@@ -107,7 +59,7 @@ def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
         one.bury("ring/three", AT)
         one.undo(receipt, AT)
         one.use_weights(Weights(retention=0.85), AT)
-        assert take_in(other, exported(one)) == 7
+        assert import_text(other, exported(one)) == 7
         assert everything(other) == everything(one)
         assert other.weights() == Weights(retention=0.85)
         assert json.loads(exported(one))["log"][0]["kind"] == "review"
@@ -118,8 +70,8 @@ def test_weights_that_were_put_to_use_later_elsewhere_are_in_use_here_too(tmp_pa
         one.use_weights(Weights(retention=0.8), AT)
         other.use_weights(Weights(retention=0.85), AT + TOOK)
         files = exported(one), exported(other)
-        take_in(one, files[1])
-        take_in(other, files[0])
+        import_text(one, files[1])
+        import_text(other, files[0])
         assert one.weights() == Weights(retention=0.85) == other.weights()
 
 
@@ -134,7 +86,7 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
         before = everything(one)
         device = other.log()[0].device
         with pytest.raises(UserError) as refused:
-            take_in(one, exported(other))
+            import_text(one, exported(other))
         assert str(refused.value) == (
             f"Row 2 of device {device} differs from the one here, so nothing was imported: one of the two data folders is a copy "
             "of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
@@ -206,7 +158,7 @@ def test_a_file_that_is_not_whole_is_refused_in_one_sentence_and_nothing_changes
         before = everything(here)
         spoil(whole)
         with pytest.raises(UserError) as refused:
-            take_in(here, json.dumps(whole))
+            import_text(here, json.dumps(whole))
         assert sentence in str(refused.value)
         assert everything(here) == before
 
@@ -223,7 +175,7 @@ def test_a_file_with_other_bytes_is_taken_in_or_refused_and_never_a_bug(tmp_path
     text = (data[:place] + bytes_ + data[place + len(bytes_) :]).decode("utf-8", "replace")
     with Progress(home / "empty") as other:
         try:
-            take_in(other, text)
+            import_text(other, text)
         except UserError:
             assert other.log() == []
 

@@ -16,7 +16,7 @@ from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import FSRS_6, Grade, Schedule, Weights
 
 DAY = date(2026, 3, 2)
-QUICK = Weights((0.05, 0.3, 0.6, 2.0, *FSRS_6[4:]))  # of one who forgets four times as fast as FSRS-6 takes for granted
+QUICK = Weights((0.05, 0.3, 0.6, 2.0, *FSRS_6[4:]))  # of a learner who forgets four times as fast as FSRS-6 assumes
 
 
 def learner(cards, reviews, true=QUICK, seed=1):

@@ -281,3 +281,16 @@ def test_a_pipe_and_a_dumb_terminal_are_asked_nothing(home):
     terminal = sample(home, TERM="dumb")
     terminal.wait("ddpquiz doctor")
     assert terminal.end() == 0
+
+
+def test_home_shows_where_you_stand(home):
+    first = piped(home)
+    assert first.stdout.startswith("ddpquiz\n\nddpquiz teaches distributed training")
+    assert max(map(len, first.stdout.splitlines())) <= 80
+    piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
+    second = piped(home).stdout
+    assert "Due        2 cards due now." in second
+    assert "Weakest unknown until you have answered more questions about one concept" in " ".join(second.split())
+    piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
+    third = " ".join(piped(home).stdout.split())
+    assert "Weakest The ring (ring): weak, 2–44 %" in third

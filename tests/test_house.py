@@ -1,4 +1,4 @@
-"""The rules of CONTRIBUTING.md that a program can check: how long a module and a function may be, and names."""
+"""The rules of CONTRIBUTING.md that a program can check: how long modules, functions and test files may be, and names."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ PATHS = [
 ]
 SOURCES = {str(path.relative_to(PACKAGE)): path.read_text("utf-8") for path in PATHS}
 
-MODULE, FUNCTION, COMMAND = 250, 40, 60  # lines
+MODULE, FUNCTION, COMMAND, TEST_FILE = 250, 40, 60, 400  # lines
 REASON = re.compile(r"# longer than \d+ lines: \S")  # a comment that begins like this allows more lines
 
 # Verbs that do not say what happens. `took` may name data, since a column of the progress file has this name.
@@ -130,6 +130,12 @@ def test_a_function_has_at_most_40_lines_and_a_command_60():
     assert complaints("function", too_long_functions()) == [], (
         f"name a part of it, or give the reason above its first statement: {REASON.pattern}"
     )
+
+
+def test_a_test_file_has_at_most_400_lines():
+    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in Path(__file__).parent.glob("*.py")}
+    too_long = {name for name, lines in lengths.items() if lines > TEST_FILE}
+    assert too_long <= {"test_cluster.py"}, "split it by the modules or subjects that it tests"
 
 
 def test_a_class_name_exists_once():

@@ -1,21 +1,19 @@
 """Questions on the screen, as text."""
 
 import io
-import random
 import sys
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
-from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
-from seats import press, quizzing, screen, spoken
+from sample import BYTES, PHASES, PRINTS, QUESTIONS, STEPS
+from seats import press, quizzing, screen
 
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
-from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import Entry
 
@@ -110,67 +108,10 @@ def test_the_help_says_what_a_demo_before_the_answer_costs(progress):
     assert "before the answer it counts as a hint, so a right answer earns half a point" in shown
 
 
-def test_several_options_are_toggled_and_given_with_enter(progress):
-    seat = press(quizzing(progress, PHASES), "1", "3", "1", "2")
-    assert " [ ] 1  barrier\n [x] 2  reduce-scatter\n [x] 3  broadcast\n [ ] 4  all-gather\n" in screen(seat)
-    assert (
-        "✓>2  reduce-scatter\n✗>3  broadcast\n     A broadcast copies from one rank.\n✓ 4  all-gather\n     missed: this is right too\n"
-        in screen(press(seat, "enter"))
-    )
-
-
-def test_a_number_is_typed_with_its_unit_too(progress):
-    seat = press(quizzing(progress, STEPS), *"18e2", "backspace", "backspace", *"00 bytes")
-    assert "> 1800 bytes_ bytes" in screen(seat)
-    seat = press(seat, "enter")
-    assert "✓ Right.\n" in screen(seat)
-    assert "right  1800 bytes\n" in screen(seat)
-
-
-@pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
-def test_in_typed_answers_of_every_kind_letters_are_text_and_commands_come_after_escape(progress, question):
-    seat = press(quizzing(progress, question, BYTES, BYTES), *"hsxu?q d")
-    assert "> hsxu?q d_" in screen(seat)
-    assert (seat.quiz.place, seat.quiz.hints, seat.left) == (0, 0, False)
-    assert "> _" in screen(press(seat, "ctrl+u"))
-    assert "x solution · s skip" in screen(press(seat, "escape"))
-    assert "esc:" not in screen(seat)
-    assert "command: _" in screen(press(quizzing(progress, question), "escape"))
-    assert "> s_" in screen(press(seat, "escape", "s"))  # escape twice is none, and it counts for one key
-    press(seat, "escape", "s")
-    assert seat.quiz.place == 1
-    press(seat, "u")
-    assert seat.quiz.place == 0
-    assert "This is the solution" in screen(press(seat, "escape", "x"))
-    assert not press(seat, "q").left  # first it tells what it came to
-    assert screen(seat).startswith("Done: 0 of 1 right, 2 not answered.\n")
-    assert press(seat, "q").left
-    assert press(quizzing(progress, question), "escape", "q").left
-
-
 def test_undo_is_named_wherever_it_works(progress):
     seat = press(quizzing(progress, BYTES, PRINTS, BYTES), "s")
     assert screen(seat).endswith("enter answer · esc: h hint (1) · u undo · x solution · s skip · ? help · q quit")
     assert "h hint (2) · u undo" in screen(press(seat, "escape", "s"))
-
-
-def test_an_answer_that_is_typed_stays_in_sight_when_the_question_is_tall(progress):
-    console = style.console(io.StringIO(), width=40)
-    console.print(press(quizzing(progress, PRINTS), *"[4.").foot(40))
-    assert console.file.getvalue() == "> [4._ \nenter answer · esc: ? help · q quit\n"
-
-
-def test_a_key_after_escape_that_is_no_command_is_typed_and_escape_leads_back(progress):
-    seat = press(quizzing(progress, STEPS), "escape")
-    assert "esc back · x solution" in screen(seat)
-    assert "> 1_" in screen(press(seat, "1"))
-    assert "> 1_" in screen(press(seat, "escape", "escape"))
-
-
-def test_help_names_what_comes_after_escape(progress):
-    shown = screen(press(quizzing(progress, PRINTS), "escape", "?"))
-    assert "enter  submit what you chose or typed (← → home end move in it, ctrl+u clears\n       it)\n" in shown
-    assert "esc x  show the solution; the question then earns nothing\n" in shown
 
 
 def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
@@ -183,33 +124,6 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     assert screen(press(seat, "enter")) == before
     assert [row.credit for row in progress.entries("answer")] == [1.0]
     assert [row.kind for row in progress.log()] == ["answer"]
-
-
-def test_what_was_typed_is_still_there_after_looking_back(progress):
-    seat = press(quizzing(progress, BYTES, STEPS), "2", "enter", *"18", "escape", "u", "enter")
-    assert "> 18_ bytes" in screen(seat)
-
-
-def test_a_cursor_moves_in_an_answer_that_is_typed(progress):
-    seat = press(quizzing(progress, STEPS), *"8000", "home", "1", "right", "right", "right", "delete", "left", "left")
-    assert "> 1800 bytes" in screen(seat)
-    assert seat._scrolling("home") == ""
-    assert seat._scrolling("end") == ""
-    assert seat._scrolling("pagedown") == "pagedown"
-    assert "✓ Right" in screen(press(seat, "enter"))
-
-
-@pytest.mark.parametrize("question", [STEPS, HOOKS, PRINTS], ids=lambda question: question.kind)
-@pytest.mark.parametrize("letter", list("hxsuf?"))
-def test_a_key_that_is_given_as_an_answer_is_not_judged(progress, question, letter):
-    seat = press(quizzing(progress, question), letter, "enter")
-    assert f"`{letter}` is a key: press esc, then {letter}.\n" in screen(seat)
-    assert "> _" in screen(seat)
-    assert progress.log() == []
-
-
-def test_a_letter_that_is_the_answer_is_one(progress):
-    assert "✓ Right" in screen(press(quizzing(progress, replace(PRINTS, answer="d")), "d", "enter"))
 
 
 def test_a_flagged_question_says_so_above_and_can_be_unflagged_below(progress):
@@ -249,68 +163,6 @@ def test_what_is_said_about_a_key_stands_above_the_keys(progress):
     assert console.file.getvalue().startswith("Type what is printed.\n> _ \n")
 
 
-def test_quitting_tells_what_it_came_to_and_how_to_go_on(progress):
-    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "2", "enter", "escape", "q")
-    assert screen(seat).startswith("Done: 1 of 1 right, 1 not answered.\n")
-    assert "Next\n  ddpquiz test ring  go on: 1 question not answered yet\n" in screen(seat)
-    assert screen(press(seat, "u")).startswith("Question 2/2")
-
-
-def test_quitting_a_second_try_tells_the_command_that_asks_the_same_again(progress):
-    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter", "r")
-    assert "\n  ddpquiz test ring --wrong  go on: 1 question not answered yet\n" in screen(press(seat, "s"))
-
-
-def test_who_answered_nothing_gets_no_summary(progress):
-    seat = press(quizzing(progress, BYTES, STEPS), "s", "escape", "q")
-    console = style.console(io.StringIO(), width=80)
-    layout.show(console, seat.summary())
-    assert (seat.left, console.file.getvalue().strip()) == (True, "")
-
-
-def test_what_comes_next_keeps_the_concept_and_is_harder_only_when_all_was_right(progress):
-    seat = press(quizzing(progress, BYTES, about="ring"), "2", "enter")
-    assert "Next\n  ddpquiz test ring --level hard  harder ones\n" in screen(seat)
-    seat = press(quizzing(progress, BYTES, PHASES), "2", "enter", "s")
-    assert "harder" not in screen(seat)
-    assert "harder" not in screen(press(quizzing(progress, PRINTS), *"4,6", "enter", "enter"))  # ddp has no hard ones
-
-
-def test_what_is_no_answer_is_asked_for_again(progress):
-    seat = press(quizzing(progress, STEPS), "-", "enter")
-    assert "Answer with a number of bytes, such as 1800, 1.8e3 or 3/4." in screen(seat)
-    assert progress.log() == []
-    seat = press(seat, "backspace", *"2400", "enter")
-    assert "yours  2400 bytes\nright  1800 bytes\n\nThat is the limit for very many ranks.\n" in screen(seat)
-
-
-def test_lines_are_ordered_by_their_digits(progress):
-    seat = press(quizzing(progress, HOOKS), "3", "3", "1")
-    assert "> 331_" in screen(seat)
-    seat = press(seat, "enter")
-    assert "Give each number from 1 to 3 once, in order, such as 2 1 3." in screen(seat)
-    seat = press(seat, "backspace", "backspace")
-    assert "Give each number" not in screen(seat)
-    seat = press(seat, *"1 2", "enter")
-    right = expected(seat.quiz.answer.posed)
-    assert f"right  {right}\n" in screen(seat)
-
-
-def test_what_was_said_about_an_answer_is_not_said_on_the_last_screen(progress):
-    seat = press(quizzing(progress, BYTES, HOOKS), "1", "enter", "3", "enter")
-    assert "Give each number" in screen(seat)
-    shown = screen(press(seat, "escape", "q"))
-    assert shown.startswith("Done: ")
-    assert "Give each number" not in shown
-
-
-def test_what_is_printed_is_typed_on_after_a_hint(progress):
-    seat = press(quizzing(progress, PRINTS), *"[4.", "escape", "h")
-    assert "Hint 1  SUM is the default." in screen(seat)
-    seat = press(seat, *"0,", "space", *"6.0]", "enter")
-    assert "✓ Right, with a hint: half a point." in screen(seat)
-
-
 def test_code_is_shown_as_it_is(progress):
     assert "  x = torch.tensor([1.0, float(rank)])\n  dist.all_reduce(x)\n" in screen(quizzing(progress, PRINTS))
 
@@ -321,29 +173,6 @@ def test_a_key_that_means_nothing_changes_nothing(kind):
     for key in ("up", "tab", "9", "ctrl+a", "é" if kind in (Kind.CHOICE, Kind.CHOICES) else "f5"):
         entry = Entry().key(key, question)
         assert (entry.text, entry.given) in (("", False), ("9", False))  # a digit belongs to a number or a text
-
-
-def test_the_end_tells_the_score_by_concept_and_level_and_what_to_do_next(progress):
-    seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "1", "enter", *"1800", "enter", "enter")
-    assert screen(seat) == (
-        """\
-Done: 1 of 2 right.
-
-Verdict on ring
-  unknown yet
-  A verdict takes 3 answers or more.
-
-By level
-  medium  0 of 1 right
-  hard    1 of 1 right
-
-Next
-  ddpquiz test ring --wrong  answer what was wrong once more
-  ddpquiz learn ring         read about the concept that cost most
-  ddpquiz study              1 card became due because of wrong answers
-
-enter leave · r retry · u look back · d demo · ? help"""
-    )
 
 
 def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_page_of_keys(progress):
@@ -372,28 +201,11 @@ What the percentages mean
     assert legend in screen(press(later, "?"))
 
 
-def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progress):
-    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter", "r")
-    assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
-    seat = press(seat, "2", "enter")
-    assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right. It does not count for the verdict.\n")
-    assert "unknown yet" in screen(seat)
-    assert "--wrong" not in screen(seat)
-    assert [row.retry for row in progress.entries("answer")] == [False, False, True]
-
-
 def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progress):
     seat = press(quizzing(progress), "1")
     assert list(progress.memories()) == ["ring/two"]
     press(seat, "u", "enter", "u")
     assert list(progress.memories()) == ["ring/two"]
-    assert len(progress.entries("answer")) == 1
-
-
-def test_on_the_last_screen_the_last_verdict_can_be_looked_at_again(progress):
-    seat = press(quizzing(progress, BYTES), "1", "enter")
-    assert screen(press(seat, "u")).startswith("Question 1/1 · looking back")
-    assert screen(press(seat, "enter")).startswith("Done: 0 of 1 right.")
     assert len(progress.entries("answer")) == 1
 
 
@@ -403,45 +215,6 @@ def test_the_demo_and_the_proof_lead_back_to_the_question(progress):
     before = screen(press(seat, "2"))
     assert screen(press(seat, "p")) == before
     assert seat.desk.actions.started == ["allreduce", "ring/bytes"]
-
-
-def test_lines_of_a_pipe_are_answers_and_an_empty_one_skips(progress):
-    seat = quizzing(progress, BYTES, PHASES, PRINTS, final=True)
-    text = spoken(seat, "h", "2", "", ":h", "[1.0, 1.5]")
-    assert "How large is a chunk?\n✓ Right, with a hint: half a point.\n" in text
-    assert "SUM is the default.\n✗ Wrong.\nyours  [1.0, 1.5]\nright  [4.0, 6.0]\n\nThat is the mean.\n" in text
-    assert [(answer.given, answer.credit) for answer in seat.quiz.answers] == [("2", 0.5), ("[1.0, 1.5]", 0.0)]
-    assert seat.over
-
-
-def test_a_pipe_that_ends_leaves_the_rest_unanswered(progress):
-    seat = quizzing(progress, BYTES, PHASES, final=True)
-    spoken(seat, "2")
-    assert (len(seat.quiz.answers), seat.over) == (1, False)
-
-
-def test_a_line_that_is_no_answer_counts_as_none_when_nobody_is_there(progress, capsys):
-    seat = quizzing(progress, BYTES, HOOKS, STEPS, final=True)
-    text = spoken(seat, "bytes", "2", "foo")
-    assert seat.over
-    assert "Wrong" not in text
-    assert capsys.readouterr().err == (
-        """\
-ring/bytes: `bytes` cannot be read as an answer. Answer with one number from 1 to 4.
-ddp/hooks: `2` cannot be read as an answer. Give each number from 1 to 3 once, in order, such as 2 1 3.
-ring/steps: `foo` cannot be read as an answer. Answer with a number of bytes, such as 1800, 1.8e3 or 3/4.
-"""
-    )
-    assert "Answer with one number from 1 to 4.\n" in spoken(quizzing(progress, BYTES), "bytes")
-    assert progress.log() == []
-
-
-def test_where_lines_are_read_the_keys_are_named_as_they_are_typed(progress):
-    console = style.console(io.StringIO(), width=80)
-    quizzing(progress, PRINTS).read(console, [":h", ":q"], asked=True)
-    assert (
-        "enter answer · :h hint (1) · :x solution · :s skip · :f flag · :? help · :q quit\n" in console.file.getvalue()
-    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -463,30 +236,6 @@ def test_questions_without_code_load_no_highlighter():
 
     script = "import ddpquiz.terminal.sittings.quiz, ddpquiz.terminal.sittings.study, sys; sys.exit(any('pygments' in m or 'markdown' in m or m == 'torch' for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
-
-
-def test_what_was_chosen_when_the_quiz_was_stopped_is_not_chosen_in_a_retry(progress):
-    seat = press(quizzing(progress, PHASES, STEPS), "1", "enter", "enter", *"18", "escape", "q")
-    assert seat.quiz.posed is None
-    assert "[x]" not in screen(press(seat, "r"))
-    assert seat.entry.text == ""
-
-
-def test_where_lines_are_read_the_time_of_a_proof_is_no_time_spent_on_the_question(progress):
-    seat = quizzing(progress, BYTES, PRINTS)
-
-    def prove(_posed):
-        seat.desk.clock.at += timedelta(hours=1)
-
-    seat.desk.actions.prove = prove
-    spoken(seat, "1", ":p", "[4.0, 6.0]")
-    assert [row.took < 60_000 for row in progress.entries("answer")] == [True, True]
-
-
-def test_dice_of_a_retry_are_those_of_the_quiz(progress):
-    one, two = (quizzing(progress, STEPS, seed=5) for _ in range(2))
-    assert one.quiz.asked == two.quiz.asked
-    assert isinstance(one._dice, random.Random)
 
 
 def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps(progress):

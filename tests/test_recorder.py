@@ -1,74 +1,17 @@
 """What the recorder sees on real ranks: every operation of an unmodified script, and nothing of the script changed."""
 
-import dataclasses
 import itertools
 import os
 import subprocess
 import sys
-import textwrap
-import threading
-import time
 from pathlib import Path
 
 import pytest
+from recorded_calls import HEAD, LINE, ONE, ROOM, SUM, TWO, of, reported
 
-from ddpquiz.analysis.event_codec import decode, encode
 from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting
-from ddpquiz.analysis.operation import Operation
-from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.operations import GpuPoller, Queued
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
-
-HEAD = """\
-import os, sys, time, warnings, torch, torch.distributed as dist
-warnings.simplefilter("ignore")
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-x = torch.tensor([1.0 + rank, 10.0])
-pair = [torch.zeros(2) for _ in range(world)]
-"""
-LINE = HEAD.count("\n") + 1  # of the body's first line
-
-
-@pytest.fixture
-def watch(tmp_path):
-    def run(body, ranks=2, head=HEAD, name="script.py", ok=True):
-        path = tmp_path / name
-        path.write_text(head + textwrap.dedent(body) + "\ndist.destroy_process_group()\n")
-        events = list(Run(Request(path, ranks=ranks, device="cpu", timeout=10.0)).events())
-        assert events[-1].ok == ok, [event for event in events if event.event in ("error", "end", "note")]
-        assert [event for event in events if isinstance(event, Note)] == []
-        return events
-
-    return run
-
-
-def of(events, kind, rank=0):
-    return [event for event in events if isinstance(event, kind) and event.rank == rank]
-
-
-def reported(events, rank=0):
-    """Return what is reported of each operation: how it was called, what it brought and what it left."""
-    left = {event.number: event.after for event in of(events, Result, rank)}
-    issued = of(events, Issued, rank)
-    assert [event.number for event in issued] == list(range(1, len(issued) + 1))
-    assert sorted(event.number for event in of(events, Ended, rank)) == [event.number for event in issued]
-    return [
-        (
-            each.operation.op,
-            each.operation.peer,
-            each.operation.reduce,
-            each.operation.asynchronous,
-            each.before,
-            left.get(each.number, ()),
-        )
-        for each in issued
-    ]
-
-
-ONE, TWO, SUM = "[1.0, 10.0]", "[2.0, 10.0]", "[3.0, 20.0]"
-ROOM = "[0.0, 0.0]"
 
 # What a script calls, and what rank 0 reports of it; `...` stands for pickled bytes.
 CALLS = {
@@ -138,171 +81,6 @@ def test_each_call_is_seen_with_what_it_brings_and_leaves(watch, call):
     assert {event.operation.line for event in of(events, Issued)} <= {LINE, LINE + 1, LINE + 2}
 
 
-def buckets(events, rank=0):
-    return [event.operation.bucket for event in of(events, Issued, rank) if event.operation.bucket is not None]
-
-
-TWO_BUCKETS = """
-from torch.nn.parallel import DistributedDataParallel as DDP
-model = DDP(torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.Linear(300, 300)), bucket_cap_mb=0.3)
-{}
-for _ in range(3):
-    model(torch.ones(2, 300)).sum().backward()
-    dist.all_reduce(x)
-"""
-HOOKS = {
-    "": "all_reduce",
-    "model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)": "all_reduce",
-    "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as h\n"
-    "model.register_comm_hook(None, h.fp16_compress_wrapper(h.allreduce_hook))": "all_reduce",
-    "def hook(state, bucket):\n"
-    "    out = [torch.zeros_like(bucket.buffer()) for _ in range(world)]\n"
-    "    return dist.all_gather(out, bucket.buffer(), async_op=True).get_future().then(lambda _: sum(out) / world)\n"
-    "model.register_comm_hook(None, hook)": "all_gather",
-}
-
-
-@pytest.mark.parametrize("hook", HOOKS, ids=["none", "C++", "wrapped", "own"])
-def test_the_buckets_of_ddp_are_numbered_within_each_backward_whoever_reduces_them(watch, hook):
-    events = watch(TWO_BUCKETS.format(hook))
-    issued = [event for event in of(events, Issued) if event.operation.bucket is not None]
-    assert [event.operation.bucket for event in issued] in (
-        [0, 0, 1, 0, 1],
-        [0, 1] * 3,
-    )  # torch joins them in the first step
-    assert {(event.operation.op, event.operation.asynchronous) for event in issued} == {(HOOKS[hook], True)}
-    mine = [
-        event
-        for event in of(events, Issued)
-        if event.operation.op == "all_reduce" and event.operation.shapes == ((2,),)
-    ]
-    assert [event.operation.bucket for event in mine] == [None] * 3
-    last = [event.number for event in issued if event.operation.bucket][-1]
-    assert last in {event.number for event in of(events, Waited)}, "the end of the backward waits for the last bucket"
-
-
-def test_what_a_bucket_held_is_reported_when_the_reducer_has_waited_for_it(watch):
-    body = """
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1), gradient_as_bucket_view=True)
-    for step in range(2):
-        model(x[None] * (step + 1)).sum().backward()
-        for p in model.parameters():
-            p.grad.zero_()
-    """
-    left = {event.number: event.after for event in of(watch(body), Result)}
-    found = [
-        (event.operation.bucket, event.before, left[event.number])
-        for event in of(watch(body), Issued)
-        if event.operation.bucket is not None
-    ]
-    assert found == [
-        (0, ("[0.5, 5.0, 0.5]",), ("[1.5, 10.0, 1.0]",)),
-        (0, ("[0.5, 1.0, 10.0]",), ("[1.0, 3.0, 20.0]",)),
-    ]
-
-
-def test_all_reduces_of_the_script_in_a_backward_are_no_buckets(watch):
-    body = """
-    y = x.clone().requires_grad_()
-    y.register_hook(lambda grad: dist.all_reduce(grad))
-    y.sum().backward()
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), find_unused_parameters=True)
-    model(x).sum().backward()
-    """
-    events = watch(body)
-    assert [(event.operation.bucket, event.operation.dtype) for event in of(events, Issued) if event.operation.op == "all_reduce"] == [
-        (None, "float32"), (0, "float32"), (None, "int32"),  # the last one says who used which parameter
-    ]  # fmt: skip
-
-
-def test_the_operations_of_fsdp_are_seen(watch):
-    body = """
-    from torch.distributed.fsdp import fully_shard
-    model = torch.nn.Linear(4, 4)
-    fully_shard(model)
-    model(torch.ones(2, 4)).sum().backward()
-    """
-    events = watch(body)
-    found = [
-        (event.operation.op, event.operation.line) for event in of(events, Issued) if event.operation.line == LINE + 4
-    ]
-    assert found == [("all_gather_into_tensor", LINE + 4), ("reduce_scatter_tensor", LINE + 4)]
-    reported(events)
-
-
-MESH = """
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-mesh = init_device_mesh("cpu", (world,))
-"""
-
-
-def test_the_operations_of_a_dtensor_are_seen_and_end_when_it_is_used(watch):
-    body = "shard = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])\nwhole = shard.redistribute(mesh, [Replicate()]).to_local() + 1\n"
-    found = [each for each in reported(watch(MESH + body)) if each[0].startswith("all_gather")]
-    assert found == [("all_gather_into_tensor", None, "", True, ("[0.0, 1.0]",), ("[0.0, 1.0, 2.0, 3.0]",))]
-
-
-def test_the_all_reduce_of_a_rowwise_layer_is_seen(watch):
-    body = """
-    torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    parallelize_module(model, mesh, {"0": ColwiseParallel(), "1": RowwiseParallel()})
-    print(model(torch.ones(1, 2)).sum().item())
-    """
-    events = watch(MESH + textwrap.dedent(body))
-    found = [event for event in of(events, Issued) if event.operation.op == "all_reduce"]
-    line = LINE + MESH.count("\n") + 4
-    assert [(event.operation.reduce, event.operation.shapes, event.operation.line) for event in found] == [
-        ("sum", ((1, 2),), line)
-    ]
-    reported(events)
-
-
-FUNCTIONAL = {
-    'fc.all_reduce(x, "sum", group) + 0': ("all_reduce", "sum", (ONE,), (SUM,)),
-    'fc.all_reduce(x, "max", group).wait()': ("all_reduce", "max", (ONE,), (TWO,)),
-    "fc.all_gather_tensor(x, 0, group) + 0": ("all_gather_into_tensor", "", (ONE,), ("[1.0, 10.0, 2.0, 10.0]",)),
-    'fc.reduce_scatter_tensor(x, "sum", 0, group) + 0': ("reduce_scatter_tensor", "sum", (ONE,), ("[3.0]",)),
-    "fc.all_to_all_single(x, None, None, group) + 0": ("all_to_all_single", "", (ONE,), ("[1.0, 2.0]",)),
-    "fc.broadcast(x, 1, group) + 0": ("broadcast", "", (ONE,), (TWO,)),
-    'fc.all_reduce_coalesced([x, x + 1], "sum", group)[1] + 0': (
-        "all_reduce_coalesced", "sum", (ONE, "[2.0, 11.0]"), (SUM, "[5.0, 22.0]")
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("call", FUNCTIONAL)
-def test_functional_collectives_are_seen_and_end_when_somebody_waits_for_them(watch, call):
-    events = watch(f"import torch.distributed._functional_collectives as fc\ngroup = dist.group.WORLD\nused = {call}\n")
-    op, reduce, before, after = FUNCTIONAL[call]
-    assert [(each[0], *each[2:]) for each in reported(events)] == [(op, reduce, True, before, after)]
-    assert [event.operation.line for event in of(events, Issued)] == [LINE + 2]
-
-
-OLD_TORCH = """
-import dataclasses, gc
-import torch.distributed._functional_collectives as fc
-from ddpquiz.ranks.inside.operators import Operator
-
-class Old:
-    def __init__(self, _):
-        raise RuntimeError("ReduceOp has no field 'op'")
-
-for each in gc.get_objects():
-    if isinstance(each, Operator):
-        object.__setattr__(each, "private", dataclasses.replace(each.private, reduce_op_type=Old))
-fc.all_reduce(x, "MAX", dist.group.WORLD) + 0
-"""
-
-
-def test_a_functional_all_reduce_is_seen_on_a_torch_that_does_not_name_its_reduce_op(watch):
-    assert [(event.operation.op, event.operation.reduce) for event in of(watch(OLD_TORCH), Issued)] == [
-        ("all_reduce", "max")
-    ]
-
-
 def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_the_whole_run(watch):
     body = """
     group = dist.new_group([1, 2])
@@ -320,7 +98,7 @@ def test_an_operation_of_a_subgroup_names_its_members_and_its_peer_as_ranks_of_t
 
 
 @pytest.mark.parametrize("name", ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"])
-def test_the_reduce_op_is_named_in_the_users_word(watch, name):
+def test_the_reduce_op_has_the_name_that_users_write(watch, name):
     dtype = "torch.int32" if name.startswith("B") else "torch.float32"
     events = watch(f"dist.all_reduce(torch.ones(2, dtype={dtype}), op=dist.ReduceOp.{name})")
     assert [event.operation.reduce for event in of(events, Issued)] == [name.lower()]
@@ -422,7 +200,7 @@ def test_an_operation_that_refuses_at_once_is_reported_to_have_failed(tmp_path, 
     ]
 
 
-def test_works_that_nobody_waits_for_are_released(watch):
+def test_works_without_a_wait_are_released(watch):
     body = """
     import gc
     from ddpquiz.ranks.inside import operations
@@ -532,68 +310,3 @@ def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
         event.text for event in of(events, Note)
     }
     assert len([event for event in events if isinstance(event, Output)]) == 2
-
-
-CALL = Issued(0.123456, 3, 7, Operation("all_reduce", (0, 1), 1, ((2, 3), ()), "float32", 28, '/a "b"/é.py', 9, "0", "sum", True, 4), ("[1.0, nan]", "2"))  # fmt: skip
-CALLED = [
-    CALL,
-    dataclasses.replace(CALL, number=8, before=(), operation=CALL.operation._replace(bucket=None)),
-    dataclasses.replace(CALL, operation=CALL.operation._replace(peer=None, op="x")),
-]
-
-
-def test_what_is_joined_from_cached_text_is_what_encode_writes():
-    writer = EventWriter(-1, 3, 0.0)
-    for call in [*CALLED, *CALLED]:  # the second time from the cache
-        assert writer.issued(call.time, call.number, call.before, call.operation) == encode(call) + "\n"
-    others = {
-        Ended(0.1, 3, 7): writer.ended(0.1, 7),
-        Ended(0.1, 3, 7, 0.05): writer.ended(0.1, 7, 0.05),
-        Waited(1e-05, 3, 7, 0.0): writer.waited(1e-05, 7, 0.0),
-        Result(0.1, 3, 7, ("[inf]", "1")): writer.result(0.1, 7, ("[inf]", "1")),
-    }
-    for event, line in others.items():
-        assert line == encode(event) + "\n"
-        assert decode(line) == event
-
-
-def test_work_on_a_gpu_is_reported_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
-    clock = iter((1.0, 2.0, 3.0, 4.0))
-    poller, reports, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
-    poller._thread = threading.current_thread()  # we poll ourselves
-    poller.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: reports.append(("long", began))))
-    poller.poll()
-    gpu["begun"] = True
-    poller.poll()  # at 1.0
-    poller.add(Queued(lambda: False, lambda: True, lambda began: reports.append(("short", began))))
-    poller.poll()  # at 2.0
-    assert reports == [("short", 2.0)]
-    gpu["ended"] = True
-    poller.poll()
-    poller.poll()
-    assert reports == [("short", 2.0), ("long", 1.0)]
-
-
-def test_the_poller_polls_by_itself_until_nothing_is_left():
-    poller, done = GpuPoller(time.monotonic), threading.Event()
-    later = time.monotonic() + 0.05
-    poller.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
-    assert done.wait(10)
-    again = threading.Event()
-    poller.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
-    assert again.wait(10)
-
-
-def test_events_are_not_written_to_a_file_that_has_got_the_number_of_our_pipe(tmp_path):
-    reader, pipe = os.pipe()
-    writer = EventWriter(pipe, 0, 0.0)
-    writer.write("first\n")
-    with (tmp_path / "data").open("w") as data:
-        os.dup2(data.fileno(), pipe)
-        writer._checked_at -= 1  # a while later
-        writer.write("second\n")
-    writer.write("third\n")
-    os.close(pipe)
-    assert os.read(reader, 100) == b"first\n"
-    assert (tmp_path / "data").read_text() == ""
-    os.close(reader)

@@ -4,44 +4,28 @@ import gzip
 import inspect
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+import real_run
 import torch.distributed as dist
+from real_run import HEAD, end
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpquiz.analysis.event_codec import decode
-from ddpquiz.analysis.events import Claimed, End, Hung, Output
-from ddpquiz.ranks.request import Request
-from ddpquiz.ranks.run import Run
-
-HEAD = """\
-import os, sys, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-x = torch.ones(2) * (rank + 1)
-"""
+from ddpquiz.analysis.events import Claimed, Hung, Output
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(script, tmp_path):
     def run(body, ranks=2, head=HEAD, **request):
-        path = tmp_path / "script.py"
-        path.write_text(head + textwrap.dedent(body))
-        options = {"timeout": 20.0, "args": (str(tmp_path),)} | request
-        return list(Run(Request(path, ranks=ranks, device="cpu", **options)).events())
+        return real_run.run(script(body, head), ranks, **{"args": (str(tmp_path),)} | request)
 
     return run
 
 
 def printed(events, rank=0):
     return [event.text for event in events if isinstance(event, Output) and event.rank == rank]
-
-
-def end(events):
-    assert isinstance(events[-1], End)
-    return events[-1]
 
 
 OPEN_FILES = """

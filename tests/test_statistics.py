@@ -38,7 +38,7 @@ def page(progress, at=AT, width=80):
 
 def test_recall_counts_the_first_review_of_a_later_day_by_the_days_that_had_passed(progress):
     for at, grade in [
-        (AT, Grade.GOOD),  # the first day tells nothing
+        (AT, Grade.GOOD),  # the first day does not count
         (AT + TOOK, Grade.AGAIN),  # nor does the same day
         (AT + days(20), Grade.AGAIN),  # young, forgotten
         (AT + days(20) + TOOK, Grade.GOOD),
@@ -98,7 +98,7 @@ def test_what_comes_due_leaves_out_what_is_hidden_or_gone(progress):
     now = statistics(progress, CONCEPTS, DAY)
     assert (now.due, sum(now.ahead), len(now.ahead)) == (0, 2, 14)
     assert statistics(progress, CONCEPTS, DAY + days(20)).due == 2
-    progress.review("ring/three", Grade.AGAIN, AT, TOOK)  # it comes again today, and is due tomorrow if nobody asks it
+    progress.review("ring/three", Grade.AGAIN, AT, TOOK)  # it comes again today, or else is due tomorrow
     assert [statistics(progress, CONCEPTS, DAY + days(ahead)).due for ahead in (0, 1)] == [0, 1]
 
 

@@ -2,28 +2,11 @@
 
 import subprocess
 import sys
-import textwrap
 
 import pytest
 from program import ddpquiz
 
 RIGHT, LEFT = "\x1b[C", "\x1b[D"
-HEAD = """\
-import sys, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-x = torch.ones(2) * (rank + 1)
-"""
-
-
-@pytest.fixture
-def script(tmp_path):
-    def write(body):
-        path = tmp_path / "script.py"
-        path.write_text(HEAD + textwrap.dedent(body))
-        return str(path)
-
-    return write
 
 
 def row(shown, label):

@@ -222,7 +222,7 @@ def test_undo_works_when_the_sitting_was_stopped():
     assert play(state, StudyAction.UNDO).card.key == "ring/one"
 
 
-def test_the_log_learns_what_was_added_and_what_was_taken_back():
+def test_the_log_gets_what_was_added_and_what_was_undone():
     start = play(sitting(), StudyAction.SHOW)
     graded = play(start, Grade.GOOD)
     skipped = play(graded, StudyAction.SKIP)

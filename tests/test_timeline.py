@@ -6,74 +6,15 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rank_events import Rank, began, folded
 
-from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.events import (
-    Began,
     End,
-    Ended,
     Exited,
-    Hung,
-    Issued,
     Joining,
-    Output,
-    RankPosition,
-    Started,
-    Waited,
     Waiting,
 )
-from ddpquiz.analysis.operation import Operation, bus_factor
 from ddpquiz.analysis.timeline import Timeline
-from ddpquiz.paths import recordings_dir
-
-
-class Rank:
-    """Writes down what a rank of a run says."""
-
-    def __init__(self, rank, world=2, start=0.0):
-        self.rank, self.world, self.number = rank, world, 0
-        self.events = [Started(start, rank, 100 + rank)]
-
-    def issue(self, op, at, line=1, **more):
-        self.number += 1
-        given = {
-            "members": tuple(range(self.world)), "peer": None, "shapes": ((4,),), "dtype": "float32", "bytes": 16,
-            "file": "train.py", "line": line, "group": "0",
-        } | more  # fmt: skip
-        self.events.append(Issued(at, self.rank, self.number, Operation(op, **given)))
-        return self.number
-
-    def end(self, at, number=None, **more):
-        self.events.append(Ended(at, self.rank, number or self.number, **more))
-        return self
-
-    def sync(self, op, at, to, line=1, **more):
-        self.issue(op, at, line, **more)
-        return self.end(to)
-
-    def wait(self, since, until, number):
-        self.events.append(Waited(until, self.rank, number, since))
-        return self
-
-    def exit(self, at, status=0):
-        self.events.append(Exited(at, self.rank, status))
-        return self
-
-
-def began(ranks, device="cpu"):
-    return Began("train.py", (), ranks, device, "gloo", "")
-
-
-def folded(*ranks, end=None, hung=None, device="cpu"):
-    timeline = Timeline()
-    timeline.add(began(len(ranks), device))
-    for event in sorted((event for rank in ranks for event in rank.events), key=lambda event: event.time):
-        timeline.add(event)
-    if hung:
-        timeline.add(hung)
-    if end is not None:
-        timeline.add(End(end, not hung, 0, 0))
-    return timeline
 
 
 def spans(timeline, rank, now):
@@ -92,7 +33,7 @@ def test_a_rank_that_waits_for_what_ran_beside_it_is_seen_to_wait_before_it_is_d
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_operation_that_failed_holds_nobody_up_any_more(asynchronous):
+def test_a_failed_operation_holds_no_rank_up_any_more(asynchronous):
     early, late = Rank(0), Rank(1)
     number = early.issue("all_reduce", 1, asynchronous=asynchronous)
     if asynchronous:
@@ -131,7 +72,7 @@ def test_a_rank_waits_until_the_last_one_has_entered_and_then_communicates():
     assert timeline.current() == []
 
 
-def test_an_open_collective_says_who_is_awaited_and_grows_while_it_lasts():
+def test_an_open_collective_names_the_ranks_it_waits_for_and_grows_while_it_lasts():
     early, late = Rank(0), Rank(1)
     early.issue("all_reduce", 1)
     timeline = folded(early, late)
@@ -219,7 +160,7 @@ def test_a_subgroup_awaits_its_members_only():
     assert (collective.members, collective.started, collective.waits) == ((0, 2), 3, {0: 2, 2: 0})
 
 
-def test_sends_meet_receives_in_order_whoever_is_heard_of_first():
+def test_sends_match_receives_in_order_whichever_is_reported_first():
     one, other = Rank(0), Rank(1)
     one.sync("send", 1, 5, peer=1, line=10).sync("send", 6, 7, peer=1, line=11)
     other.sync("recv", 4, 5, peer=0, line=20).sync("recv", 5, 7, peer=0, line=21)
@@ -233,7 +174,7 @@ def test_sends_meet_receives_in_order_whoever_is_heard_of_first():
 
 
 @pytest.mark.parametrize("told_first", [0, 1])
-def test_a_receive_from_anybody_meets_its_send_once_the_source_is_told(told_first):
+def test_a_receive_from_any_rank_matches_its_send_once_its_source_is_reported(told_first):
     one, other = Rank(0), Rank(1)
     one.sync("send", 1, 5, peer=1)
     other.issue("recv", 2)
@@ -249,7 +190,7 @@ def test_a_receive_from_anybody_meets_its_send_once_the_source_is_told(told_firs
 
 
 @pytest.mark.parametrize("told_first", [0, 1])
-def test_a_receive_from_anybody_waits_for_whoever_sends(told_first):
+def test_a_receive_from_any_rank_waits_for_the_sender(told_first):
     one, other = Rank(0).sync("send", 4, 5, peer=1), Rank(1)
     other.issue("recv", 2)
     other.end(5, source=0).sync("recv", 6, 7, peer=0)
@@ -264,9 +205,9 @@ def test_a_receive_from_anybody_waits_for_whoever_sends(told_first):
     assert timeline.costs.lines["train.py", 1, "recv"].waiting == 2
 
 
-def test_groups_that_are_made_anew_begin_to_count_anew():
+def test_groups_that_are_made_again_count_from_the_start():
     one, other = Rank(0), Rank(1)
-    one.issue("all_reduce", 1, asynchronous=True)  # nobody meets it
+    one.issue("all_reduce", 1, asynchronous=True)  # no other rank joins it
     for rank in (one, other):
         rank.events += [Joining(2, rank.rank, False, 3), Joining(2, rank.rank, True, 3)]
         rank.sync("all_reduce", 3, 4, line=9)
@@ -274,230 +215,7 @@ def test_groups_that_are_made_anew_begin_to_count_anew():
     assert [(each.arrived, each.operation.line) for each in timeline.collectives] == [((0,), 1), ((0, 1), 9)]
 
 
-SENT = {  # operator, bytes brought, rank of 4, root -> bytes sent
-    ("all_reduce", 32, 0, None): 48,
-    ("all_gather", 8, 0, None): 24,
-    ("all_gather_into_tensor", 8, 3, None): 24,
-    ("reduce_scatter_tensor", 32, 0, None): 24,
-    ("all_to_all_single", 32, 2, None): 24,
-    ("broadcast", 32, 1, 1): 32,
-    ("broadcast", 32, 0, 1): 0,  # the end of the chain
-    ("reduce", 32, 1, 1): 0,
-    ("reduce", 32, 0, 1): 32,
-    ("gather", 8, 2, 0): 8,
-    ("scatter", 32, 0, 0): 24,
-    ("scatter", 8, 1, 0): 0,
-    ("send", 32, 0, 1): 32,
-    ("recv", 32, 0, 1): 0,
-    ("barrier", 0, 0, None): 0,
-}
-
-
-@pytest.mark.parametrize("case", SENT, ids=str)
-def test_a_rank_sends_what_the_algorithm_says(case):
-    op, size, rank, root = case
-    operation = Operation(op, (0, 1, 2, 3), root, (), "float32", size, "train.py", 1)
-    assert operation.bytes_sent_by(rank) == SENT[case]
-
-
-def test_the_formula_of_a_ring_gives_what_the_demo_that_sends_round_a_ring_counts():
-    timeline, printed = Timeline(limit=None), {}
-    for event in saved_run.read(recordings_dir() / "allreduce.json"):
-        timeline.add(event)
-        if isinstance(event, Output) and event.label == "bytes sent (ring)":
-            printed[event.rank] = int(event.value)
-    whole = next(each for each in timeline.collectives if each.op == "all_reduce")
-    assert {rank: whole.operation.bytes_sent_by(rank) for rank in whole.members} == printed
-    sends = [each for each in timeline.collectives if each.op == "send"]
-    line = sends[0].calls[sends[0].members[0]].operation.line  # the ring comes first
-    ring = [each for each in sends if each.calls[each.members[0]].operation.line == line]
-    by_rank = {rank: sum(each.operation.bytes for each in ring if each.members[0] == rank) for rank in printed}
-    assert by_rank == printed
-
-
-def test_bandwidth_is_counted_as_nccl_tests_count_it():
-    ranks = [Rank(rank, 4).sync("all_gather", 1, 3, bytes=100) for rank in range(4)]
-    (collective,) = folded(*ranks).collectives
-    assert (collective.seconds, collective.algbw, collective.busbw) == (2, 200, 150)  # 400 bytes come together
-    assert [bus_factor(op, 4) for op in ("all_reduce", "reduce_scatter_tensor", "broadcast", "send")] == [
-        1.5,
-        0.75,
-        1,
-        1,
-    ]
-
-
-@pytest.mark.parametrize("root", [0, 1])
-def test_the_size_of_a_scatter_is_that_of_all_parts_whoever_is_its_root(root):
-    ranks = [Rank(rank).sync("scatter", 1, 3, peer=root, bytes=100 if rank == root else 50) for rank in range(2)]
-    (collective,) = folded(*ranks).collectives
-    assert (collective.operation.bytes, collective.algbw) == (100, 50)
-
-
-def mismatched(first, second, **more):
-    """Return what is found when two ranks issue these, each as (op, line, more) at seconds 1, 2, .."""
-    ranks = [Rank(0), Rank(1)]
-    for rank, calls in zip(ranks, (first, second), strict=True):
-        for at, (op, line, *rest) in enumerate(calls, 1):
-            rank.issue(op, at, line, **(rest[0] if rest else {}))
-    return [str(mismatch) for mismatch in folded(*ranks, **more).mismatches]
-
-
-def test_ranks_that_ask_for_the_same_have_no_mismatch():
-    assert mismatched([("all_reduce", 1), ("barrier", 2)], [("all_reduce", 1), ("barrier", 2)]) == []
-
-
-FITTING = {
-    "the root and the others call from their own lines": (
-        [("broadcast", 5, {"peer": 0}), ("broadcast", 5, {"peer": 0})],
-        [("broadcast", 7, {"peer": 0}), ("broadcast", 7, {"peer": 0})],
-    ),
-    "the root goes round": (
-        [("broadcast", 5, {"peer": 0}), ("broadcast", 7, {"peer": 1})],
-        [("broadcast", 7, {"peer": 0}), ("broadcast", 5, {"peer": 1})],
-    ),
-    "ranks choose a line by their data": (
-        [("all_reduce", 5), ("all_reduce", 5), ("all_reduce", 7)],
-        [("all_reduce", 5), ("all_reduce", 7), ("all_reduce", 5)],
-    ),
-    "a scalar meets a tensor of one element": (
-        [("all_reduce", 5, {"shapes": ((),)})],
-        [("all_reduce", 5, {"shapes": ((1,),)})],
-    ),
-    "parts of a scatter are smaller than the whole": (
-        [("scatter", 5, {"peer": 0, "shapes": ((2,), (2,)), "bytes": 16})],
-        [("scatter", 5, {"peer": 0, "shapes": ((2,),), "bytes": 8})],
-    ),
-    "uneven parts go all to all": (
-        [("all_to_all_single", 5, {"shapes": ((3,),)})],
-        [("all_to_all_single", 5, {"shapes": ((5,),)})],
-    ),
-    "a tensor is received in another shape": (
-        [("send", 5, {"peer": 1, "shapes": ((2, 3),)})],
-        [("recv", 7, {"peer": 0, "shapes": ((6,),)})],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", FITTING)
-def test_what_fits_is_no_mismatch(case):
-    assert mismatched(*FITTING[case]) == []
-
-
-MISMATCHED = {
-    "Ranks call different operations: rank 0: all_reduce (train.py:5); rank 1: broadcast (train.py:7).": (
-        [("all_reduce", 5)],
-        [("broadcast", 7, {"peer": 0})],
-    ),
-    "Ranks reduce with different operators: rank 0: all_reduce sum (train.py:5); rank 1: all_reduce max (train.py:5).": (
-        [("all_reduce", 5, {"reduce": "sum"})],
-        [("all_reduce", 5, {"reduce": "max"})],
-    ),
-    "Ranks name different roots: rank 0: broadcast with root 0 (train.py:5);"
-    " rank 1: broadcast with root 1 (train.py:5).": (
-        [("broadcast", 5, {"peer": 0})],
-        [("broadcast", 5, {"peer": 1})],
-    ),
-    "Ranks pass tensors of different dtypes: rank 0: all_reduce of float32 (train.py:5);"
-    " rank 1: all_reduce of int64 (train.py:5).": (
-        [("all_reduce", 5)],
-        [("all_reduce", 5, {"dtype": "int64"})],
-    ),
-    "Ranks pass tensors of different shapes: rank 0: all_reduce of 2x3 float32 (train.py:5);"
-    " rank 1: all_reduce of 3x2 float32 (train.py:5).": (
-        [("all_reduce", 5, {"shapes": ((2, 3),)})],
-        [("all_reduce", 5, {"shapes": ((3, 2),)})],
-    ),
-    "Ranks pass tensors of different shapes: rank 0: send of 4 float32 (train.py:5); rank 1: recv of 8 float32 (train.py:7).": (
-        [("send", 5, {"peer": 1})],
-        [("recv", 7, {"peer": 0, "shapes": ((8,),)})],
-    ),
-    "Ranks call the same operations in a different order: rank 0: all_reduce (train.py:5), then all_reduce"
-    " (train.py:7); rank 1: all_reduce (train.py:7), then all_reduce (train.py:5).": (
-        [("all_reduce", 5), ("all_reduce", 7)],
-        [("all_reduce", 7), ("all_reduce", 5)],
-    ),
-}
-
-
-@pytest.mark.parametrize("said", MISMATCHED)
-def test_what_does_not_fit_is_named_with_ranks_and_lines(said):
-    assert mismatched(*MISMATCHED[said]) == [said]
-
-
-TEXTS = {5: "dist.all_reduce(a)", 6: "dist.all_reduce(b)", 8: "  dist.all_reduce(b)", 9: "  dist.all_reduce(a)"}
-
-
-@pytest.mark.parametrize(("second", "swapped"), [((8, 9), True), ((9, 8), False), ((5, 8), False), ((7, 7), False)])
-def test_lines_that_read_the_same_are_taken_for_the_same_operation(second, swapped):
-    timeline = Timeline(text=lambda _, line: TEXTS.get(line, ""))
-    first, other = Rank(0), Rank(1)
-    for at, lines in enumerate(zip((5, 6), second, strict=True), 1):
-        for rank, line in zip((first, other), lines, strict=True):
-            rank.issue("all_reduce", at, line)
-    for event in [*first.events, *other.events]:
-        timeline.add(event)
-    assert [mismatch.kind for mismatch in timeline.mismatches] == ["order"] * swapped
-
-
-def test_swapped_operations_are_found_also_when_others_stand_between():
-    first = [("all_reduce", 5), ("barrier", 6), ("all_reduce", 7), ("barrier", 9)]
-    second = [("all_reduce", 7), ("barrier", 6), ("all_reduce", 5), ("barrier", 9)]
-    (said,) = mismatched(first, second)
-    assert said.startswith("Ranks call the same operations in a different order")
-
-
-def test_a_mismatch_that_repeats_in_every_step_is_reported_once():
-    steps = [("all_reduce", 5), ("barrier", 6)] * 5
-    assert len(mismatched(steps, [("broadcast", 7, {"peer": 0}), ("barrier", 6)] * 5)) == 1
-
-
-def test_a_hang_of_two_ranks_in_two_operations_is_reported_once():
-    one, other = Rank(0), Rank(1)
-    one.issue("send", 1, line=5, peer=1)
-    other.issue("send", 1, line=5, peer=0)
-    places = tuple(RankPosition(rank, "send", "train.py", 5, "") for rank in (0, 1))
-    assert [str(each) for each in folded(one, other, hung=Hung(9, 5, places), end=9).mismatches] == [
-        "Ranks wait for each other: ranks 0 and 1: send (train.py:5)."
-    ]
-
-
-def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
-    stays, goes = Rank(0), Rank(1).exit(2)
-    stays.issue("all_reduce", 1, line=5)
-    timeline = folded(stays, goes)
-    (said,) = map(str, timeline.mismatches)
-    assert (
-        said
-        == "Some ranks wait in an operation that others never call: rank 0: all_reduce (train.py:5); rank 1: has exited."
-    )
-
-
-def test_a_rank_that_failed_is_no_mismatch():
-    stays, fails = Rank(0), Rank(1).exit(2, status=1)
-    stays.issue("all_reduce", 1)
-    assert folded(stays, fails, end=3).mismatches == []
-
-
-def test_a_collective_under_way_is_no_mismatch():
-    stays, computes = Rank(0), Rank(1)
-    stays.issue("all_reduce", 1)
-    assert folded(stays, computes).mismatches == []
-
-
-def test_a_hang_is_a_mismatch_with_where_each_rank_stands():
-    one, other = Rank(0), Rank(1)
-    one.issue("all_reduce", 1, line=5, group="a")
-    other.issue("all_reduce", 1, line=7, group="b")
-    standing = (RankPosition(0, "all_reduce", "train.py", 5, ""), RankPosition(1, "all_reduce", "train.py", 7, ""))
-    timeline = folded(one, other, hung=Hung(9, 5, standing), end=9)
-    assert [str(each).partition(": ")[2] for each in timeline.mismatches] == [
-        "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
-        "rank 0: all_reduce (train.py:5); rank 1: all_reduce (train.py:7).",
-    ]
-
-
-def test_only_the_last_collectives_are_kept_and_sums_are_of_all():
+def test_only_the_last_collectives_are_stored_and_sums_cover_all():
     few, all_of_them = Timeline(limit=10), Timeline(limit=None)
     rank = Rank(0, 1)
     for number in range(100):
@@ -528,7 +246,7 @@ def test_the_merged_spans_of_a_long_run_reach_back_to_its_start_with_the_same_se
     assert early == pytest.approx(375, rel=0.1)  # the shares of each stretch of time are its own
 
 
-# Properties, of programs that are played by a clock of our own.
+# Properties of programs that run by a simulated clock.
 
 CALLS = st.tuples(
     st.sampled_from(["sync", "async", "send", "sub"]),
@@ -538,7 +256,7 @@ CALLS = st.tuples(
 
 
 def played(calls):
-    """Return what three ranks say that play these calls, and how long each waited for others in synchronous ones."""
+    """Return the events of three ranks that make these calls, and how long each waited in synchronous ones."""
     ranks, clock, waited, open_calls = [Rank(rank, 3) for rank in range(3)], [0.0] * 3, [0.0] * 3, []
     for line, (kind, computes, takes) in enumerate(calls, 1):
         if kind == "async":

@@ -53,7 +53,7 @@ def test_the_overview_knows_what_is_open_and_the_end_is_final():
     assert play(ended, QuizAction.UNDO, GoTo(0), Given("1"), Late("1")) == ended
 
 
-def test_the_same_answer_once_more_goes_on_and_changes_nothing():
+def test_the_same_answer_again_goes_on_and_changes_nothing():
     state = play(exam(), Given("1"))
     again = play(state, QuizAction.UNDO, Given("1"))
     assert (again.place, again.answers) == (1, state.answers)
@@ -86,7 +86,7 @@ def test_when_the_time_is_over_what_has_no_answer_is_late_and_answers_stay():
     assert (state.over, [answer.confidence for answer in state.answers]) == (True, [None])
 
 
-def test_the_question_how_sure_can_be_left_and_counts_as_answered():
+def test_leaving_the_question_how_sure_counts_as_answered():
     state = exam(rules=replace(EXAM, confidence=True))
     asked = play(state, right(state))
     assert asked.pending
@@ -113,7 +113,7 @@ def test_answers_are_changed_on_the_screen_and_in_the_log(progress):
     assert [row.credit for row in progress.entries("answer")] == [1.0]
     press(seat, "1", "2", "enter", *"18")
     assert "[x] 1" in screen(press(seat, "escape", "u"))
-    assert "> _ bytes" in screen(press(seat, "s"))  # what was not given as an answer is none
+    assert "> _ bytes" in screen(press(seat, "s"))  # text that was not entered does not count as an answer
     assert "> 1800_ bytes" in screen(press(seat, *"1800", "enter", "u"))
 
 
@@ -152,10 +152,10 @@ def test_an_exam_ends_with_every_question_its_verdict_and_why(progress):
     assert "Question 1 · medium · ring/bytes\n✗ Wrong.\n" in shown
     assert "✗>1  1,200 bytes\n     Each sum travels to be made and again to be shared.\n✓ 2  1,800 bytes\n" in shown
     assert "Question 2 · easy · ring/phases\nNot answered.\n" in shown
-    assert "✓" not in shown.partition("ring/phases\n")[2]  # it may still be asked, so its solution is kept back
+    assert "✓" not in shown.partition("ring/phases\n")[2]  # it may be asked again, so its solution stays hidden
     assert [row.credit for row in progress.entries("answer")] == [0.0]
     assert "once more" in screen(press(seat, "r"))
-    assert "✓ Right." in screen(press(seat, "2"))  # asked again it is no exam
+    assert "✓ Right." in screen(press(seat, "2"))  # a retry is not an exam
 
 
 def test_the_time_of_an_exam_runs_on_the_overview_too_and_what_was_typed_counts_at_its_end(progress):
@@ -206,7 +206,7 @@ def test_an_adaptive_exam_says_that_it_may_end_early(progress):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_in_an_exam_keeps_what_was_answered(home, number):
+def test_a_signal_in_an_exam_loses_no_answer(home, number):
     terminal = sample(home, "test", "ring", "--exam", "--seed", "1")
     terminal.wait("Question 1/3")
     terminal.press("s", "Question 2/3")

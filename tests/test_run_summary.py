@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from test_timeline import Rank, began, folded
+from rank_events import Rank, began, folded
 
 from ddpquiz.analysis.events import End, Exited, Marked
 from ddpquiz.analysis.formatting import format_bytes, format_seconds, plural

@@ -1,0 +1,25 @@
+"""Runs of real ranks on the CPU, and the scripts that they run."""
+
+from ddpquiz.analysis.events import End
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+
+HEAD = """\
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.ones(2) * (rank + 1)
+"""
+
+
+def run(path, ranks=2, **request):
+    return list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())
+
+
+def of(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def end(events):
+    assert isinstance(events[-1], End)
+    return events[-1]

@@ -1,0 +1,81 @@
+"""What each rank is doing, and the operation that is running."""
+
+import pytest
+from drawn_run import issued, live, seen
+
+from ddpquiz.analysis.events import (
+    Ended,
+    Exited,
+    Issued,
+    Joining,
+    Started,
+    Waiting,
+)
+from ddpquiz.analysis.operation import Operation
+
+
+def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_for_it():
+    picture = seen(issued(0.1, 1, 1, asynchronous=True), issued(0.2, 1, 2, bucket=0))
+    assert picture.doing(1) == "computing"
+    picture.add(Waiting(0.3, 1, 2))
+    assert picture.doing(1) == "all_reduce"
+    picture.add(Ended(0.4, 1, 2))
+    assert picture.doing(1) == "computing"
+    assert picture.waits_in(1) == "all_reduce", "number 1 is open still"
+
+
+RUNNING = {
+    "no communication yet": [],
+    "the group is made, no communication yet": [Joining(0.1, 0, done=False, line=3), Joining(0.2, 0, done=True, line=3)],
+    "scatter · all arrived for 0.8 s · from 0 · 4 numbers": [
+        Issued(0.1, 0, 1, Operation("scatter", (0, 1), 0, ((4,), (4,)), "float32", 32, "demo.py", 5)),
+        Issued(0.2, 1, 1, Operation("scatter", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 5)),
+    ],
+    "init_process_group · arrived 1 · awaiting 0": [Joining(0.1, 1, done=False, line=3)],
+    "init_process_group · all arrived, making the group": [
+        Joining(0.1, 0, done=False, line=3), Joining(0.1, 1, done=False, line=3),
+    ],
+    "all_reduce · arrived 1 · awaiting 0 for 0.8 s · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],
+    "all_reduce · arrived 1 · awaiting 0 (it has ended) for 0.8 s · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
+    "all_reduce · all arrived for 0.8 s · 4 numbers": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
+    "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
+        Issued(0.5, 0, 1, Operation("broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5))
+    ],
+    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3 · 4 numbers · 1 more under way": [
+        Issued(0.1, 0, 1, Operation("send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3)), issued(0.3, 0, 2),
+    ],
+    "send · any rank → 1 · arrived 1 · awaiting any rank for 0.8 s · 4 numbers": [
+        Issued(0.1, 1, 1, Operation("recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5))
+    ],
+    "all_reduce · ranks 0-2 · arrived 1 and 2 · awaiting 0 for 0.6 s · 4 numbers · 1 more under way": [
+        Issued(0.1, 0, 1, Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5, group="1")),
+        *(Issued(0.3, rank, 1, Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5)) for rank in (1, 2)),
+    ],
+    "last: barrier · rank 1 alone · took 200 ms": [
+        Issued(0.1, 1, 1, Operation("barrier", (1,), None, (), "", 0, "demo.py", 5)), Ended(0.3, 1, 1)
+    ],
+    "last: barrier · rank 1 came 300 ms late · took 200 ms from then": [
+        Issued(0.1, 0, 1, Operation("barrier", (0, 1), None, (), "", 0, "demo.py", 5)),
+        Issued(0.4, 1, 1, Operation("barrier", (0, 1), None, (), "", 0, "demo.py", 5)),
+        Ended(0.5, 0, 1), Ended(0.6, 1, 1),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", RUNNING)
+def test_the_running_operation_stands_in_one_line_with_who_arrived_and_who_is_awaited(line):
+    assert live(seen(*RUNNING[line]), now=0.9, width=100).splitlines()[-1] == line
+
+
+def test_what_a_rank_had_begun_before_it_was_started_again_is_over():
+    lives = [issued(0.1, 0, 1), Exited(0.2, 1, -9), Exited(0.3, 0, -15), Started(0.4, 0, 7, 1), Started(0.5, 1, 8, 1)]
+    picture = seen(*lives)
+    assert live(picture, now=0.9, width=100).splitlines()[-1] == "no communication yet"
+    assert picture.timeline.mismatches == []
+    assert "restart 1 of 0 · now processes 7 8" in live(picture)
+
+
+def test_what_does_not_fit_into_the_running_line_is_left_out_and_not_cut():
+    line = next(line for line in RUNNING if "bucket 3" in line)
+    shown = live(seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3"))
+    assert shown.splitlines()[-1] == "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3"

@@ -1,0 +1,59 @@
+"""Ranks over time, a character for each moment."""
+
+from drawn_run import QUIET, drawn, issued, said, seen, text
+
+from ddpquiz.analysis.events import (
+    End,
+    Ended,
+    Exited,
+    Joining,
+    Output,
+    Started,
+)
+from ddpquiz.terminal.runs.gantt import gantt
+
+MEETING = [
+    Started(0.0, 0, 7), Started(0.0, 1, 8),
+    issued(0.2, 0, 1), issued(0.6, 1, 1), Ended(0.7, 0, 1), Ended(0.7, 1, 1),
+    Exited(0.9, 1, 0), End(1.0, True, 0, 0),
+]  # fmt: skip
+
+
+def test_ranks_over_time_have_a_glyph_for_each_thing_that_they_do():
+    assert text(gantt(seen(*MEETING), 48, 1.0, live=False), 48).splitlines() == [
+        "time    ━ compute   █ communication   ░ waiting",
+        "rank 0  ░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░████████",
+        "rank 1  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━████████",
+        "        ╵0 s (200 ms into the run)      ╵0.4 s",
+    ]
+
+
+def test_the_start_and_the_end_of_processes_take_no_room_beside_what_the_script_does():
+    lanes = text(gantt(seen(*MEETING, said(0, "mine", "1")), 48, 1.0, live=False), 48).splitlines()
+    assert lanes[1].startswith("rank 0  ━━━━━━━░░")  # from what it printed at 0.1 s
+    assert lanes[-1].startswith("        ╵0 s (100 ms into the run)")
+
+
+def test_a_lane_marks_an_operation_that_is_too_short_for_a_column():
+    events = [Started(0.0, 0, 7), issued(0.301, 0, 1), issued(0.301, 1, 1), Ended(0.303, 0, 1), Ended(0.303, 1, 1)]
+    around = [Output(at, 0, "stdout", "a line") for at in (0.0, 1.0)]
+    picture = seen(*events, *around)
+    assert text(gantt(picture, 48, 1.0, live=False), 48).splitlines()[1] == f"rank 0  {'━' * 12}╋{'━' * 27}"
+
+
+def test_live_lanes_show_the_last_seconds():
+    picture = seen(Started(0.0, 0, 7), Output(0.0, 0, "stdout", "a line"), issued(30.0, 0, 1))
+    lines = text(gantt(picture, 48, 35.0, live=True), 200).splitlines()
+    assert lines[1] == f"rank 0  {'━' * 20}{'░' * 20}"
+    assert lines[-1].split() == ["╵25", "s", "╵30", "s"]
+
+
+def test_ranks_over_time_are_shown_where_ranks_did_nothing_but_wait_to_join():
+    events = [
+        Started(0.0, 0, 1, 0),
+        Started(0.0, 1, 2, 0),
+        Joining(0.1, 0, False, 3),
+        Exited(1.0, 1, 0),
+        Exited(2.0, 0, 1),
+    ]
+    assert "rank 0  ░░░" in drawn(seen(*events, End(2.1, False, 0, 0, 0, "why"), began=QUIET))

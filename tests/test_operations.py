@@ -1,0 +1,33 @@
+"""Operations on a GPU, polled until they are done."""
+
+import threading
+import time
+
+from ddpquiz.ranks.inside.operations import GpuPoller, Queued
+
+
+def test_work_on_a_gpu_is_reported_once_when_the_gpu_is_done_with_it_and_when_it_came_to_it():
+    clock = iter((1.0, 2.0, 3.0, 4.0))
+    poller, reports, gpu = GpuPoller(lambda: next(clock)), [], {"begun": False, "ended": False}
+    poller._thread = threading.current_thread()  # we poll ourselves
+    poller.add(Queued(lambda: gpu["begun"], lambda: gpu["ended"], lambda began: reports.append(("long", began))))
+    poller.poll()
+    gpu["begun"] = True
+    poller.poll()  # at 1.0
+    poller.add(Queued(lambda: False, lambda: True, lambda began: reports.append(("short", began))))
+    poller.poll()  # at 2.0
+    assert reports == [("short", 2.0)]
+    gpu["ended"] = True
+    poller.poll()
+    poller.poll()
+    assert reports == [("short", 2.0), ("long", 1.0)]
+
+
+def test_the_poller_polls_by_itself_until_nothing_is_left():
+    poller, done = GpuPoller(time.monotonic), threading.Event()
+    later = time.monotonic() + 0.05
+    poller.add(Queued(lambda: True, lambda: time.monotonic() > later, lambda _: done.set()))
+    assert done.wait(10)
+    again = threading.Event()
+    poller.add(Queued(lambda: True, lambda: True, lambda _: again.set()))
+    assert again.wait(10)

@@ -1,0 +1,139 @@
+"""What a rank finds: environment variables, arguments, random state, and modules."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from real_run import end, of, run
+
+from ddpquiz.analysis.events import (
+    Output,
+)
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+from ddpquiz.ranks.script import of_module
+
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+
+ENVIRONMENT = """\
+import json, os, sys
+for line in ('env: ' + json.dumps(dict(os.environ)), f'argv: {sys.argv[1:]}'):
+    os.write(1, f'{line}\\n'.encode())  # a line at once, lest those of two ranks be mixed in torchrun's pipe
+"""
+ANOTHER = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE"}  # in every run of torchrun
+OF_THE_TERMINAL = {"LINES", "COLUMNS"}  # a library of torchrun's sets them
+LOOPBACK_ONLY = {"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"}  # ours
+
+
+def test_ranks_have_the_environment_and_arguments_that_torchrun_sets(script, monkeypatch):
+    for name in ("OMP_NUM_THREADS", *LOOPBACK_ONLY):
+        monkeypatch.delenv(name, raising=False)
+    path = script(ENVIRONMENT, "")
+    command = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2", str(path), "--a", "b"]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
+    theirs = {env["RANK"]: env for env in (json.loads(line[5:]) for line in lines if line.startswith("env: "))}
+    events = run(path, args=("--a", "b"))
+    ours = {str(e.rank): json.loads(e.value) for e in of(events, Output) if e.label == "env"}
+    assert {event.value for event in of(events, Output) if event.label == "argv"} == {"['--a', 'b']"}
+    for rank in ("0", "1"):
+        mine, its = ours[rank], theirs[rank]
+        assert mine.keys() - LOOPBACK_ONLY == its.keys() - OF_THE_TERMINAL
+        assert {name for name in mine.keys() - LOOPBACK_ONLY if mine[name] != its[name]} <= ANOTHER
+    assert (ours["0"]["MASTER_ADDR"], ours["0"]["GLOO_SOCKET_IFNAME"]) == ("127.0.0.1", LOOPBACK)
+
+
+def test_threads_are_those_that_the_environment_sets(script, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    events = run(script("print('threads:', torch.get_num_threads())"))
+    assert [event.value for event in of(events, Output)] == ["3", "3"]
+
+
+@pytest.mark.parametrize(("wanted", "threads"), [("3,2", 3), ("0", os.cpu_count()), ("all", os.cpu_count())])
+def test_threads_that_openmp_understands_and_torch_does_not_are_not_an_error(script, monkeypatch, wanted, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    events = run(script("print('threads:', torch.get_num_threads())"), ranks=1)
+    assert [event.value for event in of(events, Output)] == [str(threads)]
+
+
+def test_ranks_do_not_share_a_random_state(script):
+    events = run(script("print('random:', torch.rand(1).item())"))
+    assert len({event.value for event in of(events, Output)}) == 2
+
+
+def test_ranks_do_not_share_the_random_state_of_numpy(script):
+    pytest.importorskip("numpy")
+    body = "import numpy, torch.optim  # for the latter the server imports what imports numpy.random\n"
+    events = run(script(body + "print('random:', numpy.random.rand())"))
+    assert len({event.value for event in of(events, Output)}) == 2
+
+
+LAUNCHERS = """\
+import os
+
+class Env:  # what Lightning's TorchElasticEnvironment and Accelerate's PartialState look at
+    detected = {"RANK", "GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} <= set(os.environ) and bool(
+        {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"} & set(os.environ))
+    main_address, main_port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    world, rank, local = (int(os.environ[name]) for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"))
+
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://", rank=Env.rank, world_size=Env.world)
+print("launched:", Env.detected, Env.local, dist.get_world_size())
+dist.destroy_process_group()
+"""
+
+
+def test_launchers_that_look_for_torchrun_find_it(script):
+    events = run(script(LAUNCHERS, ""))
+    launched = [event.value for event in of(events, Output) if event.label == "launched"]
+    assert sorted(launched) == ["True 0 2", "True 1 2"]
+
+
+RECORDED = """\
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main():
+    raise ValueError("bad")
+
+main()
+"""
+
+
+def test_a_script_that_records_its_errors_for_torchrun_fails_with_its_own(script):
+    assert end(run(script(RECORDED, ""), ranks=1)).why == "Rank 0 raised ValueError at script.py:5: bad"
+
+
+MODULE = (
+    "from .near import NAME\nprint('who:', __name__, __package__, __spec__.name, NAME, sys.argv[1:], sys.path[0])\n"
+)
+
+
+def test_a_module_runs_as_python_would_run_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg").mkdir()
+    for name, text in {"__init__": "", "near": "NAME = 'near'\n", "train": "import sys\n" + MODULE}.items():
+        (tmp_path / "pkg" / f"{name}.py").write_text(text)
+    (tmp_path / "pkg" / "__main__.py").write_text("import sys\n" + MODULE)
+    for name, spec in {"pkg.train": "pkg.train", "pkg": "pkg.__main__"}.items():
+        request = Request(of_module(name), args=("-x",), ranks=1, device="cpu", module=name)
+        said = of(list(Run(request).events()), Output)
+        assert [line.value for line in said] == [f"__main__ pkg {spec} near ['-x'] {tmp_path}"]
+
+
+def test_modules_in_the_working_directory_do_not_take_the_place_of_others(tmp_path):
+    for name in ("types", "queue", "profile", "script"):
+        (tmp_path / f"{name}.py").write_text("print('hello: from the wrong module')\n")
+    (tmp_path / "scripts").mkdir()
+    path = tmp_path / "scripts" / "script.py"
+    path.write_text("import queue\nprint('queue:', hasattr(queue, 'Queue'))\n")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("ddpquiz"), "run", "--nproc", "1", path],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert "rank 0  queue: True" in ran.stdout, ran.stderr
+    assert "wrong" not in ran.stdout

@@ -1,0 +1,69 @@
+"""The cause of a failure, found in the events of a run."""
+
+from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.events import FAULT, Began, Exited, Hung, Issued, Joining, Output, Raised, RankPosition
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.run_state import RunState
+
+
+def seen(*events):
+    picture = RunState()
+    for event in (Began("train.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found"), *events):
+        picture.add(event)
+    return picture
+
+
+def test_a_rank_that_the_kernel_killed_for_its_memory_is_named_with_what_it_did_last():
+    issued = Issued(0.1, 1, 1, Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 7))
+    found = root_cause.find(seen(issued, Exited(0.3, 1, -9, memory=True)))
+    assert found.why == "The kernel killed rank 1 because memory ran out, after all_reduce at train.py:7."
+    assert (
+        found.mend == "The 2 ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
+    )
+
+
+def test_the_first_failure_is_the_cause_and_a_complaint_about_it_never_is():
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
+    noticed = Raised(0.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", trace)
+    found = root_cause.find(seen(noticed, Exited(0.2, 0, 1), Exited(0.2, 1, 3)))
+    assert (found.rank, found.why) == (1, "Rank 1 exited with status 3.")
+
+
+def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
+    refused = Raised(0.1, 1, "RuntimeError", "Gloo connectFullMesh failed: Connection refused", trace)
+    found = root_cause.find(seen(refused, Exited(0.2, 1, 1), Exited(0.2, 0, -9, stopped=True)))
+    assert (found.rank, found.why) == (
+        1,
+        "Rank 1 raised RuntimeError at train.py:9: Gloo connectFullMesh failed: Connection refused",
+    )
+
+
+def test_too_little_room_for_what_was_sent_is_explained():
+    text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
+    trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'
+    issued = Issued(0.1, 1, 1, Operation("all_gather", (0, 1), None, ((2,),), "float32", 8, "/x/train.py", 9))
+    found = root_cause.find(seen(issued, Raised(0.2, 1, "RuntimeError", text, trace)))
+    assert found.why == "Rank 1 received 12 bytes in all_gather at train.py:9, but its tensor has room for only 8."
+
+
+def test_a_hang_in_which_a_rank_has_ended_says_so():
+    standing = (RankPosition(0, "init_process_group", "/x/train.py", 3, "File"), RankPosition(1, "", "", 0, ""))
+    found = root_cause.find(seen(Joining(0.1, 0, False, 3), Exited(0.2, 1, 0), Hung(3.0, 2.0, standing)))
+    assert found.why == (
+        "Nothing moved for 2 s: rank 0 waits in init_process_group for rank 1, which has exited with status 0."
+    )
+
+
+def test_what_a_rank_raises_when_we_end_the_others_is_not_a_timeout():
+    standing = (RankPosition(0, "barrier", "/x/train.py", 3, "File"), RankPosition(1, "", "/x/train.py", 5, "File"))
+    ended = Raised(3.1, 0, "RuntimeError", "[pair.cc] Connection closed by peer [127.0.0.1]:1", "")
+    found = root_cause.find(seen(Hung(3.0, 2.0, standing), ended, Exited(3.2, 0, 1, stopped=True)))
+    assert found.why == "Nothing moved for 2 s: rank 0 waits in barrier for rank 1, which is at train.py:5."
+
+
+def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
+    said = Output(0.1, 1, "stderr", 'File "/x/ddpquiz/ranks/inside/worker.py", line 3, in run')
+    found = root_cause.find(seen(said, Exited(0.2, 1, FAULT)))
+    assert found.why == "ddpquiz itself failed in rank 1; its traceback is above."
+    assert root_cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."

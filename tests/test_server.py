@@ -1,0 +1,43 @@
+"""The server that starts ranks: it may die or print a lot."""
+
+import select
+import time
+
+import pytest
+from real_run import end, run
+
+from ddpquiz.errors import UserError
+from ddpquiz.ranks import launch
+from ddpquiz.ranks.messages import Preload, QueryMachine
+
+
+def test_a_server_that_died_is_replaced(script):
+    assert end(run(script("pass"))).ok
+    launch.server().process.kill()
+    launch.server().process.wait()
+    assert end(run(script("pass"))).ok
+
+
+def test_a_server_that_logs_a_lot_does_not_stand_still(monkeypatch, tmp_path):
+    """As it and the store do with TORCH_CPP_LOG_LEVEL=INFO: after some dozens of runs a pipe would be full."""
+    (tmp_path / "talkative.py").write_text("import sys\nprint('log\\n' * 100_000, file=sys.stderr)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    launch.close()
+    serving = launch.server()
+    assert serving.machine
+    serving.send(Preload(("talkative",)))
+    time.sleep(0.5)  # it does so while it has nothing else to do
+    serving.send(QueryMachine())
+    answers, _, _ = select.select([serving.channel], [], [], 10)
+    launch.close()  # its search path holds this folder
+    assert answers
+
+
+def test_a_server_that_dies_leaves_its_last_words():
+    serving = launch.server()
+    assert serving.machine
+    serving.log.write(b"first\nlast words\n")
+    serving.log.flush()
+    serving.process.kill()
+    with pytest.raises(UserError, match=r"has died \(last words\)"):
+        serving.receive()

@@ -1,0 +1,59 @@
+"""What is a hang, and what only takes long."""
+
+import sys
+import time
+
+import pytest
+from real_run import end, of, run
+
+from ddpquiz.analysis.events import (
+    Hung,
+)
+
+
+def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
+    path = script("if rank == 1:\n    time.sleep(600)\ndist.all_reduce(x)\n")
+    began = time.monotonic()
+    events = run(path, ranks=3, timeout=1.0)
+    assert time.monotonic() - began < 300  # it may have to load torch first
+    hung = of(events, Hung)[0]
+    assert [(each.waits_in, each.line) for each in hung.ranks] == [("all_reduce", 7), ("", 6), ("all_reduce", 7)]
+    assert end(events).why.endswith("ranks 0 and 2 wait in all_reduce for rank 1, which is at script.py:6.")
+
+
+def test_waiting_twice_for_a_message_that_was_sent_is_a_hang(script):
+    body = """
+    if rank == 0:
+        work = dist.isend(x, dst=1)
+        work.wait()
+        work.wait()
+    else:
+        dist.recv(x, src=0)
+        time.sleep(60)
+    """
+    hung = of(run(script(body), timeout=1.0), Hung)[0]
+    assert [(each.waits_in, each.line) for each in hung.ranks] == [("wait", 9), ("", 12)]
+
+
+def test_a_long_computation_is_not_a_hang(script):
+    path = script(
+        "if rank == 1:\n    until = time.monotonic() + 2.5\n    while time.monotonic() < until: pass\ndist.all_reduce(x)\n"
+    )
+    assert end(run(path, timeout=1.0)).ok
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the processor time of a rank's children is not counted")
+def test_a_long_computation_of_a_child_is_not_a_hang(script):
+    """Of a DataLoader's worker, say."""
+    body = """
+    import subprocess, sys
+    if rank == 1:
+        code = "import time\\nuntil = time.monotonic() + 2.5\\nwhile time.monotonic() < until: pass"
+        subprocess.run([sys.executable, "-c", code])
+    dist.all_reduce(x)
+    """
+    assert end(run(script(body), timeout=1.0)).ok
+
+
+def test_waiting_without_communication_is_not_a_hang(script):
+    assert end(run(script("time.sleep(2)"), timeout=0.5)).ok
