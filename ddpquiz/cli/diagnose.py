@@ -1,0 +1,46 @@
+"""`ddpquiz diagnose`: say why a job hangs or failed, from what its ranks recorded."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def diagnose(
+    job: Annotated[
+        Path, typer.Argument(help="A folder with one file for each rank, from `ddpquiz.record` or Flight Recorder.")
+    ],
+    view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+) -> None:
+    """Say why a job hangs or failed: which rank, which line, which operation.
+
+    JOB may also be a run that was saved with --save.
+    """
+    from ddpquiz.analysis.diagnosis import diagnose as judge
+    from ddpquiz.analysis.events import End
+    from ddpquiz.analysis.job_reader import read_job
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.terminal.kit import pager, screen, style
+
+    record = read_job(job)
+    state = RunState()
+    for event in record.events:
+        state.add(event)
+    verdict = judge(state, absent=record.missing)
+    if as_json:
+        known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
+        typer.echo(json.dumps(verdict.as_json() | known))
+    elif view and screen.is_interactive():
+        from ddpquiz.terminal.runs.replay import replay
+
+        culprit = verdict.culprits[0] if len(verdict.culprits) == 1 else None
+        end = End(state.time, verdict.fault == "none", 0, 0, culprit, verdict.sentence, verdict.next)
+        recorded = [event for event in record.events if not isinstance(event, End)]
+        replay([*recorded, replace(end, why="") if end.ok else end], style.console())
+    else:
+        from ddpquiz.terminal.runs.verdict import verdict_page
+
+        pager.show(style.console(), verdict_page(verdict, record))
