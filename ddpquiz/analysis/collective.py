@@ -127,7 +127,6 @@ class Matching:
     """
 
     def __init__(self) -> None:
-        self.here: frozenset[int] = frozenset()  # ranks whose events arrive; empty means all
         self._joins: Counter[int] = Counter()  # a group that is made again may have the name of an old one
         self._counts: Counter[tuple[Group, int]] = Counter()  # collectives that a rank has issued in a group
         self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
@@ -151,7 +150,7 @@ class Matching:
             index = self._counts[group, rank]
             self._counts[group, rank] += 1
             found = self._incomplete.get((group, index))
-            collective = found or Collective(operation.group, self._recorded(operation.members), index)
+            collective = found or Collective(operation.group, operation.members, index)
             self._incomplete[group, index] = collective
         collective.enter(rank, call)
         if collective.complete and operation.op not in POINT_TO_POINT:
@@ -159,18 +158,12 @@ class Matching:
         return collective, found is None
 
     def _new_pair(self, call: Call, group: Group, source: int, to: int) -> Collective:
-        made = Collective(call.operation.group, self._recorded((source, to)), 0)
-        if len(made.members) < 2:
-            return made
+        made = Collective(call.operation.group, (source, to), 0)
         if source == ANYBODY:
             self._from_anybody[to, call.number] = group
         else:
             self._channels[group, source, to].append(made)
         return made
-
-    def _recorded(self, members: tuple[int, ...]) -> tuple[int, ...]:
-        """Leave out the ranks of other machines, whose events do not arrive."""
-        return tuple(rank for rank in members if rank in self.here or rank == ANYBODY) if self.here else members
 
     def resolve(self, collective: Collective, rank: int, call: Call, source: int) -> Collective | None:
         """Match a receive from any rank now that its source is known; return the send if it was issued already.
@@ -182,10 +175,9 @@ class Matching:
             return None
         channel = self._channels[group, source, rank]
         send = self._other_half(channel, rank)
-        collective.members = self._recorded((source, rank))
+        collective.members = (source, rank)
         if send is None:
-            if len(collective.members) == 2:
-                channel.append(collective)
+            channel.append(collective)
             return None
         send.enter(rank, call)
         collective.calls = send.calls

@@ -13,7 +13,7 @@ from functools import partial
 from inspect import signature
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from ddpquiz.analysis.events import Began, End, Ended, Event, Hung, Issued, OperationEvent, RankEvent, Waited
+from ddpquiz.analysis.events import Began, End, Ended, Event, Hung, Issued, RankEvent, Waited
 from ddpquiz.analysis.operation import Range
 
 Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
@@ -54,6 +54,8 @@ def decode(line: str | bytes) -> Event:
     form = _FORMS.get(name) if isinstance(name, str) else None
     if form is None:
         raise ValueError("not an event of a kind that ddpquiz knows")
+    if name == "run" and data.pop("here", None):  # version 0.1 could run a script on several machines
+        raise ValueError("it is of a run on several machines, which ddpquiz no longer reads")
     if name == "issued":
         before = {"before": data.pop("before")} if "before" in data else {}
         head = {key: data.pop(key) for key in ("time", "rank", "number") if key in data}
@@ -67,14 +69,10 @@ def check_ranks(event: Event, began: Began) -> None:
     """Raise ValueError if an event names a rank that its run does not have."""
     if any(rank >= began.ranks for rank in _ranks_in(event)):
         raise ValueError(f"it names a rank that does not exist in a run of {began.ranks}")
-    if began.here and isinstance(event, OperationEvent) and event.rank not in began.here:
-        raise ValueError("its rank runs on another machine")
 
 
 def _ranks_in(event: Event) -> Iterable[int]:
     match event:
-        case Began():
-            return event.here
         case Issued():
             return (event.rank, *event.operation.members)
         case Ended(source=int(source)):
@@ -97,8 +95,6 @@ def _check_consistent(event: Event) -> None:
                 raise ValueError("`members` must name the rank that calls, and each rank once")
         case Waited() if event.since > event.time:
             raise ValueError("`since` must not be later than `time`")
-        case Began() if len({*event.here}) < len(event.here):
-            raise ValueError("`here` must name each rank once")
 
 
 class _Form(NamedTuple):

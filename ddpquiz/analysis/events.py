@@ -24,9 +24,8 @@ class ClaimText:
 class Began:
     """The run begins: what runs, on how many ranks, over which backend and why; `title` is the script's own.
 
-    `here` are the ranks of this machine if other machines run the rest; empty means all. `restarts` is how often failed
-    ranks may be restarted. `module` is set if the script runs as `python -m module`. `look` are the labels that its
-    docstring names.
+    `restarts` is how often failed ranks may be restarted. `module` is set if the script runs as `python -m module`.
+    `look` are the labels that its docstring names.
     """
 
     event: ClassVar[str] = "run"
@@ -39,7 +38,6 @@ class Began:
     claims: Annotated[tuple[ClaimText, ...], Range(0, 10_000)] = ()
     title: str = ""
     version: Count = VERSION
-    here: Ranks = ()
     restarts: Count = 0
     module: Name = ""
     look: Annotated[tuple[str, ...], Range(0, 10_000)] = ()
@@ -107,16 +105,6 @@ class Alive(RankEvent):
     event: ClassVar[str] = "alive"
     file: File
     line: Line
-
-
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """`joined` of the `needed` nodes have joined; there is more than one only with `--nnodes`."""
-
-    event: ClassVar[str] = "nodes"
-    time: Seconds
-    joined: Count
-    needed: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +263,7 @@ class End:
 
 
 Event = (
-    Began | Started | Recorded | Dropped | Alive | Nodes | Output | Issued | Ended | Waiting | Waited | Result
+    Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
     | Marked | Joining | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 

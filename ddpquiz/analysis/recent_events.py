@@ -1,7 +1,7 @@
 """The last events of a run of any length, to step back through."""
 
 from ddpquiz.analysis.collective import Call, Collective, Matching
-from ddpquiz.analysis.events import Began, Ended, Event, Issued, Joining, OperationEvent, Started
+from ddpquiz.analysis.events import Ended, Event, Issued, Joining, OperationEvent, Started
 
 LIMIT = 20_000
 
@@ -41,8 +41,6 @@ class RecentEvents:
         found: list[tuple[int, Collective]] = []
         for number, event in enumerate(self.events):
             match event:
-                case Began(here=here):
-                    matching.here = frozenset(here)
                 case Joining(rank=rank, done=False):
                     matching.join(rank)
                 case Started(rank=rank, restart=restart) if restart:

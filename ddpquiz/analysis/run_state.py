@@ -45,7 +45,6 @@ class RunState:
     last_heard: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
     pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
     restart: int = 0  # how often the ranks were restarted
-    nodes: events.Nodes | None = None
     notes: list[str] = field(default_factory=list)
     time: float = 0.0  # of the last event
     hung: events.Hung | None = None
@@ -62,8 +61,6 @@ class RunState:
                 self._follow_operation(event)
             case events.Began():
                 self.began = event
-            case events.Nodes():
-                self.nodes = event
             case events.Hung():
                 self.hung = event
             case events.End():
@@ -166,9 +163,8 @@ class RunState:
         return self.began.ranks if self.began else 0
 
     @property
-    def here(self) -> tuple[int, ...]:
-        """The ranks that run on this machine."""
-        return (self.began.here if self.began else ()) or tuple(range(self.ranks))
+    def all_ranks(self) -> tuple[int, ...]:
+        return tuple(range(self.ranks))
 
     def in_script(self, rank: int) -> int | None:
         """Return the line of the script where a rank was last seen; None if that was in another file."""
@@ -202,8 +198,6 @@ class RunState:
 
     def doing(self, rank: int) -> str:
         """Return in words what a rank does: the operation that it waits in, computing, or how it ended."""
-        if self.began and self.began.here and rank not in self.pids:
-            return "not started"  # it waits for the other machines
         if rank in self.exited:
             return "done" if self.exited[rank].status == 0 else "failed"
         op = self.blocked_in(rank) or "computing"

@@ -117,8 +117,7 @@ class Timeline:
 
     def _begin(self, event: events.Began) -> None:
         self._on_gpu = event.device == "cuda"
-        self._matching.here = frozenset(event.here)
-        self._tracks = {rank: self._new_track(rank) for rank in event.here or range(event.ranks)}
+        self._tracks = {rank: self._new_track(rank) for rank in range(event.ranks)}
 
     def _new_track(self, rank: int) -> RankTimeline:
         return RankTimeline(rank, self._limit, self.costs.count_block, self._on_gpu)

@@ -23,13 +23,13 @@ class Processes:
     """The ranks of one run, and their pipes."""
 
     def __init__(
-        self, request: Request, server: ServerConnection, device: Device, local_ranks: range, script: Script
+        self, request: Request, server: ServerConnection, device: Device, ranks: int, script: Script
     ) -> None:
         self.server = server
         server.runs += 1
         self.number = server.runs
         self.epoch = time.monotonic()
-        self.members = self._members(local_ranks)
+        self.members = self._members(ranks)
         self.pids: dict[int, int] = {}  # rank -> process id, of living ranks
         self.over = False
         self._stop_by: float | None = None  # when the server should have stopped the run
@@ -37,18 +37,18 @@ class Processes:
         self.pipes: dict[int, tuple[int, str]] = {}  # descriptor -> rank, and which of its PIPES
         ends = self._open_pipes()
         plan = messages.RunPlan(
-            number=self.number, request=request, script=str(script.path), ranks=len(local_ranks),
+            number=self.number, request=request, script=str(script.path), ranks=ranks,
             backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()), epoch=self.epoch,
-            environment=_environment(request, device, len(local_ranks)), claims=script.claims,
+            environment=_environment(request, device, ranks), claims=script.claims,
             preload=preloads(script.source), open_files=server.open_files,
         )  # fmt: skip
         server.send(plan, ends)
         for end in ends:
             os.close(end)
 
-    def _members(self, local_ranks: range) -> list[int]:
+    def _members(self, ranks: int) -> list[int]:
         """Return the processes that have pipes."""
-        return [*local_ranks]
+        return [*range(ranks)]
 
     def _open_pipes(self) -> list[int]:
         """Open the pipes of all members and return the ends to write to."""

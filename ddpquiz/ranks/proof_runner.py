@@ -8,10 +8,11 @@ from pathlib import Path
 
 from ddpquiz.analysis.events import Output
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
+from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.posed import Posed, number, worth
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
-from ddpquiz.ranks.machines.elastic import begin, of_demo
+from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
 PLACE = "<option>"
@@ -88,7 +89,8 @@ class ProofRunner:
 
     @cache  # noqa: B019  # a lab lives as long as its checks
     def _demo_run(self, path: Path, ranks: int, args: tuple[str, ...]) -> tuple[tuple[Output, ...], Observed]:
-        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=10.0, cluster=of_demo(path)))
+        restarts = read_demo(path).restarts
+        return follow(Request(path, args=args, ranks=ranks, device="cpu", timeout=10.0, restarts=restarts))
 
 
 def agrees(question: Question, option: Option, seen: Observed) -> bool:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-from ddpquiz.ranks.machines.cluster import Cluster
-
 
 @dataclass(frozen=True)
 class Request:
@@ -18,7 +16,7 @@ class Request:
     device: str = "auto"  # auto, cpu or cuda
     timeout: float | None = None  # seconds without any movement that count as a hang; None: never
     module: str = ""  # the script's name for `python -m`, if it runs that way
-    cluster: Cluster | None = None  # run it under torchrun's agent, for several machines or restarts
+    restarts: int = 0  # how often failed ranks are started again, under torchrun's agent
     diagnose: bool = False  # say what is wrong while the run goes on, and end it where the calls of ranks do not match
     strict: bool = False  # refuse a script that asks for NCCL where NCCL cannot run
     environment: Mapping[str, str] = field(default_factory=dict)  # extra variables for the ranks

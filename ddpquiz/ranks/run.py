@@ -7,7 +7,7 @@ from pathlib import Path
 from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.diagnosis import Verdict, diagnose
 from ddpquiz.analysis.events import Began, End, Event, Exited, Hung, Note, Raised, when
-from ddpquiz.analysis.formatting import format_place
+from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.errors import UserError
@@ -41,19 +41,16 @@ class Run:
         if not 1 <= self.ranks <= MOST_RANKS:
             raise UserError(f"--nproc is {self.ranks}, but one machine runs 1 to {MOST_RANKS} ranks.")
         chosen = device.choose(request.device, self.ranks, machine)
-        cluster = request.cluster
-        here = cluster.here(self.ranks) if cluster else range(self.ranks)
-        self.claims = read.claims
+        self.claims, restarts = read.claims, request.restarts
         self.began = Began(
-            str(request.script), tuple(request.args), self.ranks * (cluster.nodes if cluster else 1),
-            chosen.kind, chosen.backend, f"{chosen.reason} · {cluster.reason()}" if cluster else chosen.reason,
-            read.claims, read.title, module=request.module, look=read.look,
-            here=tuple(here) if cluster and cluster.nodes > 1 else (), restarts=cluster.restarts if cluster else 0,
+            str(request.script), tuple(request.args), self.ranks, chosen.kind, chosen.backend,
+            " · ".join([chosen.reason, *([f"up to {plural(restarts, 'restart')}"] if restarts else [])]),
+            read.claims, read.title, restarts=restarts, module=request.module, look=read.look,
         )  # fmt: skip
         self.seen = RunState()
         self.over = False
         self.listeners: list[Callable[[Event], None]] = []
-        self._processes = self.processes_class(request, connection, chosen, here, read)
+        self._processes = self.processes_class(request, connection, chosen, self.ranks, read)
         self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in read.notes)]
         self._reader = EventReader()
         self._watchdog = Watchdog(self._processes, request.timeout, str(read.path), diagnose=request.diagnose)

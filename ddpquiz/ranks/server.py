@@ -116,7 +116,7 @@ class Server:
         self.channel.fds.clear()
         pipes = [fds[at : at + len(messages.PIPES)] for at in range(0, len(fds), len(messages.PIPES))]
         run = LiveRun(plan.number)
-        if plan.request.cluster:
+        if plan.request.restarts:
             self.fork_agent(run, pipes, plan)
         else:
             self.fork_ranks(run, pipes, plan)
@@ -127,8 +127,8 @@ class Server:
 
     def fork_agent(self, run: LiveRun, pipes: list[list[int]], plan: messages.RunPlan) -> None:
         """Fork torchrun's agent, which starts the ranks."""
-        from ddpquiz.ranks.machines import agent
-        from ddpquiz.ranks.machines.cluster import AGENT
+        from ddpquiz.ranks.elastic import agent
+        from ddpquiz.ranks.elastic.elastic_run import AGENT
 
         run.shepherds, write_end = os.pipe()
         ours = [run.shepherds, self.channel.fileno(), self.wake]

@@ -117,12 +117,12 @@ class Watchdog:
 
         While all of them are in init_process_group no rank is missing: the network may just be slow.
         """
-        joining = all(seen.waits_in(rank) == "init_process_group" for rank in seen.here)
+        joining = all(seen.waits_in(rank) == "init_process_group" for rank in seen.all_ranks)
         return max(self.timeout or 0.0, JOINING if joining else 0.0)
 
     def positions(self, seen: RunState) -> tuple[RankPosition, ...]:
         """Return where every rank stands, by the stacks that they have written."""
-        return tuple(self._position(rank, seen) for rank in seen.here)
+        return tuple(self._position(rank, seen) for rank in seen.all_ranks)
 
     def _position(self, rank: int, seen: RunState) -> RankPosition:
         stack = self.stacks.get(rank, "")

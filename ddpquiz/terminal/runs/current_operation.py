@@ -22,9 +22,9 @@ def running(state: RunState, now: float, width: int) -> Text:
 
 
 def _running(state: RunState, now: float, width: int) -> Text:
-    joining = [rank for rank in state.here if state.waits_in(rank) == "init_process_group"]
+    joining = [rank for rank in state.all_ranks if state.waits_in(rank) == "init_process_group"]
     if joining:
-        late = [rank for rank in state.here if rank not in joining and rank not in state.joined]
+        late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
         return _line(["init_process_group"], joining, late, state).append("" if late else ", making the group")
     if current := state.timeline.current():
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))

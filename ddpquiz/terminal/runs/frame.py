@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Began, Nodes, Output
+from ddpquiz.analysis.events import Began, Output
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.ranks.machines.jobs import JobFile
+from ddpquiz.ranks.job_files import JobFile
 from ddpquiz.terminal.kit.grid import TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain, prose
@@ -62,7 +62,7 @@ def on_screen(
     """
     width = size.width
     lanes = gantt(state, width, now, live=True, until=until)
-    stays = 2 * (len(state.here) + AROUND) <= size.height
+    stays = 2 * (len(state.all_ranks) + AROUND) <= size.height
     operation = [running(state, now, width)] if state.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
     above, claims = top(state, hint), _claims(state, width)
@@ -153,7 +153,7 @@ def top(state: RunState, hint: Hint | None) -> list[RenderableType]:
         prediction = hint.verdict if state.end and state.end.ok else hint.prediction
         parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
         parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
-    parts += _nodes_and_restarts(state)
+    parts += _restarts(state)
     return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
 
 
@@ -165,28 +165,16 @@ def header(state: RunState) -> Text:
     return Text.assemble((title, "head"), (plain(state.began.reason), "accent"))
 
 
-def nodes_joined(nodes: Nodes) -> str:
-    """Return how many nodes have joined, as a sentence without its full stop."""
-    waiting = "; waiting for the others" if nodes.joined < nodes.needed else ""
-    return f"{nodes.joined} of {nodes.needed} nodes joined{waiting}"
-
-
 def torchrun(began: Began) -> str:
     """Return the command line that runs the same without ddpquiz."""
-    here = len(began.here) or began.ranks
-    script, nodes = Path(shown_path(began.script)), began.ranks // here
-    job = JobFile(script, began.args, here, nodes, restarts=began.restarts, module=began.module)
-    return job.command('"$HEAD:29400"' if job.nodes > 1 else "")
+    script = Path(shown_path(began.script))
+    return JobFile(script, began.args, began.ranks, restarts=began.restarts, module=began.module).command()
 
 
-def _nodes_and_restarts(state: RunState) -> list[Text]:
-    parts = []
-    if state.nodes:
-        missing = state.nodes.joined < state.nodes.needed
-        parts.append(Text(nodes_joined(state.nodes), style="warn" if missing else "quiet"))
-    if state.restart:
-        processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
-        of = f" of {state.began.restarts}" if state.began else ""
-        restarts = f"restart {state.restart}{of} · now processes {processes}"
-        parts.append(Text(restarts, style="warn", no_wrap=True, overflow="ellipsis"))
-    return parts
+def _restarts(state: RunState) -> list[Text]:
+    if not state.restart:
+        return []
+    processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
+    of = f" of {state.began.restarts}" if state.began else ""
+    restarts = f"restart {state.restart}{of} · now processes {processes}"
+    return [Text(restarts, style="warn", no_wrap=True, overflow="ellipsis")]

@@ -27,9 +27,9 @@ def gantt(state: RunState, width: int, now: float, *, live: bool, until: float |
     processes only start and end. Times are counted from there. `until` is the end of a run that is known already; a
     short run then has room for all of itself from the start.
     """
-    names = len(f"rank {max(state.here, default=0)}") + 2
+    names = len(f"rank {max(state.all_ranks, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
-    lanes = {rank: state.timeline.spans(rank, now) for rank in state.here if rank in state.timeline.ranks}
+    lanes = {rank: state.timeline.spans(rank, now) for rank in state.all_ranks if rank in state.timeline.ranks}
     lanes = {rank: spans for rank, spans in lanes.items() if spans}
     times = [time for rank, spans in lanes.items() for time in _moments(state, rank, spans)]
     starts = times or [spans[0].start for spans in lanes.values()]

@@ -107,9 +107,8 @@ def _waits(rank: RankPosition, state: RunState) -> tuple[str, str]:
 def claims(state: RunState) -> list[tuple[Piece, Piece]]:
     """Return verdicts and claims, lined up; those that a run did not reach come last, once it has ended well."""
     ended_well = state.end is not None and state.end.ok
-    here = " here" if state.began and state.began.here else ""
     verdicts = sorted(_verdicts(state), key=lambda each: each[1] == "not reached")
-    rows = [_claim(*each, len(state.here), here) for each in verdicts if ended_well or each[1] != "not reached"]
+    rows = [_claim(*each, len(state.all_ranks)) for each in verdicts if ended_well or each[1] != "not reached"]
     width = max((cell_len(verdict) for (verdict, _), _ in rows), default=0) + GAP
     return [((verdict.ljust(width), style), claim) for (verdict, style), claim in rows]
 
@@ -148,12 +147,11 @@ def _verdicts(state: RunState) -> list[ClaimVerdict]:
     return [each for each in state.verdicts() if each[1] == "broken" or not state.only_broken_claims]
 
 
-def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int, here: str) -> tuple[Piece, Piece]:
+def _claim(claim: ClaimText, verdict: str, ranks: list[int], of: int) -> tuple[Piece, Piece]:
     mark, style = MARKS[verdict]
     match verdict:
         case "proven":
             where = format_ranks(ranks) if len(ranks) < of else "every rank" if of > 1 else "the rank"
-            where += here
         case "broken":
             where = format_ranks(ranks)
         case _:

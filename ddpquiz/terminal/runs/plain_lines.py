@@ -9,11 +9,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, Claimed, End, Event, Nodes, Note, Output, Started
+from ddpquiz.analysis.events import Began, Claimed, End, Event, Note, Output, Started
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.style import complaints, plain
-from ddpquiz.terminal.runs.frame import header, nodes_joined
+from ddpquiz.terminal.runs.frame import header
 from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, claims, failure, result
 
 PATIENCE = 0.1  # seconds to wait for more events
@@ -77,8 +77,6 @@ def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
             return [header(state)]
         case Note():
             return [Text(plain(event.text))]
-        case Nodes():
-            return [Text(nodes_joined(event))]
         case Started(restart=restart) if restart:
             return [Text(f"rank {event.rank}  starts again as process {event.pid} · restart {restart}")]
         case Claimed(held=False):

@@ -76,7 +76,7 @@ class RunScreen(KeyScreen):
 
         Digits open logs, except where suggestions are listed: there they start the suggestion of that number.
         """
-        here = self.state.here
+        here = self.state.all_ranks
         if key in DIGITS and self._page == "tries" and self.can_start and not self.helping:
             self.chosen = dict(enumerate(self._suggestions(), 1)).get(int(key))
             if self.chosen:
@@ -125,7 +125,7 @@ class RunScreen(KeyScreen):
         self.screen.to_top()
 
     def _page_keys(self) -> list[Hotkey]:
-        here = [rank for rank in self.state.here if rank < len(DIGITS)]
+        here = [rank for rank in self.state.all_ranks if rank < len(DIGITS)]
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
@@ -140,7 +140,7 @@ class RunScreen(KeyScreen):
             last = min(len(self._suggestions()), 9)
             start = Hotkey(f"1-{last}" if last > 1 else "1", "start")
             return [start, BACK, *scrolling, *(key for key in pages if key.does != "log")]
-        is_log = isinstance(self._page, int) and not self.helping and len(self.state.here) > 1
+        is_log = isinstance(self._page, int) and not self.helping and len(self.state.all_ranks) > 1
         return [BACK, *([Hotkey("tab", "next rank")] if is_log else []), *scrolling, *pages]
 
     def _suggestions(self) -> tuple[Suggestion, ...]:

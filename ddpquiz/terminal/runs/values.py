@@ -39,15 +39,15 @@ def tables(
     elsewhere get no bars.
     """
     labels = list(state.rows) if rows is None else _newest(state, rows)
-    names = max(map(cell_len, [f"rank {max(state.here, default=0)}", *labels]))
+    names = max(map(cell_len, [f"rank {max(state.all_ranks, default=0)}", *labels]))
     names = min(max(names, 8) if live else names, width // 3)
     fit = max(1, (width - names) // (COLUMN + GAP))
-    groups = math.ceil(len(state.here) / fit)
-    columns = math.ceil(len(state.here) / max(1, groups))
+    groups = math.ceil(len(state.all_ranks) / fit)
+    columns = math.ceil(len(state.all_ranks) / max(1, groups))
     widest = (width - names) // max(1, columns) - GAP
     drawn: list[TextLines] = []
-    for start in range(0, len(state.here), max(1, columns)):
-        ranks = state.here[start : start + columns]
+    for start in range(0, len(state.all_ranks), max(1, columns)):
+        ranks = state.all_ranks[start : start + columns]
         grid = Grid([Cell(f"rank {rank}", "head") for rank in ranks])
         if live:
             doing = [Cell(_cut(plain(state.doing(rank)), widest), "quiet") for rank in ranks]

@@ -79,7 +79,7 @@ def _show(
     recent, run = RecentEvents(), begin(request)
     run.listeners.append(recent.add)
     view = LiveScreen(run, screen, hint)
-    view.can_start = request.cluster is None or request.cluster.nodes == 1
+    view.can_start = True
     with contextlib.nullcontext() if hold else stopped_by(run, signal.SIGTERM, TERMINATED):
         view.follow_briefly(keys)
         if screen.is_open or not run.over or not _fits(run.seen, screen.console, hint):

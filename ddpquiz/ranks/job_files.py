@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ddpquiz.ranks.machines.cluster import PORT
-
 AGAIN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # =1, or torchrun hangs when it starts ranks again (pytorch 135712)
+PORT = 29400  # torchrun's
 IMAGE = "pytorch/pytorch:latest"
 
 

@@ -1,42 +1,31 @@
-"""A run under torchrun's agent, seen from the launcher: the agent starts the ranks, here and on other machines."""
+"""A run under torchrun's agent, seen from the launcher: the agent starts the ranks, and starts them again."""
 
 import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.events import Event, Exited, Output, Started
 from ddpquiz.analysis.mismatch import Mismatch
-from ddpquiz.curriculum.demo_scripts import read_demo
-from ddpquiz.ranks.machines.cluster import AGENT, Cluster
 from ddpquiz.ranks.messages import PipeData, RankExited
 from ddpquiz.ranks.processes import Processes
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
-LOST = "Rank {rank} lost another node: its ranks have failed, or it is gone ({message})."
-ELSEWHERE = "The missing rank may be on another node: look there. --timeout sets how long to wait."
-LOOK = "Look at the output of the other node; the reason is there."
+AGENT = -1  # the number of the agent among the ranks that it starts
 
 
 def begin(request: Request) -> Run:
-    """Start a run, under torchrun's agent if several machines or restarts are asked for."""
-    return ElasticRun(request) if request.cluster else Run(request)
-
-
-def of_demo(path: Path) -> Cluster | None:
-    """Return the agent's settings for a demo whose own command has restarts; None for other demos."""
-    restarts = read_demo(path).restarts
-    return Cluster(restarts=restarts) if restarts else None
+    """Start a run, under torchrun's agent if failed ranks may be restarted."""
+    return ElasticRun(request) if request.restarts else Run(request)
 
 
 class ElasticProcesses(Processes):
     """The agent, which the server starts, and the ranks, which the agent starts."""
 
-    def _members(self, local_ranks: range) -> list[int]:
-        return [*local_ranks, AGENT]
+    def _members(self, ranks: int) -> list[int]:
+        return [*range(ranks), AGENT]
 
     def _members_started(self) -> list[int]:
         return [AGENT]
@@ -53,13 +42,12 @@ class ElasticProcesses(Processes):
 
 
 class ElasticRun(Run):
-    """The ranks of this machine in a run that torchrun's agent leads; the agent ends it when a rank fails."""
+    """The ranks of a run that torchrun's agent leads; the agent ends it when no restart is left."""
 
     processes_class = ElasticProcesses
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
-        self._cluster = request.cluster or Cluster()
         self._agent_lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._agent_status = 0
 
@@ -100,14 +88,6 @@ class ElasticRun(Run):
 
     def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
         found = super()._cause(mismatches)
-        raised = self.seen.raised.get(found.rank) if found.rank is not None else None
-        if self._agent_status and (said := self._agent_lines["stdout"]):
-            return root_cause.Cause(why=said[-1])
-        if self._cluster.nodes > 1 and raised and root_cause.CONSEQUENCE.search(raised.message):
-            message = raised.message.strip().partition("\n")[0]
-            return root_cause.Cause(found.rank, LOST.format(rank=found.rank, message=message), LOOK)
-        if self._cluster.nodes > 1 and self.seen.hung:
-            return replace(found, mend=ELSEWHERE)
         if not found.why and self._agent_status:
             lines = [line for line in self._agent_lines["stderr"] if line.strip()]
             how = f"signal {-self._agent_status}" if self._agent_status < 0 else f"exit status {self._agent_status}"

@@ -1,82 +1,48 @@
-"""torchrun's elastic agent in a process of its own: it meets the other nodes, and starts this node's ranks."""
+"""torchrun's elastic agent in a process of its own: it starts the ranks, and starts them again when one has failed."""
 
 import contextlib
 import faulthandler
 import logging
 import os
 import signal
+import sys
 from typing import NoReturn
 
-from torch.distributed import DistError
 from torch.distributed.elastic.agent.server import WorkerSpec
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
-from torch.distributed.elastic.rendezvous import (
-    RendezvousClosedError,
-    RendezvousConnectionError,
-    RendezvousTimeoutError,
-)
 
 from ddpquiz.analysis.events import Exited
-from ddpquiz.errors import UserError
+from ddpquiz.ranks.elastic.rendezvous import LocalRendezvous
 from ddpquiz.ranks.forks import die_with, fork, kill_group, open_files
 from ddpquiz.ranks.inside import worker
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.machines.cluster import AGENT, Cluster
-from ddpquiz.ranks.machines.rendezvous import Alone, NodeRendezvous, interface
 from ddpquiz.ranks.messages import RunPlan
 
 
 def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
-    """Be the agent of one run, and leave. The last pipes are its own, the others those of its ranks.
-
-    If it fails for a reason that the user can mend, it prints one sentence.
-    """
-    cluster = plan.request.cluster or Cluster()
-    out, err, events, _ = pipes[-1]
+    """Be the agent of one run, and leave. The last pipes are its own, the others those of its ranks."""
+    out, err, _, _ = pipes[-1]
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.environ.clear()
     os.environ.update(plan.environment, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # or a restart hangs (pytorch 135712)
     os.chdir(plan.cwd)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds
-    writer = EventWriter(events, AGENT, plan.epoch)
-    status = 1
-    try:
-        meeting = NodeRendezvous(cluster, plan, writer) if cluster.nodes > 1 else Alone(cluster)
-        with contextlib.closing(meeting):
-            status = lead(meeting, pipes, plan)
-    except UserError as wrong:
-        print(wrong, flush=True)
-    os._exit(status)
+    os._exit(lead(pipes, plan))
 
 
-def lead(meeting: Alone, pipes: list[list[int]], plan: RunPlan) -> int:
+def lead(pipes: list[list[int]], plan: RunPlan) -> int:
     """Have torchrun's agent run the ranks to their end, and return 0 if they all end well."""
-    cluster, agent = meeting.cluster, os.getpid()
-    local = interface(meeting.local)
+    agent, loopback = os.getpid(), "lo0" if sys.platform == "darwin" else "lo"
     for variable in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):  # else Gloo would listen where the hostname points
-        if local:
-            os.environ.setdefault(variable, local)
-    spec = WorkerSpec(
-        role="default", local_world_size=plan.ranks, rdzv_handler=meeting, max_restarts=cluster.restarts,
-        entrypoint=lambda: shepherd(agent, pipes, plan, meeting.life), monitor_interval=0.05,
-    )  # fmt: skip
-    try:
+        os.environ.setdefault(variable, loopback)
+    with contextlib.closing(LocalRendezvous()) as rendezvous:
+        spec = WorkerSpec(
+            role="default", local_world_size=plan.ranks, rdzv_handler=rendezvous, max_restarts=plan.request.restarts,
+            entrypoint=lambda: shepherd(agent, pipes, plan, rendezvous.life), monitor_interval=0.05,
+        )  # fmt: skip
         result = LocalElasticAgent(spec, NoLogs(), start_method="fork").run()
-    except RendezvousTimeoutError:
-        came = f"{meeting.joined} of {cluster.nodes} nodes joined"
-        raise UserError(
-            f"Only {came} in {cluster.patience:g} s; start the others with the same command line."
-        ) from None
-    except RendezvousClosedError:
-        raise UserError("Another node has failed, so the run is over; look there for the reason.") from None
-    except (RendezvousConnectionError, DistError) as lost:
-        if cluster.node == 0:
-            raise
-        raise UserError(f"Node 0 at {cluster.endpoint} is gone ({str(lost).splitlines()[0]}).") from None
-    with contextlib.suppress(RendezvousConnectionError):
-        meeting.shutdown()
     return int(result is None or result.is_failed())
 
 
