@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Source, Track
+from ddpquiz.curriculum.catalog import Source, Track
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.fields import did_you_mean
 from ddpquiz.curriculum.reader import Reading

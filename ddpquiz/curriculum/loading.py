@@ -17,13 +17,15 @@ from typing import Any
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
-from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.errors import ContentError
 from ddpquiz.paths import cache_dir, content_dir, packed_content
 
 FILE = "catalog.marshal"
 _CLASSES: tuple[type, ...] = tuple(
-    each for each in vars(data).values() if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+    each
+    for each in (*vars(data).values(), Track, Source)
+    if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
 )
 _NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)}
 

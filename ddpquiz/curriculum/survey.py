@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Concept, Source, Track
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
+from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.fields import ID, Fields
 from ddpquiz.curriculum.reader import Reading, read_concept

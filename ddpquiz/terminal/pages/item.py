@@ -6,7 +6,8 @@ from collections.abc import Collection
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question, Source
+from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question
 from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
