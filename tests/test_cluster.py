@@ -652,7 +652,7 @@ COMMANDS = {
     ("run", "--emit", "slurm", "--nnodes", "3", "demos/ddp.py"): (0, "#SBATCH --nodes=3"),
     ("run", "--emit", "slurm", "missing.py"): (1, "There is no script"),
     ("run", "--emit", "slurm", "--nproc", "0", "demos/ddp.py"): (2, "0 is not a number of ranks"),
-    ("run", "--timeout", "0", "demos/ddp.py"): (2, "0 is not more than 0 seconds."),
+    ("run", "--timeout", "0", "demos/ddp.py"): (2, "0 is not a positive number of seconds."),
     ("demo", "ddp", "--emit", "slurm", "--device", "gpu"): (2, "'gpu' is not one of auto, cpu, cuda."),
     ("run", "--emit", "lsf", "demos/ddp.py"): (2, "'lsf' is not one of torchrun, slurm, kubernetes."),
     ("run", "--nnodes", "2", "demos/ddp.py"): (2, "it says which of the 2 nodes this is: 0 to 1."),

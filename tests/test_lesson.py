@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import (
     Card,
     CardLevel,
@@ -23,8 +23,6 @@ from ddpquiz.curriculum.concept import (
     Point,
     Prompt,
     Question,
-    Source,
-    Track,
     Trap,
     Variable,
 )
@@ -216,7 +214,7 @@ def test_prose_is_no_wider_than_can_be_read():
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_page_fits(width):
     pages = [lesson(RING, before=[OPS], after=[OPS]), *(item_page(item) for item in RING.items())]
-    pages += [listing.curriculum(CATALOG), listing.way([OPS, RING]), listing.contents(RING)]
+    pages += [listing.curriculum(CATALOG), listing.learning_path([OPS, RING]), listing.contents(RING)]
     pages += [listing.found(CATALOG.search("rank"), "rank")]
     for page in pages:
         assert max(map(len, drawn(page, width).splitlines())) <= width
@@ -243,7 +241,12 @@ def test_content_cannot_steer_the_terminal():
         cards=(replace(HELD, front=nasty, back=nasty),),
         questions=(replace(BUG, ask=nasty, code=nasty, check=nasty, proof=CodeProof("1", nasty)),),
     )
-    pages = [lesson(concept), *map(item_page, concept.items()), listing.contents(concept), listing.way([concept])]
+    pages = [
+        lesson(concept),
+        *map(item_page, concept.items()),
+        listing.contents(concept),
+        listing.learning_path([concept]),
+    ]
     file = io.StringIO()
     console = style.console(file, width=80)
     console._force_terminal = True
@@ -437,10 +440,10 @@ Others
   other  What other shows, at length at length at length at length at length at
          length  0.3 s on 1 rank with --size 6
 
-ddpquiz demo NAME            run it
-ddpquiz demo NAME -- --help  show what it is about, and its arguments
-ddpquiz demo NAME --copy .   copy the script, to read and change it
-ddpquiz demo --replay NAME   play a saved run, one operation at a time
+ddpquiz demo NAME           run it
+ddpquiz demo NAME --help    explain it and its options
+ddpquiz demo NAME --copy .  copy the script, to read and change it
+ddpquiz demo --replay NAME  play a saved run, one operation at a time
 """
     )
 

@@ -85,7 +85,7 @@ CASES = {
     "a back of 41 words": (
         "back: Every rank.",
         "back: word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word",
-        "44:99: `back`: 41 words; 40 at most: one fact per card",
+        "44:99: `back`: 41 words; at most 40 are allowed, for one fact",
     ),
     "a tag": (
         "title: All-reduce",
@@ -106,7 +106,7 @@ CASES = {
     "a text with a colon": (
         "title: All-reduce and the ring",
         "title: All-reduce: the ring",
-        "1:18: not valid YAML: mapping values are not allowed in this context; text that holds `: ` must be quoted, or stand under `|`",
+        "1:18: not valid YAML: mapping values are not allowed in this context; text that contains `: ` must be quoted, or written under `|`",
     ),
     "a text that begins with a backtick": (
         "title: All-reduce and the ring",
@@ -126,7 +126,7 @@ CASES = {
     "a bracket that is never closed": (
         "needs: []",
         "needs: [a",
-        "2:8: not valid YAML: did not find expected ',' or ']'; this `[` is not closed, or a text in it holds , or ] and must be quoted",
+        "2:8: not valid YAML: did not find expected ',' or ']'; this `[` is not closed, or a text in it contains , or ] and must be quoted",
     ),
     "a line that is indented too little": (
         "  A ring has no root.",
@@ -312,7 +312,7 @@ CASES = {
     "too many draws": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39], s: [100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 130, 131, 132, 133, 134, 135, 136, 137, 138, 139]}",
-        "129:11: `vars`: 1,520 draws; at most 1,000 are allowed, because each is tried",
+        "129:11: `vars`: 1,520 draws; at most 1,000 are allowed, because each is checked",
     ),
     "a draw of too many ranks": (
         'ranks: "n"\n',
@@ -332,7 +332,7 @@ CASES = {
     "an option without shows": (
         '{text: the largest, shows: "4.0", why',
         "{text: the largest, why",
-        "70:9: this option needs `shows`: what the proof would see if it were right",
+        "70:9: this option needs `shows`: what the proof would observe if the option were right",
     ),
     "a wrong option that shows what is right": (
         '{text: the largest, shows: "4.0", why',
@@ -499,18 +499,22 @@ CASES = {
     "five cards": (
         "  - {id: limit, level: advanced, front: What does a rank send for very many ranks?, back: Twice the tensor., source: dist}\n",
         "",
-        "44:3: `cards`: 5, but a concept has 6 to 10",
+        "44:3: `cards`: expected 6 to 10 entries, got 5",
     ),
     "one mistake": (
         "  - do: Call all_reduce on rank 0 only.\n    happens: Rank 0 waits for the others.\n    instead: Call a collective on every rank of its group.\n",
         "",
-        "27:3: `mistakes`: 1, but a concept has 2 to 9",
+        "27:3: `mistakes`: expected 2 to 9 entries, got 1",
     ),
-    "two lines to remember": ("  - two phases of N - 1 steps\n", "", "34:3: `remember`: 2, but a concept has 3 to 6"),
+    "two lines to remember": (
+        "  - two phases of N - 1 steps\n",
+        "",
+        "34:3: `remember`: expected 3 to 6 entries, got 2",
+    ),
     "short lesson": (
         "A ring has no root. Each rank cuts its tensor into as many chunks as there are ranks. In the first phase, the\n  reduce-scatter, each rank sends one chunk to its neighbour and adds what it receives to its own. After N - 1 steps each\n  rank holds one finished chunk. In the second phase, the all-gather, the finished chunks go round once more.\n",
         "",
-        "6:9: `lesson`: 88 words; 120 to 1000 are right, without code blocks",
+        "6:9: `lesson`: expected 120 to 1,000 words outside code blocks, got 88",
     ),
     "no demos": (
         'demos:\n  - run: ring\n    args: [--size, "1200"]\n    ranks: 4\n    predict: ring-bytes\n    look: every rank sends the same\n',
@@ -535,12 +539,12 @@ CASES = {
     "two points": (
         "      - {say: they are combined, words: [sum, reduce]}\n",
         "",
-        "248:7: `points`: 2, but a prompt has 3 to 5",
+        "248:7: `points`: expected 3 to 5 points, got 2",
     ),
     "a model answer of a few words": (
         MODEL_ANSWER,
         "      Every rank gets the sum.\n",
-        "243:13: `answer`: 5 words; a model answer has 40 to 120",
+        "243:13: `answer`: expected 40 to 120 words, got 5",
     ),
     "a prompt without a model answer": (
         f"    answer: >\n{MODEL_ANSWER}",

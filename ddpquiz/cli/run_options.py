@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run is started and shown. BadParameter when a value is impossible."""
+    """How a run is started and shown. BadParameter if a value is invalid."""
 
-    nproc: Annotated[int | None, typer.Option("--nproc", "-n", help="Ranks to start. [default: one per GPU, or 4]")] = (
-        None
-    )
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
+    nproc: Annotated[
+        int | None, typer.Option("--nproc", "-n", help="How many ranks to start. [default: one per GPU, or 4]")
+    ] = None
+    device: Annotated[str, typer.Option(help="Where the ranks run: auto, cpu or cuda.")] = "auto"
     timeout: Annotated[
         float | None, typer.Option(help="End the run as hung after this many seconds without progress.")
     ] = None
@@ -31,7 +31,10 @@ class RunOptions:
     step: Annotated[bool, typer.Option("--step", help="After the run, step through it from its first operation.")] = (
         False
     )
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a script that asks for NCCL without a GPU.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="End a script that asks for NCCL where NCCL cannot run, instead of using Gloo."),
+    ] = False
     save: Annotated[
         Path | None,
         typer.Option(help="Save the run: .json (events), .trace.json (Perfetto), .svg or .html (picture)."),
@@ -40,22 +43,24 @@ class RunOptions:
         bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")
     ] = False
     nnodes: Annotated[int, typer.Option(help="Number of machines. Start the same command on each of them.")] = 1
-    node_rank: Annotated[int | None, typer.Option(help="The number of this machine, from 0.")] = None
+    node_rank: Annotated[int | None, typer.Option(help="The number of this machine, starting at 0.")] = None
     rdzv_endpoint: Annotated[str, typer.Option(help="HOST:PORT where node 0 listens, the same on every machine.")] = ""
-    max_restarts: Annotated[int, typer.Option(help="How often failed ranks are started again.")] = 0
-    emit: Annotated[str | None, typer.Option(help="Run nothing; print a job: torchrun, slurm or kubernetes.")] = None
+    max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0
+    emit: Annotated[
+        str | None, typer.Option(help="Only print a job for another launcher: torchrun, slurm or kubernetes.")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
             raise typer.BadParameter(f"{self.device!r} is not one of auto, cpu, cuda.", param_hint="--device")
         if self.timeout is not None and not self.timeout > 0:  # also refuses nan
-            raise typer.BadParameter(f"{self.timeout:g} is not more than 0 seconds.", param_hint="--timeout")
+            raise typer.BadParameter(f"{self.timeout:g} is not a positive number of seconds.", param_hint="--timeout")
         if self.save:
             saving.format_of(self.save)
 
     @property
     def runs_here_alone(self) -> bool:
-        """True for a plain run: one machine, and no restarts asked for."""
+        """True for a run on one machine without restarts."""
         return (self.nnodes, self.node_rank, self.rdzv_endpoint, self.max_restarts) == (1, None, "", 0)
 
     def request(self, script: Path, args: tuple[str, ...], module: str = "") -> Request:
