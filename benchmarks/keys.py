@@ -2,8 +2,9 @@
 
     python benchmarks/keys.py [--keys 200]
 
-`study` and `test` run in a pseudo-terminal with the shipped content. A key is done when a whole frame has arrived; each
-frame ends with the end of synchronized output. The memory is the peak of the process, without its server of ranks.
+`study` and `test` run in a pseudo-terminal with the shipped content. A key has been handled when a whole frame has
+arrived; each frame ends with the end of synchronized output. The memory is the peak of the process, without its server
+of ranks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How long a launch takes, against torchrun and torch.multiprocessing.spawn, as ratios.
+"""How long a launch takes, compared with torchrun and torch.multiprocessing.spawn, as ratios.
 
     python benchmarks/launch.py [--rounds 5] [--ranks 1 2 4 8]
 
-The script is the same everywhere: form a group, one all-reduce, leave it. Cold is a whole command; warm is one more run
-in a process that has made one already, as in a sitting. Every round runs each way once, so that all of them meet the
+The script is always the same: form a group, make one all-reduce, leave the group. Cold is a whole command; warm is one
+more run in a process that has already made one, as in a sitting. Every round runs each way once, so that all see the
 same noise; the ratios are medians over the rounds.
 """
 
@@ -57,7 +57,7 @@ if __name__ == "__main__":
 
 
 def whole(*words: str | Path) -> float:
-    """Return the seconds of a whole command, which must end well."""
+    """Return the seconds of a whole command, which must succeed."""
     began = time.perf_counter()
     subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began

@@ -1,9 +1,9 @@
-"""What study costs with much to learn and a long history, and whether a kill loses an answer.
+"""How long study takes with many cards and a long history, and whether a kill loses an answer.
 
     python benchmarks/learning.py [--cards 100000] [--reviews 1000000] [--times 1000] [--only log|start|kill]
 
 `log`: queries of a sitting over a long log. `start`: the first card, with ever more items; warm is the second start.
-`kill`: kill -9 at random moments of a sitting in a pseudo-terminal; every answer that was acknowledged must be there.
+`kill`: kill -9 at random moments of a sitting in a pseudo-terminal; every acknowledged answer must be in the log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ app.main()
 
 
 def timed(name: str, act: Callable[[], object], rounds: int = 5) -> None:
-    """Print the median milliseconds of something."""
+    """Print the median milliseconds of a function."""
     took = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -63,7 +63,7 @@ def timed(name: str, act: Callable[[], object], rounds: int = 5) -> None:
 
 
 def long_log(cards: int, reviews: int) -> None:
-    """Make a long log, and do with it what a sitting does."""
+    """Make a long log, and time what a sitting does with it."""
     keys = [f"c{n // 20}/i{n % 20}" for n in range(cards)]
     dice = random.Random(1)
     grades = [1, 2, 3, 3, 3, 3, 3, 3, 4]
@@ -88,12 +88,12 @@ def long_log(cards: int, reviews: int) -> None:
         day = study_day(NOW)
         catalog = [Card(*key.split("/"), CardLevel.BEGINNER, "?", "!", "") for key in keys]
         timed("memories", progress.memories)
-        timed("what was hidden, and today's grades", lambda: (progress.hidden(day), progress.grades(day)))
+        timed("hidden items, and today's grades", lambda: (progress.hidden(day), progress.grades(day)))
         timed("last answer to each question", progress.last_answers)
         memories = progress.memories()
         timed("deal", lambda: deal.deal(catalog, memories, day, limit=20, new=10))
         receipts = []
-        timed("keep a review", lambda: receipts.append(progress.review(keys[7], Grade.GOOD, NOW, TOOK)), 20)
+        timed("save a review", lambda: receipts.append(progress.review(keys[7], Grade.GOOD, NOW, TOOK)), 20)
         timed("undo it", lambda: progress.undo(receipts.pop(), NOW), 20)
         print(f"  file {sum(f.stat().st_size for f in Path(folder).iterdir()) / 1e6:,.0f} MB")
     print(
@@ -102,7 +102,7 @@ def long_log(cards: int, reviews: int) -> None:
 
 
 def synthetic(folder: Path, items: int) -> Path:
-    """Write content of so many items: copies of a shipped concept under other names."""
+    """Write content with this many items: copies of a shipped concept under other names."""
     text = (ROOT / "content/collectives/all-reduce-ring.yaml").read_text("utf-8")
     text = re.sub(r"(?m)^needs: .*$", "needs: []", text)
     each = len(re.findall(r"(?m)^  - id: ", text))
@@ -111,7 +111,7 @@ def synthetic(folder: Path, items: int) -> Path:
         file = folder / f"t{number // 100}" / f"{name}.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    parts = [names[at : at + 100] for at in range(0, len(names), 100)]  # a list may not be much longer
+    parts = [names[at : at + 100] for at in range(0, len(names), 100)]  # a list may have at most 200 entries
     tracks = (f"t{n}:\n  title: T{n}\n  concepts: [{', '.join(part)}]\n" for n, part in enumerate(parts))
     (folder / "tracks.yaml").write_text("".join(tracks), "utf-8")
     (folder / "sources.yaml").write_bytes((ROOT / "content/sources.yaml").read_bytes())
@@ -129,12 +129,12 @@ def first_card(content: str, home: str) -> tuple[float, int]:
         _, _, used = os.wait4(child.pid, 0)
         child.returncode = 0
     if b"Card 1/" not in said:
-        sys.exit(f"no card of {content}")
+        sys.exit(f"no card was shown for {content}")
     return time.perf_counter() - began, used.ru_maxrss // 1024
 
 
 def starts(rounds: int) -> None:
-    """Print how long the first card takes with more and more items."""
+    """Print how long the first card takes, for different numbers of items."""
     with tempfile.TemporaryDirectory(prefix="ddpquiz-bench-") as folder:
         contents = {"as shipped": ""} | {
             f"{items:,} items": str(synthetic(Path(folder) / str(items), items)) for items in (100, 1_000, 10_000)
@@ -156,7 +156,7 @@ def starts(rounds: int) -> None:
 
 
 def killed(home: Path, program: list[str], dice: random.Random) -> tuple[int, int]:
-    """Study in a pseudo-terminal, kill it at a random moment, and return the grades acknowledged and those kept."""
+    """Kill a study sitting in a pseudo-terminal at a random moment; return how many grades were shown and saved."""
     environment = {**os.environ, "DDPQUIZ_HOME": str(home), "TERM": "xterm-256color"}
     child = pexpect.spawn(program[0], [*program[1:], "study", "--new", "1000", "--limit", "1000"], env=environment,
                           dimensions=(24, 80), timeout=60)  # fmt: skip
@@ -173,7 +173,7 @@ def killed(home: Path, program: list[str], dice: random.Random) -> tuple[int, in
         child.expect(r"see again|comes again|set aside|Done")
         acknowledged += 1
     child.kill(9)
-    child.wait()  # it may be long in coming back from the disk
+    child.wait()  # the process may be waiting for the disk
     child.close()
     with contextlib.closing(sqlite3.connect(home / FILE)) as database:
         kept = database.execute("SELECT count(*) FROM log WHERE kind = 'review'").fetchone()[0]
@@ -184,28 +184,28 @@ def killed(home: Path, program: list[str], dice: random.Random) -> tuple[int, in
         before = progress.memories()
         progress.rebuild()
         if progress.memories() != before:
-            sys.exit("the state of the cards is not what the log says")
+            sys.exit("the state of the cards does not match the log")
     return acknowledged, kept
 
 
 def kills(times: int, seed: int = 1, program: list[str] | None = None) -> None:
-    """Kill sittings, and print whether anything was lost; ends with status 1 if it was."""
+    """Kill sittings, and print whether anything was lost; exit with status 1 if it was."""
     dice = random.Random(seed)
     program = program or [sys.executable, "-m", "ddpquiz"]
     acknowledged = kept = 0
     with tempfile.TemporaryDirectory(prefix="ddpquiz-bench-") as folder:
         for number in range(times):
-            home = Path(folder) / str(number // 20)  # a file that was killed is gone on with
+            home = Path(folder) / str(number // 20)  # several kills use one database
             before = kept_in(home)
             said, there = killed(home, program, dice)
             acknowledged, kept = acknowledged + said, kept + there - before
             if there - before < said:
-                sys.exit(f"kill {number + 1}: {said} grades were acknowledged, {there - before} were kept")
-    print(f"{times:,} kills: {acknowledged:,} grades acknowledged, {kept:,} kept, none lost, every database whole")
+                sys.exit(f"kill {number + 1}: {said} grades were acknowledged, {there - before} were saved")
+    print(f"{times:,} kills: {acknowledged:,} grades acknowledged, {kept:,} saved, none lost, no database damaged")
 
 
 def kept_in(home: Path) -> int:
-    """Return how many reviews a folder holds."""
+    """Return how many reviews the database in a folder has."""
     if not (home / FILE).exists():
         return 0
     with contextlib.closing(sqlite3.connect(home / FILE)) as database:
@@ -213,7 +213,7 @@ def kept_in(home: Path) -> int:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the chosen measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--cards", type=int, default=100_000)
     parser.add_argument("--reviews", type=int, default=1_000_000)

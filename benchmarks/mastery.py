@@ -1,10 +1,10 @@
-"""How good the verdict on a concept is: learners of known strength answer ten questions, and the label is compared.
+"""How good the verdict on a concept is: simulated learners of known strength answer ten questions.
 
     python benchmarks/mastery.py [--learners 2000]
 
-The questions are those of the shipped concepts, dealt as `ddpquiz test CONCEPT` deals them; who does not know an answer
-guesses with the chance of its kind. Two sorts of learners: those of the model itself, and ones whose chance to know an
-answer is a logistic curve with questions that differ in difficulty within a level, which the model does not know.
+The questions are those of the shipped concepts, dealt as `ddpquiz test CONCEPT` deals them; a learner who does not know
+an answer guesses. There are two kinds of learners: those of the model itself, and learners who know an answer with a
+probability that follows a logistic curve, with questions that differ in difficulty within a level.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLAIMS = {Label.STRONG: (0.7, 1.0), Label.WEAK: (0.0, 0.5), Label.FAIR: (0.35, 0
 
 @dataclass
 class Answer:
-    """What the model needs of an answer."""
+    """The parts of an answer that the model needs."""
 
     item: str
     credit: float
@@ -62,7 +62,7 @@ def answer(s: float, question: Question, knows: Callable[..., float], dice: rand
 
 def table(title: str, knows: Callable[..., float], pools: list[list[Question]], learners: int) -> None:
     print(f"\n{title}\n")
-    print("| strength | strong | fair | weak | not enough | claim true | 80 % interval holds it |")
+    print("| strength | strong | fair | weak | not enough | claim true | 80 % interval contains it |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     dice = random.Random(1)
     for s in (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, None):
@@ -75,10 +75,10 @@ def table(title: str, knows: Callable[..., float], pools: list[list[Question]], 
             held += known.low <= mine <= known.high
             low, high = CLAIMS.get(known.label, (0.0, 0.0))
             true += low < mine < high
-        told = learners - labels[Label.UNKNOWN]
+        labelled = learners - labels[Label.UNKNOWN]
         shares = " | ".join(f"{labels[label] / learners:.0%}" for label in (*_shown(), Label.UNKNOWN))
         name = f"{s:.2f}" if s is not None else "uniform"
-        print(f"| {name} | {shares} | {true / told:.0%} | {held / learners:.0%} |")
+        print(f"| {name} | {shares} | {true / labelled:.0%} | {held / learners:.0%} |")
 
 
 def _shown() -> tuple[Label, ...]:

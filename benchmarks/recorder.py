@@ -1,10 +1,10 @@
-"""What it costs a script to be watched: per collective, per DDP step, and how many events a second there can be.
+"""How much watching costs a script: per collective, per DDP step, and how many events per second are possible.
 
     python benchmarks/recorder.py [--rounds 9]
 
-Every round forks the same ranks twice from a process that has imported torch: watched, with a reader at the end of the
-pipe as in a real run, and not, so that both meet the same noise. The figures are medians, and in brackets the least
-that a short batch of calls took, in a moment when nothing else ran on the machine.
+Every round forks the same ranks twice from a process that has imported torch: once watched, with a reader of the pipe
+as in a real run, and once unwatched, so that both see the same noise. The figures are medians and, in brackets, the
+minimum over short batches of calls, which shows the cost when nothing else runs on the machine.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ BUCKETS = 4  # of the model whose steps are measured
 
 
 def tiny_all_reduces() -> Callable[[], object]:
-    """Return what all-reduces four numbers."""
+    """Return a function that all-reduces four numbers."""
     x = torch.ones(4)
     return lambda: dist.all_reduce(x)
 
 
 def ddp_steps() -> Callable[[], object]:
-    """Return what makes one step of a model whose gradients fill some buckets."""
+    """Return a function that makes one step of a model whose gradients fill some buckets."""
     model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(BUCKETS)))
     replica = DistributedDataParallel(model, bucket_cap_mb=0.2)
     optimizer = torch.optim.SGD(replica.parameters(), lr=0.01)
@@ -75,12 +75,18 @@ def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int,
         pid = os.fork()
         if pid == 0:
             os.close(events)
-            be_rank(rank, ranks, prepare, count, figure, sent if watched else None, f"{folder}/store")
+            torch.set_num_threads(1)
+            if watched:
+                recorder.install(EventWriter(sent, rank, time.monotonic()), __file__)
+            store = f"file://{folder}/store"
+            dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
+            call_in_batches(prepare(), count, figure if rank == 0 else None)
+            os._exit(0)
         pids.append(pid)
     os.close(figure)
     os.close(sent)
     lines = 0
-    while data := os.read(events, 1 << 16):  # the launcher's part
+    while data := os.read(events, 1 << 16):  # as the launcher does
         lines += data.count(b"\n")
         time.sleep(REST)
     median, least = map(float, os.read(out, 100).split())
@@ -93,16 +99,8 @@ def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int,
     return Measured(median * 1e6, least * 1e6, lines)
 
 
-def be_rank(
-    rank: int, ranks: int, prepare: Callable[[], Callable[[], object]], count: int, figure: int, sent: int | None,
-    store: str,
-) -> None:  # fmt: skip
-    """Measure, in a process of its own, and end it."""
-    torch.set_num_threads(1)
-    if sent is not None:
-        recorder.install(EventWriter(sent, rank, time.monotonic()), __file__)
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
-    call = prepare()
+def call_in_batches(call: Callable[[], object], count: int, figure: int | None) -> None:
+    """Call `call` about `count` times, and write the median and the minimum of the seconds per call to `figure`."""
     batch = max(1, count // 400)
     for _ in range(batch * 20):
         call()
@@ -113,9 +111,8 @@ def be_rank(
             call()
         seconds.append((time.perf_counter() - began) / batch)
     dist.barrier()
-    if rank == 0:
+    if figure is not None:
         os.write(figure, f"{statistics.median(seconds)} {min(seconds)}".encode())
-    os._exit(0)
 
 
 CASES = {

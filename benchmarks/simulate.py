@@ -1,9 +1,9 @@
-"""Whether the schedule keeps its promise: simulated learners study for half a year, and what they recall is counted.
+"""How much simulated learners recall in half a year of study, compared with what the schedule promises.
 
     python benchmarks/simulate.py [--days 180] [--retention 0.9] [--learners 5]
 
-They play the real sittings (`learning/study.py`) with cards that come due. The first learner forgets as FSRS takes for
-granted; the others do not, and the gap to the desired retention is what a wrong model costs.
+They play the real sittings (`learning/study.py`) with cards that come due. The first learner forgets as FSRS
+assumes; the others do not, and their gap to the desired retention is the cost of a wrong model.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 CARDS = tuple(Card(f"c{n // 8}", f"i{n}", CardLevel.BEGINNER, "?", "!", "") for n in range(2000))
-RECALLED = (Grade.HARD, *[Grade.GOOD] * 8, Grade.EASY)  # how those who know it grade themselves
+RECALLED = (Grade.HARD, *[Grade.GOOD] * 8, Grade.EASY)  # the grades of learners who recall a card
 
 
 @dataclass(frozen=True)
 class Learner:
-    """Somebody whose memory follows `truth`, and fades from there as `fades` says."""
+    """A learner whose memory has the stability that `truth` computes, and the chance of recall that `fades` returns."""
 
     name: str
     truth: Schedule
@@ -52,24 +52,24 @@ def exponential(truth: Schedule, memory: Memory, day: date) -> float:
 
 
 def noisy(dice: random.Random, retention: float) -> Schedule:
-    """Return the memory of somebody for whom each weight is another by about a fifth."""
+    """Return a memory whose weights each differ from the default by about a fifth."""
     bounds = zip(FSRS_6, LOWER_BOUNDS_PARAMETERS, UPPER_BOUNDS_PARAMETERS, strict=True)
     weights = tuple(min(max(w * dice.lognormvariate(0, 0.2), low), high) for w, low, high in bounds)
     return Schedule(Weights(weights, retention))
 
 
-class Told(NamedTuple):
-    """What half a year came to; a look is the first one at a card on a day, if it was learned before."""
+class HalfYear(NamedTuple):
+    """The results of half a year. A look is the first look of the day at a card that was learned before."""
 
     recalled: float
-    lasting: float  # recalled, of memories that the schedule takes to last a day
+    lasting: float  # the share recalled, of memories with a stability of at least a day
     looks: int
     a_day: float  # reviews
     cards: int
 
 
-def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Random) -> Told:
-    """Return what somebody recalls who studies each day."""
+def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Random) -> HalfYear:
+    """Return what a learner recalls who studies each day."""
     memories: dict[str, Memory] = {}
     truth: dict[str, Memory] = {}
     recalled, looks, reviews = 0, 0, 0
@@ -94,17 +94,17 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
             truth[card.key] = learner.truth.review(card.key, real, grade, day)
             sitting = study.step(study.step(sitting, study.StudyAction.SHOW, at), grade, at)
             reviews += 1
-            sitting = replace(sitting, previous=None)  # nobody undoes here, and half a year of it fills the memory
+            sitting = replace(sitting, previous=None)  # saves memory: nothing is undone here
         memories = dict(sitting.memories)
-    return Told(recalled / max(1, looks), lasting[0] / max(1, lasting[1]), looks, reviews / days, len(memories))
+    return HalfYear(recalled / max(1, looks), lasting[0] / max(1, lasting[1]), looks, reviews / days, len(memories))
 
 
 def main() -> None:
-    """Let them study, and print a table."""
+    """Simulate the learners, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--days", type=int, default=180)
     parser.add_argument("--retention", type=float, default=0.9)
-    parser.add_argument("--learners", type=int, default=5, help="of those whose weights are their own")
+    parser.add_argument("--learners", type=int, default=5, help="number of learners with weights of their own")
     wanted = parser.parse_args()
     schedule = Schedule(Weights(retention=wanted.retention))
     learners = [Learner("FSRS's own model", schedule, by_fsrs), Learner("exponential", schedule, exponential)]
@@ -117,20 +117,21 @@ def main() -> None:
     print(f"{'forgets by':18} {columns}")
     gaps = []
     for learner in learners:
-        told = half_a_year(learner, schedule, wanted.days, random.Random(7))
+        result = half_a_year(learner, schedule, wanted.days, random.Random(7))
         gap, error = (
-            100 * (told.recalled - wanted.retention),
-            200 * (told.recalled * (1 - told.recalled) / told.looks) ** 0.5,
+            100 * (result.recalled - wanted.retention),
+            200 * (result.recalled * (1 - result.recalled) / result.looks) ** 0.5,
         )
         gaps.append(gap)
-        counts = f"{told.looks:8,} {told.a_day:14.1f} {told.cards:6,}"
+        counts = f"{result.looks:8,} {result.a_day:14.1f} {result.cards:6,}"
         print(
-            f"{learner.name:18} {told.recalled:9.1%} {gap:+6.1f} {error:7.1f} {told.lasting:12.1%} {counts}", flush=True
+            f"{learner.name:18} {result.recalled:9.1%} {gap:+6.1f} {error:7.1f} {result.lasting:12.1%} {counts}",
+            flush=True,
         )
     if wanted.learners:
         print(f"\nlearners with weights of their own: mean gap {statistics.mean(gaps[2:]):+.1f} points")
-    print("if it lasts: of reviews where the schedule took the memory to last a day or more; no card comes back sooner")
-    print(f"by FSRS's own model: {abs(gaps[0]):.1f} points off, wanted at most 2.0")
+    print("if it lasts: only reviews of memories with a stability of a day or more; no card comes back sooner")
+    print(f"by FSRS's own model: {abs(gaps[0]):.1f} points off, at most 2.0 wanted")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How long until something is on screen, as ratios to what cannot be faster.
+"""How long it takes until something is on the screen, as ratios to the fastest possible start.
 
     python benchmarks/startup.py [--rounds 7] [--no-torch]
 
-Every round runs each command once, so that all are disturbed alike; the ratios are medians over the rounds.
+Every round runs each command once, so that all see the same noise; the ratios are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def command(*words: str) -> Callable[[], float]:
     def timed() -> float:
         began = time.perf_counter()
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        # In a session of its own, as on a pseudo-terminal: Linux shares out the processor by sessions
+        # In a session of its own, as on a pseudo-terminal: Linux divides processor time between sessions
         subprocess.run(words, cwd=ROOT, env=ENV, start_new_session=True, check=False, **quiet)
         return time.perf_counter() - began
 
@@ -72,7 +72,7 @@ def installed() -> str:
 
 
 def first_start() -> float:
-    """Return the seconds to the first card at the first start after an installation from a wheel."""
+    """Return the seconds to the first card at the first start of a freshly installed wheel."""
     with tempfile.TemporaryDirectory() as home:
         return first_card(PYTHONPATH=installed(), DDPQUIZ_HOME=home)
 

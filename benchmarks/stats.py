@@ -2,8 +2,8 @@
 
     python benchmarks/stats.py [--reviews 1000000] [--cards 20000]
 
-A log is made up in a folder of its own: cards of names that no content has, reviewed at growing intervals, and an
-answer for every tenth review. Then the whole command is timed, and each question that it puts to the log.
+A log is generated in a temporary folder: cards that no content has, reviewed at growing intervals, and an answer for
+every tenth review. Then the whole command is timed, and each of its queries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUNDS = 3
 
 
 def rows(reviews: int, cards: int) -> Iterator[Row]:
-    """Make up a log: each card is seen at intervals that grow, and forgotten one time in ten."""
+    """Generate a log: each card is reviewed at growing intervals, and forgotten one time in ten."""
     dice = random.Random(1)
     today = datetime.now(UTC)
     number, each = 0, reviews // cards
@@ -50,7 +50,7 @@ def rows(reviews: int, cards: int) -> Iterator[Row]:
 
 
 def fill(home: Path, reviews: int, cards: int) -> None:
-    """Write the log and what follows from it; not through `merge`, which checks each row."""
+    """Write the log and the state of the cards; not through `merge`, which checks each row."""
     with Progress(home) as progress:
         progress.merge((), {Weights(): ""})
         database = progress._database  # noqa: SLF001
@@ -75,17 +75,17 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Make the log, time the questions and the command, and print a table."""
+    """Generate the log, time the queries and the command, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--reviews", type=int, default=1_000_000)
     parser.add_argument("--cards", type=int, default=20_000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ddpquiz-bench-") as folder:
         home = Path(folder)
-        print(f"making up {given.reviews:,} rows: {timed(lambda: fill(home, given.reviews, given.cards)):.0f} s")
+        print(f"generating {given.reviews:,} rows: {timed(lambda: fill(home, given.reviews, given.cards)):.0f} s")
         print(f"file: {(home / 'progress.db').stat().st_size / 1e6:.0f} MB")
         with Progress(home) as progress:
-            questions: dict[str, Callable[[], object]] = {
+            queries: dict[str, Callable[[], object]] = {
                 "days": progress.days,
                 "first grades": lambda: sum(1 for _ in progress.first_grades()),
                 "sureness": progress.sureness,
@@ -93,7 +93,7 @@ def main() -> None:
                 "last answers": progress.last_answers,
                 "memories": progress.memories,
             }
-            for name, ask in questions.items():
+            for name, ask in queries.items():
                 print(f"{name:14} {statistics.median(timed(ask) for _ in range(ROUNDS)):6.2f} s")
         environment = {**os.environ, "DDPQUIZ_HOME": folder}
         command = [sys.executable, "-m", "ddpquiz", "stats", "--json"]

@@ -1,11 +1,11 @@
-"""Whether ranks ever hang, are left behind, or are blamed for what another one did.
+"""Whether ranks ever hang, are left behind, or are blamed for a fault of another rank.
 
     python benchmarks/stress.py [--launches 500] [--times 200] [--ranks 4]
 
-First launches in a row, then each fault at a random moment in a random rank. A fault must end the run within 2 s, from
-the fault to the last process reaped (a stopped rank: within the time-out of 1 s and those 2 s), name the right rank and
-leave nothing. Then every demo, where strace is installed: nothing may bind to any address but loopback. Ends with
-status 1 if anything is not as it must be.
+First come launches in a row, then each fault at a random moment in a random rank. A fault must end the run within 2 s,
+from the fault to the last process reaped (plus the time-out of 1 s for a stopped rank), name the right rank and leave
+nothing behind. Then, where strace is installed, every demo runs: nothing may bind to an address other than loopback.
+The exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class Tally:
     name: str
     limit: float
     seconds: list[float] = field(default_factory=list)
-    wrong: int = 0  # another rank named than the one at fault, or a run that should have ended well and did not
+    wrong: int = 0  # runs that named the wrong rank, or failed without a fault
     left: int = 0  # processes and open files
 
     @property
     def fine(self) -> bool:
-        """Whether all was as it must be."""
+        """True if no check failed."""
         return not (self.wrong or self.left) and max(self.seconds, default=0.0) <= self.limit
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Tally:
 
 
 def launches(script: Path, count: int, ranks: int) -> Tally:
-    """Launch a run that ends well, many times."""
+    """Launch a run that succeeds, many times."""
     tally = Tally("launches", 10.0)
     for number in range(count):
         began = time.monotonic()
@@ -103,13 +103,13 @@ def faults(script: Path, name: str, times: int, ranks: int, dice: random.Random)
     tally = Tally(name, limit)
     for _ in range(times):
         run, victim = Run(Request(script, ranks=ranks, device="cpu", timeout=TIMEOUT)), dice.randrange(ranks)
-        pids, talking = dict[int, int](), set[int]()
-        while len(talking) < ranks and not run.over:
+        pids, communicating = dict[int, int](), set[int]()
+        while len(communicating) < ranks and not run.over:
             for event in run.read(0.1):
                 if isinstance(event, Started):
                     pids[event.rank] = event.pid
                 elif isinstance(event, Issued):
-                    talking.add(event.rank)
+                    communicating.add(event.rank)
         if run.over:  # nothing was planted yet
             tally.wrong += 1
             continue
@@ -139,7 +139,7 @@ def listening(ranks: int) -> dict[str, int]:
 
 
 def children() -> set[int]:
-    """Return the processes that the server has left."""
+    """Return the processes that the server has not reaped."""
     pid = launch.server().process.pid
     return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 

@@ -1,9 +1,9 @@
-"""What it costs to follow a long run: processor time per event, memory, and the size of a saved file.
+"""How much it costs to follow a long run: processor time per event, memory, and the size of a saved file.
 
     python benchmarks/timeline.py [--collectives 100000] [--ranks 4]
 
-The events are generated here as the recorder would write them; no ranks run. Memory is measured by tracemalloc, seconds
-are processor time.
+The events are generated here as the recorder would write them; no ranks run. Memory is measured with tracemalloc, and
+seconds are processor time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(collectives: int, ranks: int) -> Iterator[Event]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the processor seconds that `work` needs: other work on the machine must not count."""
+    """Return the processor seconds that `work` needs, which other work on the machine does not change."""
     began = time.process_time()
     work()
     return time.process_time() - began

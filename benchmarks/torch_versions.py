@@ -1,9 +1,10 @@
-"""Which versions of torch work: for each version, run the doctor, every demo, every proof and the recorder's tests.
+"""Which versions of torch work: for each version, run `doctor`, every demo, every proof and the recorder's tests.
 
     python benchmarks/torch_versions.py 2.6.0 2.15.0 [--folder DIR]
 
 Each version gets a virtual environment of its own in DIR, several gigabytes with the CUDA packages that torch's wheels
-need. The environments stay there for the next call. A version without failures may stand in pyproject.toml's range.
+need. The environments stay there for the next call. A version without failures may be added to the range in
+pyproject.toml.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ def run(python: Path, *words: str, limit: float = 120) -> tuple[bool, list[str]]
                 lines = child.communicate(timeout=limit)[0].strip().splitlines()
             except subprocess.TimeoutExpired:
                 child.kill()  # its ranks end with it
-                return False, [f"not over after {limit:.0f} s"]
+                return False, [f"still running after {limit:.0f} s"]
     return child.returncode == 0, lines
 
 
 def failures(python: Path) -> dict[str, list[str]]:
-    """Return what fails, by what was tried."""
+    """Return the failures of each check."""
     works, lines = run(python, "ddpquiz", "doctor")
     found = {"doctor": [] if works else [line for line in lines if line.startswith("BAD")]}
     found["demos"] = []

@@ -1,4 +1,4 @@
-"""What the live view costs: processor time of the ddpquiz process, and frames painted.
+"""How much the live view costs: processor time of the ddpquiz process, and frames painted.
 
     python benchmarks/view.py [--seconds 10] [--ranks 4] [--rate 200]
 
@@ -37,7 +37,7 @@ while go_on.item():
     dist.broadcast(go_on, 0)
     step += 1
 """
-EVENTS = 9  # of a rank in a step: six of two collectives (issued, ended, result), three lines
+EVENTS = 9  # per rank and step: three for each of two collectives (issued, ended, result), and three lines
 
 
 def watch(script: Path, ranks: int, *given: str, options: tuple[str, ...] = ()) -> tuple[float, float, int]:
@@ -70,11 +70,11 @@ def cpu_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    """Run it with and without a view, and print what each cost."""
+    """Run the script with and without the view, and print the cost of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rate", type=float, default=200, help="events a second, of all ranks together")
+    parser.add_argument("--rate", type=float, default=200, help="events per second, of all ranks together")
     asked = parser.parse_args()
     pause = asked.ranks * EVENTS / asked.rate / 1.5
     with tempfile.TemporaryDirectory() as folder:

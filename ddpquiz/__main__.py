@@ -1,4 +1,4 @@
-"""Where `ddpquiz` and `python -m ddpquiz` start. `--version` is answered before the command line parser is loaded."""
+"""The entry point of `ddpquiz` and `python -m ddpquiz`. `--version` does not need the command line parser."""
 
 import gc
 import os
@@ -15,10 +15,10 @@ def main() -> None:
         try:
             print(__version__, flush=True)
         except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python complains once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python prints another error when it exits
             sys.exit(f"Standard output cannot be written: {error.strerror}.")
         return
-    gc.set_threshold(50_000)  # modules and content make many objects and hardly any garbage; the default costs 10 %
+    gc.set_threshold(50_000)  # loading makes many objects and hardly any garbage; the default costs 10 % of the time
     try:
         from ddpquiz.cli import early_start
 
@@ -26,7 +26,7 @@ def main() -> None:
         from ddpquiz.cli import app
 
         app.main()
-    except KeyboardInterrupt:  # also while the rest is being loaded
+    except KeyboardInterrupt:  # also during the imports
         sys.exit(130)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """Yield the path of a new, empty file, and move it to `path` if the block succeeds. OSError when that fails.
+    """Yield the path of a new, empty file, and move it to `path` if the block succeeds. OSError if that fails.
 
     Links are followed, and a path that is not a regular file, such as /dev/stdout, is yielded itself and written in
-    place. A private file, which only its owner can read, takes the place of whatever was there.
+    place. A private file, which only its owner can read, replaces whatever was there.
     """
     if not private:
         if path.exists() and not path.is_file():
@@ -20,9 +20,9 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
             return
         try:
             path = path.resolve()
-        except RuntimeError:  # what a loop of links raises before Python 3.13
+        except RuntimeError:  # raised for a loop of links before Python 3.13
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-    fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")  # a file moves at once only within its folder
+    fresh = path.with_name(f".{path.name}.{os.urandom(8).hex()}")  # a file moves in one step only within its folder
     opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
     try:
         yield fresh

@@ -25,7 +25,7 @@ def cache_dir() -> Path:
 
 
 def _named() -> Path | None:
-    """Return the folder that DDPQUIZ_HOME names, if it is set. UserError for `~name` of an unknown user."""
+    """Return the folder that DDPQUIZ_HOME names, or None if it is not set. UserError for `~name` of an unknown user."""
     if not (home := os.environ.get("DDPQUIZ_HOME")):
         return None
     try:

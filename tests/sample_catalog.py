@@ -3,7 +3,7 @@
 import io
 from dataclasses import replace
 
-from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import (
     Card,
     CardLevel,
@@ -20,7 +20,6 @@ from ddpquiz.curriculum.concept import (
     Point,
     Prompt,
     Question,
-    Track,
     Trap,
     Variable,
 )

@@ -6,7 +6,7 @@ from sample import DDP, RING
 
 from ddpquiz.cli import app, desk
 from ddpquiz.curriculum import catalog, loading
-from ddpquiz.curriculum.concept import Source, Track
+from ddpquiz.curriculum.catalog import Source, Track
 
 TRACK = Track("collectives", "Collectives", ("ring", "ddp"))
 SAMPLE = catalog.Catalog((TRACK,), (RING, DDP), {"dist": Source("dist", "PyTorch docs")})

@@ -7,7 +7,7 @@ import random
 from rich.console import ConsoleDimensions, Group
 from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 
-from ddpquiz.curriculum.concept import Source
+from ddpquiz.curriculum.catalog import Source
 from ddpquiz.learning import deal, explain, quiz, study
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.schedule import Schedule, Weights, study_day

@@ -11,8 +11,7 @@ from program import piped
 from sample import DDP, RING
 
 from ddpquiz.curriculum import loading
-from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Source, Track
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.learning import anki
 
 AT = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

@@ -99,19 +99,19 @@ def test_a_name_that_is_nearly_right_is_suggested():
 
 
 @pytest.mark.parametrize(("word", "meant"), [("quiz", "test"), ("stuyd", "study"), ("review", "study")])
-def test_a_word_that_is_no_command_is_answered_with_one(word, meant):
+def test_an_unknown_command_is_answered_with_a_suggestion(word, meant):
     assert f"No such command '{word}'. Did you mean '{meant}'?" in ddp(word).stderr
 
 
-def test_what_other_programs_call_a_command_is_meant_for_one_of_ours():
+def test_a_name_from_another_program_suggests_a_command_that_exists():
     commands = typer.main.get_command(app.app).commands
     assert not app._MEANT.keys() & commands.keys()
     assert {meant for meant in app._MEANT.values() if not meant.startswith("--")} <= commands.keys()
 
 
-def test_completion_is_installed_for_no_shell_by_name(tmp_path):
+def test_completion_cannot_be_installed_for_a_named_shell(tmp_path):
     done = ddp("--install-completion", "nope", env={**os.environ, "HOME": str(tmp_path)})
-    assert "it takes no value: completion is installed for the shell that you call it from; got nope" in done.stderr
+    assert "it takes no value: completion is installed for the shell that runs this command; got nope" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -211,7 +211,7 @@ def test_every_page_of_the_shipped_content_fits(width):
     for concept in known.concepts:
         pages += [lesson(concept, before=known.concepts, after=known.concepts), listing.contents(concept)]
         pages += [item_page(item, known.sources.get(getattr(item, "source", ""))) for item in concept.items()]
-        pages += [listing.way(known.path(concept.id))]
+        pages += [listing.learning_path(known.path(concept.id))]
     for page in pages:
         file = io.StringIO()
         layout.show(style.console(file, width=width), page)

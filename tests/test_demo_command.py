@@ -325,12 +325,12 @@ def test_an_option_that_a_script_mentions_is_passed_without_a_note(tmp_path):
 
 
 WRONG_SIDE = {
-    "demo allreduce --chunks": "--chunks. Options of the demo stand after --: ddpquiz demo allreduce -- --chunks",
+    "demo allreduce --chunks": "--chunks. Options of the demo go after --: ddpquiz demo allreduce -- --chunks",
     "demo ddp --steps 2 --nproc 3 -- --perturb 1": (
-        "--steps. Options of the demo stand after --: ddpquiz demo ddp --nproc 3 -- --steps 2 --perturb 1"
+        "--steps. Options of the demo go after --: ddpquiz demo ddp --nproc 3 -- --steps 2 --perturb 1"
     ),
-    "demo --nprocs 3": "--nprocs. Options of the demo stand after --.",
-    "run --epochs 2 train.py": "--epochs. Options of the script stand after the script.",
+    "demo --nprocs 3": "--nprocs. Options of the demo go after --.",
+    "run --epochs 2 train.py": "--epochs. Options of the script go after the script.",
 }
 
 
@@ -348,6 +348,6 @@ def test_options_of_a_demo_follow_the_dashes():
 
 
 @pytest.mark.parametrize("command", ["demo", "run"])
-def test_the_help_says_where_options_stand(command):
+def test_the_help_says_where_options_go(command):
     said = " ".join(ddpquiz(command, "--help").stdout.split())
-    assert f"Options of ddpquiz stand before {'--' if command == 'demo' else 'SCRIPT'}" in said
+    assert f"Options of ddpquiz go before {'--' if command == 'demo' else 'SCRIPT'}" in said

@@ -16,8 +16,9 @@ import yaml
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.paths import demos_dir
-from ddpquiz.ranks.machines.elastic import begin, of_demo
+from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.script import find_claims
 
@@ -47,7 +48,7 @@ BREAKS = [
 def watched(path, ranks, args=()):
     seen = RunState()
     for event in begin(
-        Request(path, args=tuple(args), ranks=ranks, device="cpu", timeout=10.0, cluster=of_demo(path))
+        Request(path, args=tuple(args), ranks=ranks, device="cpu", timeout=10.0, restarts=read_demo(path).restarts)
     ).events():
         seen.add(event)
     return seen
@@ -133,9 +134,9 @@ def test_the_checkpoint_of_elastic_is_private_and_gone_at_the_end(tmp_path, monk
     script = tmp_path / "elastic.py"
     script.write_text(source.replace(end, report + end))
     seen = RunState()
-    cluster = of_demo(demos_dir() / "elastic.py")
+    restarts = read_demo(demos_dir() / "elastic.py").restarts
     for event in begin(
-        Request(script, args=tuple(args), ranks=2, device="cpu", timeout=10.0, cluster=cluster)
+        Request(script, args=tuple(args), ranks=2, device="cpu", timeout=10.0, restarts=restarts)
     ).events():
         seen.add(event)
     assert seen.end.ok, seen.end.why

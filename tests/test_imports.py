@@ -41,8 +41,8 @@ MAY_IMPORT = {
     "__init__": set(),
 }
 MAY_IMPORT_TORCH = {
-    "ranks/machines/agent.py",
-    "ranks/machines/rendezvous.py",
+    "ranks/elastic/agent.py",
+    "ranks/elastic/rendezvous.py",
     "ranks/server.py",
     "ranks/store.py",
     "ranks/inside/worker.py",

@@ -6,9 +6,7 @@ from dataclasses import asdict
 import pytest
 from sample_catalog import BUG, EXPLAIN, HELD, ORDER, RING, SENT, drawn
 
-from ddpquiz.curriculum.concept import (
-    Source,
-)
+from ddpquiz.curriculum.catalog import Source
 from ddpquiz.terminal.pages.item import item_page
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sample import BYTES, CARDS, RING_CARDS, wrong_answer
 from seats import Actions
 
-from ddpquiz.curriculum.concept import Source
+from ddpquiz.curriculum.catalog import Source
 from ddpquiz.learning import deal, study
 from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.judge import Verdict

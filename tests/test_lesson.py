@@ -91,7 +91,7 @@ def test_prose_is_no_wider_than_can_be_read():
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_page_fits(width):
     pages = [lesson(RING, before=[OPS], after=[OPS]), *(item_page(item) for item in RING.items())]
-    pages += [listing.curriculum(CATALOG), listing.way([OPS, RING]), listing.contents(RING)]
+    pages += [listing.curriculum(CATALOG), listing.learning_path([OPS, RING]), listing.contents(RING)]
     pages += [listing.found(CATALOG.search("rank"), "rank")]
     for page in pages:
         assert max(map(len, drawn(page, width).splitlines())) <= width
@@ -118,7 +118,12 @@ def test_content_cannot_steer_the_terminal():
         cards=(replace(HELD, front=nasty, back=nasty),),
         questions=(replace(BUG, ask=nasty, code=nasty, check=nasty, proof=CodeProof("1", nasty)),),
     )
-    pages = [lesson(concept), *map(item_page, concept.items()), listing.contents(concept), listing.way([concept])]
+    pages = [
+        lesson(concept),
+        *map(item_page, concept.items()),
+        listing.contents(concept),
+        listing.learning_path([concept]),
+    ]
     file = io.StringIO()
     console = style.console(file, width=80)
     console._force_terminal = True

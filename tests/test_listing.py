@@ -4,11 +4,8 @@ from dataclasses import replace
 
 from sample_catalog import CATALOG, RING, SENT, SHIPPED, drawn
 
-from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import (
-    DemoLink,
-    Track,
-)
+from ddpquiz.curriculum.catalog import Catalog, Track
+from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import Demo
 from ddpquiz.curriculum.demo_scripts import demos as all_demos
 from ddpquiz.learning.side_files import Timing
@@ -129,10 +126,10 @@ Others
   other  What other shows, at length at length at length at length at length at
          length  0.3 s on 1 rank with --size 6
 
-ddpquiz demo NAME            run it
-ddpquiz demo NAME -- --help  show what it is about, and its arguments
-ddpquiz demo NAME --copy .   copy the script, to read and change it
-ddpquiz demo --replay NAME   play a saved run, one operation at a time
+ddpquiz demo NAME           run it
+ddpquiz demo NAME --help    explain it and its options
+ddpquiz demo NAME --copy .  copy the script, to read and change it
+ddpquiz demo --replay NAME  play a saved run, one operation at a time
 """
     )
 

@@ -10,7 +10,7 @@ from program import sample
 @pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
 def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, less):
     terminal = sample(home, "learn", "ring", height=10, LESSCHARSET="utf-8", **less)
-    assert terminal.wait("space next page, b page back, q leave" if not less else ":").startswith(
+    assert terminal.wait("space next page, b page back, q quit" if not less else ":").startswith(
         "The ring\ncollectives · ring\n"
     )
     assert "ddpquiz explain ring" not in terminal.text

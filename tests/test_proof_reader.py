@@ -18,7 +18,7 @@ CASES = {
     "an option without shows": (
         '{text: the largest, shows: "4.0", why',
         "{text: the largest, why",
-        "70:9: this option needs `shows`: what the proof would see if it were right",
+        "70:9: this option needs `shows`: what the proof would observe if the option were right",
     ),
     "a wrong option that shows what is right": (
         '{text: the largest, shows: "4.0", why',

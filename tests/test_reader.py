@@ -74,23 +74,27 @@ CASES = {
     "a back of 41 words": (
         "back: Every rank.",
         "back: word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word",
-        "44:99: `back`: 41 words; 40 at most: one fact per card",
+        "44:99: `back`: 41 words; at most 40 are allowed, for one fact",
     ),
     "five cards": (
         "  - {id: limit, level: advanced, front: What does a rank send for very many ranks?, back: Twice the tensor., source: dist}\n",
         "",
-        "44:3: `cards`: 5, but a concept has 6 to 10",
+        "44:3: `cards`: expected 6 to 10 entries, got 5",
     ),
     "one mistake": (
         "  - do: Call all_reduce on rank 0 only.\n    happens: Rank 0 waits for the others.\n    instead: Call a collective on every rank of its group.\n",
         "",
-        "27:3: `mistakes`: 1, but a concept has 2 to 9",
+        "27:3: `mistakes`: expected 2 to 9 entries, got 1",
     ),
-    "two lines to remember": ("  - two phases of N - 1 steps\n", "", "34:3: `remember`: 2, but a concept has 3 to 6"),
+    "two lines to remember": (
+        "  - two phases of N - 1 steps\n",
+        "",
+        "34:3: `remember`: expected 3 to 6 entries, got 2",
+    ),
     "short lesson": (
         "A ring has no root. Each rank cuts its tensor into as many chunks as there are ranks. In the first phase, the\n  reduce-scatter, each rank sends one chunk to its neighbour and adds what it receives to its own. After N - 1 steps each\n  rank holds one finished chunk. In the second phase, the all-gather, the finished chunks go round once more.\n",
         "",
-        "6:9: `lesson`: 88 words; 120 to 1000 are right, without code blocks",
+        "6:9: `lesson`: expected 120 to 1,000 words outside code blocks, got 88",
     ),
     "no demos": (
         'demos:\n  - run: ring\n    args: [--size, "1200"]\n    ranks: 4\n    predict: ring-bytes\n    look: every rank sends the same\n',
@@ -115,12 +119,12 @@ CASES = {
     "two points": (
         "      - {say: they are combined, words: [sum, reduce]}\n",
         "",
-        "248:7: `points`: 2, but a prompt has 3 to 5",
+        "248:7: `points`: expected 3 to 5 points, got 2",
     ),
     "a model answer of a few words": (
         MODEL_ANSWER,
         "      Every rank gets the sum.\n",
-        "243:13: `answer`: 5 words; a model answer has 40 to 120",
+        "243:13: `answer`: expected 40 to 120 words, got 5",
     ),
     "a prompt without a model answer": (
         f"    answer: >\n{MODEL_ANSWER}",

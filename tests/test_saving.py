@@ -99,7 +99,7 @@ def test_a_file_of_another_kind_is_refused_before_anything_runs(tmp_path):
 def test_a_missing_folder_is_reported_before_anything_runs(tmp_path):
     ran = ddpquiz("demo", "allreduce", "--plain", "--save", tmp_path / "none" / "run.json")
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == f"There is no folder {tmp_path / 'none'} to save the run in.\n"
+    assert ran.stderr == f"The folder {tmp_path / 'none'} does not exist, so the run cannot be saved in it.\n"
 
 
 def test_what_could_not_be_written_leaves_nothing_behind(tmp_path):

@@ -78,5 +78,5 @@ def test_a_demo_with_restarts_is_stepped_through_too():
 def test_stepping_needs_a_terminal(more):
     command = [sys.executable, "-m", "ddpquiz", "demo", "collectives", "--nproc", "2", "--step", *more]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    sentence = "--step needs a terminal, and neither --plain nor --json."
+    sentence = "--step needs a terminal, and cannot be combined with --plain or --json."
     assert (ran.returncode, ran.stdout, ran.stderr.strip()) == (1, "", sentence)

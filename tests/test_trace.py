@@ -9,7 +9,7 @@ from rank_events import Rank, late_run
 from trace_format import complaints, read, told
 
 from ddpquiz.analysis import saved_run, trace
-from ddpquiz.analysis.events import Began, End, Ended, Exited, Note, Output, Result, Started
+from ddpquiz.analysis.events import Began, End, Ended, Exited, Output, Result, Started
 from ddpquiz.paths import recordings_dir
 
 RECORDED = sorted(recordings_dir().glob("*.json"))
@@ -136,15 +136,6 @@ def test_an_arrow_leads_from_a_send_to_its_receive_whichever_came_first(sent, re
         sender.end(sent[1])
     receiver.sync("recv", *received, peer=0)
     assert drawn(of(sender, receiver)) == [((begin[0], "rank 0", begin[1]), (end[0], "rank 1", end[1]))]
-
-
-def test_a_node_without_rank_0_says_on_it_what_is_said_of_the_run():
-    began = Began("train.py", (), 4, "cpu", "gloo", "", here=(2, 3))
-    events = told(
-        [began, Note(0, 0, "a note"), *Rank(2, 4).sync("barrier", 1, 2).events, End(3, False, 0, 0, None, "why")]
-    )
-    assert complaints(events) == []
-    assert {name for name, _ in places(events["traceEvents"]).values()} == {"rank 0", "rank 2", "rank 3"}
 
 
 def test_calls_of_ranks_that_start_again_keep_their_values_and_end_with_their_process():

@@ -35,7 +35,7 @@ CASES = {
     "a text with a colon": (
         "title: All-reduce and the ring",
         "title: All-reduce: the ring",
-        "1:18: not valid YAML: mapping values are not allowed in this context; text that holds `: ` must be quoted, or stand under `|`",
+        "1:18: not valid YAML: mapping values are not allowed in this context; text that contains `: ` must be quoted, or written under `|`",
     ),
     "a text that begins with a backtick": (
         "title: All-reduce and the ring",
@@ -55,7 +55,7 @@ CASES = {
     "a bracket that is never closed": (
         "needs: []",
         "needs: [a",
-        "2:8: not valid YAML: did not find expected ',' or ']'; this `[` is not closed, or a text in it holds , or ] and must be quoted",
+        "2:8: not valid YAML: did not find expected ',' or ']'; this `[` is not closed, or a text in it contains , or ] and must be quoted",
     ),
     "a line that is indented too little": (
         "  A ring has no root.",

@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +36,14 @@ _COMMANDS = {
     "search": "Find concepts, demos, cards and questions by words.",
     "show": "Show an item with its answer, steps, source and proof.",
     "stats": "Show what you recall, what comes due, and how strong you are.",
-    "optimize": "Fit the scheduler to your own reviews.",
+    "optimize": "Fit the schedule to your own reviews.",
     "export": "Export your progress, or the cards for Anki.",
     "import": "Add progress that was exported elsewhere.",
-    "check": "Check content files and print every complaint.",
+    "check": "Check content files, and print every complaint.",
     "doctor": "Check what this machine can do.",
     "progress": "Restore a backup or hidden items; rebuild card states.",
 }
-_MEANT = {  # names that other programs use
+_MEANT = {  # names of these commands in other programs
     "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
     "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo",
     "concepts": "list", "tracks": "list", "find": "search", "proof": "prove", "answer": "show",
@@ -50,16 +51,27 @@ _MEANT = {  # names that other programs use
 }  # fmt: skip
 
 
+@cache
+def _load(name: str) -> Any:
+    """Import a command. KeyError if there is no such command."""
+    short_help = _COMMANDS[name]
+    plain = name + "_" * (name in {"list", "import"})  # words of Python itself
+    module = importlib.import_module(f"ddpquiz.cli.{plain}")
+    found = getattr(module, plain)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(rich_markup_mode=None, add_completion=False)
+        single.command(name, cls=getattr(module, "COMMAND_CLASS", TyperCommand), short_help=short_help)(found)
+        return typer.main.get_command(single)
+    command = typer.main.get_command(found)
+    command.name, command.short_help = name, short_help
+    return command
+
+
 class _LazyCommands(Mapping[str, Any]):
     """The commands by name. A module is imported when its command is looked up: each start needs only one."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name, _COMMANDS[name])
-        return self._loaded[name]
+        return _load(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
@@ -67,22 +79,9 @@ class _LazyCommands(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(_COMMANDS)
 
-    @staticmethod
-    def _load(name: str, short_help: str) -> Any:
-        plain = name + "_" * (name in {"list", "import"})  # words of Python itself
-        module = importlib.import_module(f"ddpquiz.cli.{plain}")
-        found = getattr(module, plain)
-        if not isinstance(found, typer.Typer):
-            single = typer.Typer(rich_markup_mode=None, add_completion=False)
-            single.command(name, cls=getattr(module, "COMMAND_CLASS", TyperCommand), short_help=short_help)(found)
-            return typer.main.get_command(single)
-        command = typer.main.get_command(found)
-        command.name, command.short_help = name, short_help
-        return command
-
 
 class _Commands(TyperGroup):
-    """The group of all commands. An unknown name is answered with the command that is probably meant."""
+    """The group of all commands. The error for an unknown name suggests the command that is probably meant."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -95,7 +94,7 @@ class _Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if len(args) > 1 and args[0] in ("--install-completion", "--show-completion"):
             raise typer.BadParameter(
-                f"it takes no value: completion is installed for the shell that you call it from; got {args[1]}",
+                f"it takes no value: completion is installed for the shell that runs this command; got {args[1]}",
                 ctx,
                 param_hint=args[0],
             )
@@ -125,7 +124,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     invoke_without_command=True,
-    epilog="Without a command: what is due, where you are strong and weak, and what to do next.",
+    epilog="Without a command, ddpquiz shows what is due, where you are strong and weak, and what to do next.",
 )
 def _root(
     context: typer.Context,
@@ -140,13 +139,13 @@ def _root(
 
 
 def main() -> None:
-    """Run a command, and end with its status: 0 done, 1 the user can mend it, 2 wrong usage, 130 interrupted."""
+    """Run a command and exit: 0 success, 1 a problem that the user can fix, 2 wrong usage, 130 interrupted."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # it was closed: it is as one at its end, or one that nobody reads
+        if getattr(sys, name) is None:  # the process was started with it closed: use an empty file
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # for as long as we run
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no `│` gets a `?`, and not a traceback
+            stream.reconfigure(errors="replace")  # a terminal that cannot show `│` shows `?`
     status: object = 0
     try:
         app(prog_name="ddpquiz")
@@ -158,15 +157,15 @@ def main() -> None:
         status = _drop_output(error)
     try:
         sys.stdout.flush()
-    except BrokenPipeError as error:  # a reader that wants no more (`ddpquiz list | head`) is no failure
+    except BrokenPipeError as error:  # a reader that stops early (`ddpquiz list | head`) is not an error
         _drop_output(error)
     except OSError as error:
         status = _drop_output(error)
-    sys.exit(status)  # type: ignore[arg-type]  # as it came
+    sys.exit(status)  # type: ignore[arg-type]  # whatever type SystemExit has
 
 
 def _print_error(sentence: str) -> int:
-    """Print what the user can mend, after everything that was printed before; return the exit status."""
+    """Print an error that the user can fix, after all earlier output; return the exit status."""
     from ddpquiz.terminal.kit.style import plain
 
     with contextlib.suppress(OSError):
@@ -177,10 +176,12 @@ def _print_error(sentence: str) -> int:
 
 
 def _drop_output(error: OSError) -> int:
-    """Report that standard output cannot be written, unless nobody reads it any more; raise any other fault."""
+    """Report that standard output cannot be written, unless its reader is gone; raise any other error."""
     is_broken_pipe = isinstance(error, BrokenPipeError)
     if not is_broken_pipe and (error.errno not in _OUTPUT_FAULTS or error.filename is not None):
         raise error
-    with contextlib.suppress(OSError):  # a stream without a file needs no other one
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end
+    with contextlib.suppress(OSError):  # a stream without a file descriptor needs no replacement
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # otherwise Python prints another error when it exits
     return 1 if is_broken_pipe else _print_error(f"Standard output cannot be written: {error.strerror}.")

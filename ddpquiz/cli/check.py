@@ -22,15 +22,17 @@ def check(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     proofs: Annotated[bool, typer.Option("--proofs", help="Run every proof on real ranks.")] = False,
     quality: Annotated[
-        bool, typer.Option("--quality", help="Measure what a guesser would score, and list weak items.")
+        bool, typer.Option("--quality", help="Print what a guesser would score, and list weak items.")
     ] = False,
-    trust: Annotated[bool, typer.Option("--trust", help="Run proofs that did not come with ddpquiz.")] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="With --proofs: also run proofs that did not come with ddpquiz.")
+    ] = False,
 ) -> None:
-    """Check content and print every complaint as file:line:column: what is wrong and what would be right."""
+    """Check content files. Each complaint names file, line and column, and what is wrong and what would be right."""
     from ddpquiz.curriculum.survey import survey
 
     if proofs:
-        _refuse_strangers(path, trust=trust)
+        _refuse_untrusted(path, trust=trust)
     found = survey(path, thorough=True)
     concepts = found.catalog.concepts
     problems = [str(complaint) for complaint in found.complaints]
@@ -38,10 +40,10 @@ def check(
         problems = _prove(found.catalog, path)
     measured = None
     if quality:
-        from ddpquiz.curriculum import quality as looks
+        from ddpquiz.curriculum.quality import quality as measure
 
-        measured = looks.quality(concepts)
-    problems += measured.fails if measured else ()
+        measured = measure(concepts)
+        problems += measured.fails
     summary = _summary(concepts)
     if json_:
         _print_json(summary, problems, measured)
@@ -53,7 +55,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _refuse_strangers(path: Path | None, *, trust: bool) -> None:
+def _refuse_untrusted(path: Path | None, *, trust: bool) -> None:
     from ddpquiz.errors import UserError
     from ddpquiz.paths import content_dir
 
@@ -163,4 +165,4 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,8 @@
-"""The names that the shell completes. They are found without parsing files, which would make each Tab slow."""
+"""The names that the shell completes. Files are not parsed, because that would make each Tab slow."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 from ddpquiz.errors import UserError
 from ddpquiz.paths import content_dir, demos_dir
@@ -10,29 +12,17 @@ _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
 def concepts(incomplete: str) -> list[str]:
     """Complete the name of a concept."""
-    try:
-        files = content_dir().glob("*/*.yaml")
-    except UserError:
-        return []
-    return sorted(file.stem for file in files if file.stem.startswith(incomplete))
+    return _starting(incomplete, [file.stem for file in _files(content_dir, "*/*.yaml")])
 
 
 def tracks(incomplete: str) -> list[str]:
     """Complete the name of a track."""
-    try:
-        files = content_dir().glob("*/*.yaml")
-    except UserError:
-        return []
-    return sorted({file.parent.name for file in files if file.parent.name.startswith(incomplete)})
+    return _starting(incomplete, [file.parent.name for file in _files(content_dir, "*/*.yaml")])
 
 
 def demos(incomplete: str) -> list[str]:
     """Complete the name of a demo."""
-    try:
-        files = demos_dir().glob("[a-z]*.py")
-    except UserError:
-        return []
-    return sorted(file.stem for file in files if file.stem.startswith(incomplete))
+    return _starting(incomplete, [file.stem for file in _files(demos_dir, "[a-z]*.py")])
 
 
 def items(incomplete: str) -> list[str]:
@@ -45,3 +35,15 @@ def items(incomplete: str) -> list[str]:
         for file in content_dir().glob(f"*/{name}.yaml"):
             names += [f"{name}/{found}" for found in _ID.findall(file.read_text(encoding="utf-8"))]
     return [name for name in names if name.startswith(incomplete)]
+
+
+def _files(folder: Callable[[], Path], pattern: str) -> list[Path]:
+    """Return the files in a folder that match a pattern; an incomplete installation has none."""
+    try:
+        return list(folder().glob(pattern))
+    except UserError:
+        return []
+
+
+def _starting(incomplete: str, names: list[str]) -> list[str]:
+    return sorted({name for name in names if name.startswith(incomplete)})

@@ -27,30 +27,32 @@ PATIENCE = 10.0  # seconds without progress that count as a hang
 def demo(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(help="The demo. Without it, list them.", autocompletion=completion.demos)
+        str | None, typer.Argument(help="The demo. Without a name, list the demos.", autocompletion=completion.demos)
     ] = None,
     args: Annotated[list[str] | None, typer.Argument(help="After --: options of the demo.")] = None,
     predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
-    replay: Annotated[str | None, typer.Option(help="Play a saved run again: a file, or the name of a demo.")] = None,
+    replay: Annotated[str | None, typer.Option(help="Replay a saved run: a file, or the name of a demo.")] = None,
     copy: Annotated[Path | None, typer.Option(help="Copy the script into this folder, to read and change.")] = None,
     about: Annotated[
-        bool, typer.Option("--help", "-h", help="Show what a demo shows and its options, or this page.")
+        bool, typer.Option("--help", "-h", help="Explain a demo and its options; without NAME, show this page.")
     ] = False,
     *,
     options: RunOptions,
 ) -> None:
     """Run a demo on real ranks, live.
 
-    Options of ddpquiz stand before --, options of the demo after it:
+    Options of ddpquiz go before --, options of the demo after it:
 
-    ddpquiz demo allreduce --nproc 2 -- --chunks
+    ddpquiz demo allreduce --nproc 2 -- --size 300
     """
     words = tuple(args or ())
     if about and name is None:
         typer.echo(context.get_help())
     elif replay is not None:
         if name is not None:
-            raise typer.BadParameter(f"it names the run itself: `ddpquiz demo --replay {name}`.", param_hint="--replay")
+            raise typer.BadParameter(
+                f"--replay itself takes the name: `ddpquiz demo --replay {name}`.", param_hint="--replay"
+            )
         play_again(replay, options)
     elif name is None:
         list_demos()
@@ -66,7 +68,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     """Run a demo, after a prediction if one is wanted, save how long it took, and end with its status."""
     from ddpquiz.curriculum.demo_scripts import read_demo
 
-    predict = predict and options.runs_here_alone and not (options.plain or options.json or options.emit)
+    predict = predict and not (options.max_restarts or options.plain or options.json or options.emit)
     options = replace(options, max_restarts=options.max_restarts or read_demo(script).restarts)
     if options.emit is not None:
         options.print_job(options.emit, script, args)
@@ -76,8 +78,7 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     if prediction:
         request = replace(request, ranks=prediction.link.ranks)
     seen = show_run(options, request, prediction.hint if prediction else None)
-    if options.nnodes == 1:  # with more, the time includes waiting for the other machines
-        save_time(script, args, seen)
+    save_time(script, args, seen)
     exit_with_status(seen, prediction)
 
 
@@ -119,7 +120,7 @@ def explain(script: Path) -> None:
     asked = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=False)
     if asked.returncode == 0:
         options = "".join(asked.stdout.partition("options:")[1:])
-        where = "They stand after --. The options in `ddpquiz demo --help` stand before it."
+        where = "These options go after --. The options in `ddpquiz demo --help` go before it."
         page += [Text(), Text(options), Text(where)]
     pager.show(style.console(), Group(*page))
     if asked.returncode:
@@ -145,7 +146,7 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
 
 
 def script_of(name: str) -> Path:
-    """Return the script of a demo. UserError when no demo has that name."""
+    """Return the script of a demo. UserError if no demo has that name."""
     from ddpquiz.paths import demos_dir
 
     path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
@@ -157,7 +158,7 @@ def script_of(name: str) -> Path:
 
 
 def demo_meant(name: str) -> str:
-    """Return the demo with the most similar name, else the demo of a concept with that name, else ""."""
+    """Return the demo with the most similar name, otherwise the demo of a concept with that name, otherwise ""."""
     import difflib
 
     from ddpquiz.curriculum import loading
@@ -180,7 +181,7 @@ def copy_script(script: Path, folder: Path) -> None:
 
     target = folder / script.name
     if target.exists():
-        raise UserError(f"{target} already exists; move it away or name another folder.")
+        raise UserError(f"{target} already exists; move it, or name another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(script, target)
@@ -190,7 +191,7 @@ def copy_script(script: Path, folder: Path) -> None:
 
 
 def play_again(what: str, options: RunOptions) -> None:
-    """Replay a saved run: that of a shipped demo, or a file. It can also be summarized or saved in another format."""
+    """Replay, summarize or convert a saved run: the recording of a shipped demo, or a file."""
     from ddpquiz.analysis import saved_run
     from ddpquiz.analysis.event_codec import encode
     from ddpquiz.analysis.run_state import RunState

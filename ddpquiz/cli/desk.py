@@ -66,7 +66,8 @@ class Runs:
         The text says what a wrong prediction leads to.
         """
         from ddpquiz.cli import demo, prediction
-        from ddpquiz.ranks.machines.elastic import begin, of_demo
+        from ddpquiz.curriculum.demo_scripts import read_demo
+        from ddpquiz.ranks.elastic.elastic_run import begin
         from ddpquiz.ranks.request import Request
         from ddpquiz.terminal.kit import screen, style
         from ddpquiz.terminal.runs import plain_lines, watch
@@ -80,7 +81,8 @@ class Runs:
             except NoRun:
                 return None
         ranks = predicted.link.ranks if predicted else link.ranks
-        request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, cluster=of_demo(script))
+        restarts = read_demo(script).restarts
+        request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, restarts=restarts)
         if screen.is_interactive():
             hint = predicted.hint if predicted else Hint(link.look)
             state = watch.live(begin, request, console, hint=hint, stay=True, step=step)

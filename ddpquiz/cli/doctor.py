@@ -27,7 +27,7 @@ dist.destroy_process_group()
 
 
 def doctor() -> None:
-    """Check what demos need, and run a real all-reduce of two ranks."""
+    """Check that this machine can run demos, and run a real all-reduce of two ranks."""
     good = True
     for check in (_python, _packages, _content, _data, _loopback, _torch, _ranks):
         name = check.__name__[1:]

@@ -1,10 +1,10 @@
-"""Starts the slowest part of `demo` and `run`, the import of torch, before the command line is parsed."""
+"""Start the slowest part of `demo` and `run`, the import of torch, before the command line is parsed."""
 
 _NO_RUN = {"--emit", "--replay", "--copy", "--help", "-h"}
 
 
 def begin(words: list[str]) -> None:
-    """Have torch imported in the server of ranks if these words are likely to need it."""
+    """Let the server of ranks import torch if this command line is likely to need it."""
     if words[:1] not in (["demo"], ["run"]) or not words[1:] or {word.partition("=")[0] for word in words} & _NO_RUN:
         return
     from ddpquiz.errors import UserError

@@ -22,9 +22,12 @@ def list_(
         typer.Argument(help="List the items of this concept.", autocompletion=completion.concepts),
     ] = None,
     path: Annotated[
-        bool, typer.Option("--path", help="List what to learn before CONCEPT, in order; without CONCEPT, everything.")
+        bool,
+        typer.Option(
+            "--path", help="List the concepts to learn before CONCEPT, in order; without CONCEPT, all concepts."
+        ),
     ] = False,
-    track: Annotated[str | None, typer.Option(help="Only this track.", autocompletion=completion.tracks)] = None,
+    track: Annotated[str | None, typer.Option(help="List only this track.", autocompletion=completion.tracks)] = None,
     hidden: Annotated[
         bool, typer.Option("--hidden", help="List items that you suspended, or buried until tomorrow.")
     ] = False,
@@ -56,7 +59,7 @@ def list_(
     from ddpquiz.terminal.pages import listing
 
     if path:
-        page = listing.way(concepts)
+        page = listing.learning_path(concepts)
     elif chosen:
         page = listing.contents(chosen, item_marks.marks())
     else:
@@ -65,7 +68,7 @@ def list_(
 
 
 def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
-    """List the items that the learner marked, newest first. Items that no longer exist are listed by name."""
+    """List the items that the learner marked, the newest mark first. Items that no longer exist are listed by name."""
     from ddpquiz.terminal.kit import pager, style
     from ddpquiz.terminal.pages import listing
     from ddpquiz.terminal.pages.item import asks

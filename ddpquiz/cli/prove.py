@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def prove(
     item: Annotated[str, typer.Argument(help="The question, as concept/id.", autocompletion=completion.items)],
-    seed: Annotated[int | None, typer.Option(help="Draw the same values each time.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Use the same seed to get the same values again.")] = None,
 ) -> None:
     """Run the proof behind an answer on real ranks, and show what was observed."""
     from ddpquiz.curriculum.concept import Question
@@ -37,7 +37,7 @@ def prove(
 
 
 def visit(posed: Posed, console: Console) -> bool:
-    """Run the proof in the middle of a sitting, on a screen of its own if the terminal can be painted."""
+    """Run the proof during a sitting, on a screen of its own if the terminal can be painted."""
     from ddpquiz.terminal.kit import screen
     from ddpquiz.terminal.sittings import proof
 
@@ -46,11 +46,11 @@ def visit(posed: Posed, console: Console) -> bool:
 
 
 def _ready(posed: Posed) -> None:
-    """Start the server of ranks; UserError when there is nothing to run."""
+    """Start the server of ranks; UserError if the question has no proof."""
     from ddpquiz.ranks.launch import server
 
     if posed.question.proof is None:
         raise UserError(
-            f"{posed.question.key} has no proof that a machine can run; its source is {posed.question.source}."
+            f"{posed.question.key} has no proof that a machine can run, but a source: {posed.question.source}."
         )
     server()

@@ -1,4 +1,4 @@
-"""`ddpquiz run`: watch a script of the learner's own."""
+"""`ddpquiz run`: run and watch the learner's own script."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def run(
 ) -> None:
     """Run any torchrun-compatible script on ranks of this machine, and watch it.
 
-    Options of ddpquiz stand before SCRIPT. Everything after SCRIPT goes to the script, as with torchrun.
+    Options of ddpquiz go before SCRIPT. Everything after SCRIPT goes to the script, as with torchrun.
     """
     words, name = tuple(args or ()), str(script) if module else ""
     if module:

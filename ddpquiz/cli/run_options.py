@@ -11,18 +11,17 @@ import typer
 from ddpquiz.cli import saving
 
 if TYPE_CHECKING:
-    from ddpquiz.ranks.machines.cluster import Cluster
     from ddpquiz.ranks.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run is started and shown. BadParameter when a value is impossible."""
+    """How a run is started and shown. BadParameter if a value is invalid."""
 
-    nproc: Annotated[int | None, typer.Option("--nproc", "-n", help="Ranks to start. [default: one per GPU, or 4]")] = (
-        None
-    )
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
+    nproc: Annotated[
+        int | None, typer.Option("--nproc", "-n", help="How many ranks to start. [default: one per GPU, or 4]")
+    ] = None
+    device: Annotated[str, typer.Option(help="Where the ranks run: auto, cpu or cuda.")] = "auto"
     timeout: Annotated[
         float | None, typer.Option(help="End the run as hung after this many seconds without progress.")
     ] = None
@@ -31,7 +30,10 @@ class RunOptions:
     step: Annotated[bool, typer.Option("--step", help="After the run, step through it from its first operation.")] = (
         False
     )
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a script that asks for NCCL without a GPU.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="End a script that asks for NCCL where NCCL cannot run, instead of using Gloo."),
+    ] = False
     save: Annotated[
         Path | None,
         typer.Option(help="Save the run: .json (events), .trace.json (Perfetto), .svg or .html (picture)."),
@@ -39,24 +41,29 @@ class RunOptions:
     summary: Annotated[
         bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")
     ] = False
-    nnodes: Annotated[int, typer.Option(help="Number of machines. Start the same command on each of them.")] = 1
-    node_rank: Annotated[int | None, typer.Option(help="The number of this machine, from 0.")] = None
-    rdzv_endpoint: Annotated[str, typer.Option(help="HOST:PORT where node 0 listens, the same on every machine.")] = ""
-    max_restarts: Annotated[int, typer.Option(help="How often failed ranks are started again.")] = 0
-    emit: Annotated[str | None, typer.Option(help="Run nothing; print a job: torchrun, slurm or kubernetes.")] = None
+    max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0
+    emit: Annotated[
+        str | None, typer.Option(help="Only print a job for another launcher: torchrun, slurm or kubernetes.")
+    ] = None
+    nnodes: Annotated[int, typer.Option(help="With --emit: the number of machines.")] = 1
 
     def __post_init__(self) -> None:
         if self.device not in ("auto", "cpu", "cuda"):
             raise typer.BadParameter(f"{self.device!r} is not one of auto, cpu, cuda.", param_hint="--device")
         if self.timeout is not None and not self.timeout > 0:  # also refuses nan
-            raise typer.BadParameter(f"{self.timeout:g} is not more than 0 seconds.", param_hint="--timeout")
+            raise typer.BadParameter(f"{self.timeout:g} is not a positive number of seconds.", param_hint="--timeout")
+        if self.max_restarts < 0:
+            raise typer.BadParameter(f"{self.max_restarts} is not a number of restarts.", param_hint="--max-restarts")
+        if self.nnodes < 1:
+            raise typer.BadParameter(f"{self.nnodes} is not a number of machines.", param_hint="--nnodes")
+        if self.nnodes > 1 and self.emit is None:
+            raise typer.BadParameter(
+                "ddpquiz starts ranks on this machine only. To start and record a job on several machines, add --emit "
+                "torchrun, slurm or kubernetes.",
+                param_hint="--nnodes",
+            )
         if self.save:
             saving.format_of(self.save)
-
-    @property
-    def runs_here_alone(self) -> bool:
-        """True for a plain run: one machine, and no restarts asked for."""
-        return (self.nnodes, self.node_rank, self.rdzv_endpoint, self.max_restarts) == (1, None, "", 0)
 
     def request(self, script: Path, args: tuple[str, ...], module: str = "") -> Request:
         """Return the request for a run of this script."""
@@ -64,41 +71,21 @@ class RunOptions:
 
         return Request(
             script, args=args, ranks=self.nproc, device=self.device,
-            timeout=self.timeout, module=module, cluster=self.cluster(), strict=self.strict,
+            timeout=self.timeout, module=module, restarts=self.max_restarts, strict=self.strict,
         )  # fmt: skip
-
-    def cluster(self) -> Cluster | None:
-        """Return what torchrun's agent needs to know, or None for a run without it."""
-        if self.runs_here_alone:
-            return None
-        from ddpquiz.ranks.machines.cluster import Cluster
-
-        node = -1 if self.node_rank is None and self.nnodes > 1 else self.node_rank or 0
-        return _checked(Cluster(self.nnodes, node, self.rdzv_endpoint, self.max_restarts))
 
     def print_job(self, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:
         """Print how to start a script elsewhere: a command line or a job file."""
+        from ddpquiz.ranks import job_files
         from ddpquiz.ranks import script as reading
-        from ddpquiz.ranks.machines import jobs
-        from ddpquiz.ranks.machines.cluster import Cluster
 
-        if kind not in jobs.KINDS:
-            raise typer.BadParameter(f"{kind!r} is not one of {', '.join(jobs.KINDS)}.", param_hint="--emit")
-        _checked(Cluster(self.nnodes, 0, self.rdzv_endpoint or "any", self.max_restarts))
+        if kind not in job_files.KINDS:
+            raise typer.BadParameter(f"{kind!r} is not one of {', '.join(job_files.KINDS)}.", param_hint="--emit")
         ranks = 4 if self.nproc is None else self.nproc
         if ranks < 1:
             raise typer.BadParameter(f"{ranks} is not a number of ranks for one machine.", param_hint="--nproc")
         reading.read(script)
-        job = jobs.JobFile(
-            script, args, ranks, self.nnodes, self.rdzv_endpoint, self.max_restarts, self.device == "cuda", module
+        job = job_files.JobFile(
+            script, args, ranks, self.nnodes, self.max_restarts, self.device == "cuda", module, recorded=True
         )
-        typer.echo(jobs.KINDS[kind](job), nl=False)
-
-
-def _checked(cluster: Cluster) -> Cluster:
-    from ddpquiz.ranks.machines.cluster import complaint
-
-    if wrong := complaint(cluster):
-        option, sentence = wrong
-        raise typer.BadParameter(sentence, param_hint=option)
-    return cluster
+        typer.echo(job_files.KINDS[kind](job), nl=False)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> RunState:
-    """Run a script on ranks and show it as the options say; the hint stands above the live view."""
+    """Run a script on ranks and show it as the options say; the hint is shown above the live view."""
     from ddpquiz.ranks import launch
 
     launch.server()
     from ddpquiz.ranks import script as reading
-    from ddpquiz.ranks.machines.elastic import begin
+    from ddpquiz.ranks.elastic.elastic_run import begin
     from ddpquiz.terminal.kit import screen, style
     from ddpquiz.terminal.runs import plain_lines, watch
 
@@ -41,7 +41,7 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
         return run
 
     if options.step and (options.json or options.plain or not screen.is_interactive()):
-        raise UserError("--step needs a terminal, and neither --plain nor --json.")
+        raise UserError("--step needs a terminal, and cannot be combined with --plain or --json.")
     if options.json:
         seen = plain_lines.print_json(start(request))
     elif options.plain or not screen.is_interactive():
@@ -56,7 +56,7 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
 
 
 def print_summary(seen: RunState, *, json: bool) -> None:
-    """Print what a run has cost, and what could be better; as JSON in one line."""
+    """Print where time and bytes went in a run, and what could be better; JSON is one line."""
     from ddpquiz.analysis.run_summary import summarize
 
     account = summarize(seen.timeline, seen.time)

@@ -1,4 +1,4 @@
-"""`--save FILE`: what is saved of a run, by the end of the file's name."""
+"""`--save FILE`: save a run in the format that the end of the file name selects."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def format_of(path: Path) -> str:
 
 
 class Saving:
-    """Writes the events of a run to disk as they arrive, so that a long run needs no memory; then makes the file."""
+    """Writes the events of a run to disk as they arrive, because a long run has many, and makes the file at its end."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._format = path, format_of(path)
         self._events: IO[str] | None = None
 
     def begin(self) -> None:
-        """Begin with a run, the first one or another one; UserError if there is no folder for the file."""
+        """Begin to save a run, and discard the events of an earlier one; UserError if the folder does not exist."""
         if not self._path.absolute().parent.is_dir():
-            raise UserError(f"There is no folder {self._path.parent} to save the run in.")
+            raise UserError(f"The folder {self._path.parent} does not exist, so the run cannot be saved in it.")
         self._close()
         if self._format not in PICTURES:
             self._events = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed when the run is over
@@ -55,7 +55,7 @@ class Saving:
             self._events.write(encode(event) + "\n")
 
     def finish(self, state: RunState) -> None:
-        """Make the file of a run that is over."""
+        """Make the file when the run is over."""
         from ddpquiz.analysis import saved_run
         from ddpquiz.analysis.event_codec import decode
 

@@ -1,4 +1,4 @@
-"""The two commands that pass arguments to a script, and what they say about an option in the wrong place."""
+"""The two commands that pass arguments to a script, and their messages about an option in the wrong place."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not e
 
 
 class RunCommand(TyperCommand):
-    """A command whose options stand before the script; everything after the script is the script's."""
+    """A command whose options go before the script; everything after the script goes to the script."""
 
     allow_interspersed_args = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse our options, and take a `--` between the script and its arguments for a separator."""
+        """Parse the options of ddpquiz, and remove a `--` between the script and its arguments."""
         words = list(args)
         try:
             rest = super().parse_args(ctx, args)
         except _UsageError as wrong:
-            raise _unknown_option(self, ctx, wrong, "Options of the script stand after the script.") from None
+            raise _unknown_option(self, ctx, wrong, "Options of the script go after the script.") from None
         passed = list(ctx.params.get("args") or ())
         if passed[:1] == ["--"]:
             ctx.params["args"] = passed[1:]
@@ -37,7 +37,7 @@ class RunCommand(TyperCommand):
         return rest
 
     def _note_misplaced(self, ours: Sequence[str], script: Path, passed: Sequence[str]) -> None:
-        """Print a note if options of ours are passed to a script whose text does not mention them."""
+        """Print a note if options of ddpquiz go to a script whose text does not mention them."""
         misplaced, theirs = split_options(self, passed)
         text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
         if any(word[0] == "-" and word.partition("=")[0].lstrip("-") not in text for word in misplaced):
@@ -46,20 +46,20 @@ class RunCommand(TyperCommand):
 
 
 class DemoCommand(TyperCommand):
-    """A command whose options stand anywhere before `--`; everything after `--` is the demo's."""
+    """A command whose options go anywhere before `--`; everything after `--` goes to the demo."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse our options; UsageError that shows the right command for an option of the demo."""
+        """Parse the options of ddpquiz; UsageError that shows the right command for an option of the demo."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
         except _UsageError as wrong:
             line = self._corrected(words)
-            advice = f"Options of the demo stand after --{f': {line}' if line else '.'}"
+            advice = f"Options of the demo go after --{f': {line}' if line else '.'}"
             raise _unknown_option(self, ctx, wrong, advice) from None
 
     def _corrected(self, words: list[str]) -> str:
-        """Return the command line with every option on its side of `--`, or "" if it names no demo."""
+        """Return the command line with every option on the right side of `--`, or "" if it names no demo."""
         at = words.index("--") if "--" in words else len(words)
         ours, theirs = split_options(self, words[:at])
         name = next((word for word in theirs if word in completion.demos("")), "")
@@ -93,5 +93,4 @@ def split_options(command: Any, words: Sequence[str]) -> tuple[list[str], list[s
 
 
 def _options(command: Any) -> dict[str, Any]:
-    """Return the options of a command by each of their names."""
     return {name: each for each in command.params for name in (*each.opts, *each.secondary_opts) if name[0] == "-"}

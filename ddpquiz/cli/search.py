@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words to look for; some of them are enough.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many results to show.")] = 20,
+    words: Annotated[list[str], typer.Argument(help="Words to search for; an item need not contain all of them.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number of results.")] = 20,
 ) -> None:
     """Find concepts, demos, cards and questions by words, the best matches first."""
     import shlex

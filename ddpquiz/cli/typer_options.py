@@ -1,4 +1,4 @@
-"""The options of a command as one dataclass: its fields become parameters, and the command gets it whole."""
+"""Options of a command as one dataclass: its fields become parameters, and the command receives one object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def with_options(options: type, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the fields of a dataclass to a command; the command gets them as one argument, `options`.
+    """Add the fields of a dataclass to a command; the command receives them as one argument, `options`.
 
     `defaults` replace those of the dataclass.
     """

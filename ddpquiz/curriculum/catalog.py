@@ -1,14 +1,34 @@
-"""All content: the concepts in learning order, found by name or by search."""
+"""All content: the concepts in learning order, with their tracks and sources, found by name or by search."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Card, Concept, Item, Question, Source, Track
+from ddpquiz.curriculum.concept import Card, Concept, Item, Question
 from ddpquiz.curriculum.search import Hit
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A folder of concepts, in learning order."""
+
+    id: str
+    title: str
+    concepts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a fact."""
+
+    key: str
+    title: str
+    authors: str = ""
+    year: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,33 +49,28 @@ class Catalog:
         return {item.key: item for concept in self.concepts for item in concept.items()}
 
     def concept(self, concept_id: str) -> Concept:
-        """Return a concept by its id. UserError with the nearest name when there is none."""
+        """Return a concept by its id. UserError with the most similar name if no concept has this id."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
-        from ddpquiz.curriculum.fields import nearest
-
         found = (hit.concept.id for hit in self.search(concept_id))
-        meant = nearest(concept_id, self._concepts) or next(found, "")
+        meant = _nearest(concept_id, self._concepts) or next(found, "")
         raise UserError(f"No concept named '{concept_id}'. {_advice(meant, 'ddpquiz list')}")
 
     def item(self, key: str) -> Item:
-        """Return a card, question or prompt by `concept/id`. UserError when there is none."""
+        """Return a card, question or prompt by `concept/id`. UserError if no item has this name."""
         if key in self._items:
             return self._items[key]
-        from ddpquiz.curriculum.fields import nearest
-
         concept_id, slash, item_id = key.partition("/")
         if not slash:
-            raise UserError(f"'{key}' is not an item: items are named concept/id. {self._item_meant(key)}")
+            raise UserError(f"'{key}' is not an item: items are named concept/id. {self._advice_on_word(key)}")
         concept = self.concept(concept_id)
-        meant = nearest(item_id, [item.id for item in concept.items()])
+        meant = _nearest(item_id, [item.id for item in concept.items()])
         advice = _advice(meant and f"{concept_id}/{meant}", f"ddpquiz list {concept_id}")
         raise UserError(f"No item named '{key}'. {advice}")
 
-    def _item_meant(self, word: str) -> str:
-        from ddpquiz.curriculum.fields import nearest
-
-        meant = nearest(word, [*self._concepts, *(item.id for item in self._items.values())])
+    def _advice_on_word(self, word: str) -> str:
+        """Return advice for a word that may be the name of a concept, or of an item without its concept."""
+        meant = _nearest(word, [*self._concepts, *(item.id for item in self._items.values())])
         if meant in self._concepts:
             return _advice("", f"ddpquiz list {meant}")
         return _advice("' or '".join(item.key for item in self._items.values() if item.id == meant), "ddpquiz list")
@@ -67,7 +82,7 @@ class Catalog:
         return tuple(question for concept in self.concepts for question in concept.questions)
 
     def path(self, concept_id: str) -> tuple[Concept, ...]:
-        """Return the concepts to learn before a concept, in order, and the concept itself as the last."""
+        """Return the concepts to learn before a concept, in order, and last the concept itself."""
         wanted: set[str] = set()
         pending = [self.concept(concept_id)]
         while pending:
@@ -78,7 +93,7 @@ class Catalog:
         return tuple(concept for concept in self.concepts if concept.id in wanted)
 
     def search(self, words: str) -> tuple[Hit, ...]:
-        """Return what holds some of the words, the best first."""
+        """Return everything that contains some of the words, the best match first."""
         from ddpquiz.curriculum.search import search
 
         return search(self.concepts, self.demos, words)
@@ -86,3 +101,9 @@ class Catalog:
 
 def _advice(meant: str, command: str) -> str:
     return f"Did you mean '{meant}'?" if meant else f"See `{command}`."
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    from ddpquiz.curriculum.fields import nearest  # it loads the YAML parser, which most starts do not need
+
+    return nearest(word, known)

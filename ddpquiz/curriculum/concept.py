@@ -1,7 +1,4 @@
-"""The content as plain frozen data: a concept with its cards, questions, proofs and demos.
-
-It is a little longer than other modules, because the shapes of all content belong side by side.
-"""
+"""What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +74,7 @@ Proof = CodeProof | DemoProof
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One answer to choose. `why` explains the error behind a wrong one; `shows` is what a proof would observe."""
+    """One option to choose. `why` explains the error behind a wrong one; `shows` is what a proof would observe."""
 
     text: str
     right: bool = False
@@ -104,14 +101,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a `number` question, and the values that it can have."""
+    """A variable of a `number` question, and its possible values."""
 
     name: str
     values: tuple[str, ...]
 
 
 class _Keyed:
-    """What the log refers to by a key."""
+    """Anything that the log refers to by a key."""
 
     __slots__ = ()
     concept: str
@@ -119,7 +116,7 @@ class _Keyed:
 
     @property
     def key(self) -> str:
-        """The name of this item in the log. It never changes, whatever happens to the text."""
+        """The name of this item in the log. It stays the same when the text is edited."""
         return f"{self.concept}/{self.id}"
 
 
@@ -235,23 +232,3 @@ class Concept:
 
     def items(self) -> tuple[Item, ...]:
         return (*self.cards, *self.questions, *self.explain)
-
-
-@dataclass(frozen=True, slots=True)
-class Track:
-    """A folder of concepts, in learning order."""
-
-    id: str
-    title: str
-    concepts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of a fact."""
-
-    key: str
-    title: str
-    authors: str = ""
-    year: str = ""
-    address: str = ""

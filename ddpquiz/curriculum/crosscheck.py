@@ -1,10 +1,10 @@
-"""Check across files: the concepts, tracks, sources and demos that a file names must exist and fit."""
+"""Check across files: the concepts, tracks, sources and demos that a file refers to must exist and match."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpquiz.curriculum.concept import Source, Track
+from ddpquiz.curriculum.catalog import Source, Track
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.curriculum.fields import did_you_mean
 from ddpquiz.curriculum.reader import Reading
@@ -14,7 +14,7 @@ from ddpquiz.errors import UserError
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the files of a content folder may name. `tracks` and `sources` are None if they could not be read."""
+    """Everything that content files may refer to. `tracks` and `sources` are None if they could not be read."""
 
     tracks: Sequence[Track] | None
     sources: Mapping[str, Source] | None
@@ -27,18 +27,18 @@ class Surroundings:
         return {concept: track.id for track in self.tracks or () for concept in track.concepts}
 
     def demo(self, name: str) -> Demo | str:
-        """Read a demo once. A text instead of a Demo says why it cannot be read."""
+        """Read a demo, once. The result is a text if it cannot be read, and says why."""
         if name not in self._read:
             try:
                 demo = self._read[name] = read_demo(self.demos / f"{name}.py")
-                _ = demo.flags  # UserError when the script is not valid Python
+                _ = demo.flags  # UserError if the script is not valid Python
             except UserError as problem:
                 self._read[name] = str(problem)
         return self._read[name]
 
 
 def check_mentions(readings: Sequence[Reading], around: Surroundings) -> None:
-    """Complain about everything that a concept file names and that does not exist."""
+    """Complain about every name in a concept file that does not exist."""
     track_of, demos = around.track_of(), demo_names(around.demos)
     places = {concept: place for place, concept in enumerate(track_of)}
     needs = {reading.id: [m.value for m in reading.page.mentions if m.kind == "need"] for reading in readings}

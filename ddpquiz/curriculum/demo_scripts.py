@@ -9,7 +9,9 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 
-_DOCSTRING = re.compile(r'\A(?:#.*\n|\s)*"""(.*?)"""', re.DOTALL)  # parsing every script would slow down their list
+_DOCSTRING = re.compile(
+    r'\A(?:#.*\n|\s)*"""(.*?)"""', re.DOTALL
+)  # parsing every script would make the list of demos slow
 _RESTARTS = re.compile(r"^ +torchrun .*--max-restarts[ =](\d+)", re.MULTILINE)
 
 
@@ -27,13 +29,13 @@ class Demo:
 
     @property
     def restarts(self) -> int:
-        """How often failed ranks are started again, by the command in the docstring."""
+        """How often failed ranks are restarted, according to the command in the docstring."""
         found = _RESTARTS.search(self.about)
         return int(found[1]) if found else 0
 
     @cached_property
     def flags(self) -> tuple[str, ...]:
-        """The options of the script. UserError when it is not valid Python."""
+        """The options of the script. UserError if it is not valid Python."""
         try:
             tree = ast.parse(self.source, f"{self.name}.py")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
@@ -47,12 +49,12 @@ def demo_names(folder: Path) -> tuple[str, ...]:
 
 
 def demos(folder: Path) -> tuple[Demo, ...]:
-    """Read every demo in a folder. UserError when one cannot be read."""
+    """Read every demo in a folder. UserError if one cannot be read."""
     return tuple(read_demo(folder / f"{name}.py") for name in demo_names(folder))
 
 
 def read_demo(path: Path) -> Demo:
-    """Read one demo. UserError when it cannot be read."""
+    """Read one demo. UserError if it cannot be read."""
     try:
         source = path.read_text("utf-8")
     except (OSError, ValueError) as problem:

@@ -1,4 +1,4 @@
-"""The values of a `number` question: read, and tried for every draw before a learner sees one."""
+"""The values of a `number` question: read them, and check the question for every draw."""
 
 import itertools
 import keyword
@@ -19,7 +19,7 @@ from ddpquiz.curriculum.snippet import check_snippet
 _Value = TypeVar("_Value")
 _MOST_DRAWS = 1_000
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
-_DEFINED = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # by the start of every proof
+_DEFINED = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # by the code that precedes every proof
 
 
 def read_variables(record: Fields) -> tuple[Variable, ...]:
@@ -45,8 +45,8 @@ def read_variables(record: Fields) -> tuple[Variable, ...]:
 
 
 def check_numbers(record: Fields, question: Question) -> None:
-    """Complain about expressions and placeholders of a question that have no value or an unusable one."""
-    known = {variable.name for variable in question.variables}
+    """Complain about expressions and placeholders of a question whose value is missing or cannot be used."""
+    known = sorted(variable.name for variable in question.variables)
     if not known:
         return
     before = len(record.page.complaints)
@@ -55,7 +55,7 @@ def check_numbers(record: Fields, question: Question) -> None:
     seen: set[str] = set()
     for name, node, text in _texts(record, question):
         seen |= _check_placeholders(record, name, node, text, known)
-    for name in sorted(known - seen):
+    for name in sorted(set(known) - seen):
         record.complain("vars", f"`{name}` is in neither `ask` nor `code`, so a learner cannot know it")
     numbers = all(variable.values and all(map(_is_number, variable.values)) for variable in question.variables)
     if record.page.thorough and len(record.page.complaints) == before and numbers and question.answer:
@@ -85,20 +85,20 @@ def _texts(record: Fields, question: Question) -> Iterator[tuple[str, Node, str]
             yield "args", record.at("proof"), text
 
 
-def _check_names(record: Fields, node: Node, expression: str, known: set[str]) -> None:
+def _check_names(record: Fields, node: Node, expression: str, known: list[str]) -> None:
     if not expression:
         return
     try:
-        unknown = formula.names(expression) - known
+        unknown = formula.names(expression) - set(known)
     except ValueError as problem:
         record.page.complain(node, str(problem))
         return
     if unknown:
-        record.page.complain(node, f"`{min(unknown)}` is not one of `vars`: {', '.join(sorted(known)) or 'none'}")
+        record.page.complain(node, f"`{min(unknown)}` is not one of `vars`: {', '.join(known)}")
 
 
-def _check_placeholders(record: Fields, name: str, node: Node, text: str, known: set[str]) -> set[str]:
-    """Complain about wrong placeholders of a text; return the variables that a learner sees in it."""
+def _check_placeholders(record: Fields, name: str, node: Node, text: str, known: list[str]) -> set[str]:
+    """Complain about wrong placeholders in a text; return the variables whose values a learner sees in it."""
     seen: set[str] = set()
     for inside, is_expression in placeholders(text):
         if inside in ("{", "}"):
@@ -109,7 +109,7 @@ def _check_placeholders(record: Fields, name: str, node: Node, text: str, known:
         elif inside in known:
             seen.add(inside)
         else:
-            of = ", ".join(sorted(known)) or "none"
+            of = ", ".join(known)
             record.page.complain(node, f"`{name}`: `{{{inside}}}` is not one of `vars`: {of}; a plain brace is `{{{{`")
     return seen if name in ("ask", "code") else set()
 
@@ -117,7 +117,7 @@ def _check_placeholders(record: Fields, name: str, node: Node, text: str, known:
 def _try_all(record: Fields, question: Question) -> None:
     draws = math.prod(len(variable.values) for variable in question.variables)
     if draws > _MOST_DRAWS:
-        record.complain("vars", f"{draws:,} draws; at most {_MOST_DRAWS:,} are allowed, because each is tried")
+        record.complain("vars", f"{draws:,} draws; at most {_MOST_DRAWS:,} are allowed, because each is checked")
         return
     faults: dict[int, tuple[Node, str]] = {}  # the first draw that each place fails for
     for values in _draws(question):

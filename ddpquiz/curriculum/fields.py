@@ -19,7 +19,7 @@ _KINDS: dict[type, str] = {ScalarNode: "text", MappingNode: "a mapping", Sequenc
 _TAGS = set(PLAIN_TAGS.values())
 _MOST_ENTRIES = 200  # entries are compared pair by pair
 _MOST_UNKNOWN = 20  # each unknown key is compared with every known one
-_MOST_KNOWN = 1_000  # names among which the nearest is looked for
+_MOST_KNOWN = 1_000  # names to search for the most similar one
 _WHOLE = re.compile(r"\d{1,9}")
 ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 
@@ -54,7 +54,7 @@ class Fields:
         return self._fields.keys()
 
     def at(self, name: str) -> Node:
-        """Return the node of a value, or that of the mapping if the key is missing: the place for a complaint."""
+        """Return the node to complain about: that of a value, or that of the mapping if the key is missing."""
         return self._fields[name][1] if name in self._fields else self.node
 
     def children(self, name: str) -> list[Node]:
@@ -148,7 +148,7 @@ class Fields:
     def records(
         self, name: str, what: str, read: Callable[[Fields], _Record], *, optional: bool = False
     ) -> tuple[_Record, ...]:
-        """Return what `read` makes of each mapping in a list, and close the mapping; `what` names one of them."""
+        """Read each mapping in a list with `read`, and close it; complaints call it `what`."""
         found = []
         for node in self.entries(name, optional=optional):
             record = Fields(self.page, node, what)

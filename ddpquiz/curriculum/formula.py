@@ -33,7 +33,7 @@ FUNCTIONS = frozenset(_FUNCTIONS)
 
 
 def evaluate(expression: str, values: Mapping[str, float]) -> float:
-    """Return the value of `expression` with these values. ValueError with a sentence when it has none."""
+    """Return the value of `expression` with these values. ValueError with a sentence if it has none."""
     try:
         return _value(_parsed(expression), values)
     except ZeroDivisionError:
@@ -45,7 +45,7 @@ def evaluate(expression: str, values: Mapping[str, float]) -> float:
 
 
 def names(expression: str) -> set[str]:
-    """Return the names that `expression` uses. ValueError when it is not arithmetic."""
+    """Return the names that `expression` uses. ValueError if it is not arithmetic."""
     found: set[str] = set()
     pending: list[ast.expr] = [_parsed(expression)]
     while pending:
@@ -73,6 +73,11 @@ def spell(number: float) -> str:
     return f"{number:.6g}"
 
 
+def unknown_name(name: str, values: Mapping[str, object]) -> ValueError:
+    """Return the error for a name without a value."""
+    return ValueError(f"`{name}` is unknown; the names are {', '.join(values)}" if values else f"`{name}` is unknown")
+
+
 @lru_cache(maxsize=4096)
 def _parsed(expression: str) -> ast.expr:
     if len(expression) > _LONGEST:
@@ -92,7 +97,7 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
         case ast.Name(id=name) if name in values:
             return values[name]
         case ast.Name(id=name):
-            raise ValueError(f"`{name}` is unknown; the names are {', '.join(values) or 'no names'}")
+            raise unknown_name(name, values)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             return _power(_value(left, values), _value(right, values))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:

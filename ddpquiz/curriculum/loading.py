@@ -1,8 +1,8 @@
 """Load the catalog: from a copy if there is a fresh one, else from the content files, which takes half a second.
 
-A copy is used only if it was made from the files as they are, by the code as it is. It holds plain data (`marshal`, as
-Python's own compiled files). A wheel brings one (see hatch_build.py); otherwise the first start writes one into the
-user's cache folder, and later starts refuse a file there that somebody else owns or can write to.
+A copy is used only if neither the files nor the code has changed since it was made. It contains plain data in the
+format of Python's own compiled files (`marshal`). A wheel contains a copy (see hatch_build.py); otherwise the first
+start writes one into the user's cache folder, and later starts refuse a file there that another user can write to.
 """
 
 import marshal
@@ -17,13 +17,15 @@ from typing import Any
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
-from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.errors import ContentError
 from ddpquiz.paths import cache_dir, content_dir, packed_content
 
 FILE = "catalog.marshal"
 _CLASSES: tuple[type, ...] = tuple(
-    each for each in vars(data).values() if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+    each
+    for each in (*vars(data).values(), Track, Source)
+    if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
 )
 _NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)}
 
@@ -58,14 +60,14 @@ def cached(content: Path, read: Callable[[], Catalog]) -> Catalog:
 
 
 def save_copy(catalog: Catalog, content: Path, path: Path) -> None:
-    """Write the copy of a catalog that was read from a content folder. OSError when that fails."""
+    """Write the copy of a catalog that was read from a content folder. OSError if that fails."""
     payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources)))
     with replacing(path, private=True) as fresh:
         fresh.write_bytes(_header(_fingerprint(content), payload) + payload)
 
 
 def _fingerprint(content: Path) -> str:
-    """Return what a copy depends on: every content file, this package, and the format of marshal."""
+    """Return a checksum of what a copy depends on: every content file, this package, and the version of marshal."""
     checksum = 0
     for root in (content, Path(__file__).parent):
         for name in sorted(_files(str(root), "")):
@@ -90,7 +92,7 @@ def _header(fingerprint: str, payload: bytes) -> bytes:
 
 
 def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | None:
-    """Return the copy in a file if it is complete, fresh and, unless it was installed with the code, safely ours."""
+    """Return the copy in a file if it is complete and fresh, and writable by this user only or `shipped`."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

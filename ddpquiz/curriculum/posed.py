@@ -1,4 +1,4 @@
-"""A question as it is asked this time: values drawn, texts filled in, options shuffled."""
+"""A question ready to be asked: values drawn, texts filled in, options shuffled."""
 
 import random
 import re
@@ -34,17 +34,17 @@ def pose(question: Question, dice: random.Random) -> Posed:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values into `{name}` and computed ones into `{=expression}`; `{{` and `}}` are plain braces.
+    """Replace `{name}` by its value, `{=expression}` by its result, and `{{` and `}}` by plain braces.
 
-    ValueError with a sentence when a placeholder cannot be filled.
+    ValueError with a sentence if a placeholder cannot be filled.
     """
     if "{" not in text and "}" not in text:
         return text
-    return _BRACES.sub(lambda brace: _placed(brace, values), text)
+    return _BRACES.sub(lambda brace: _replacement(brace, values), text)
 
 
 def worth(expression: str, values: Mapping[str, str]) -> float:
-    """Return the value of an expression for a draw."""
+    """Return the value of an expression with the values of a draw."""
     return formula.evaluate(expression, {name: number(value) for name, value in values.items()})
 
 
@@ -61,7 +61,7 @@ def placeholders(text: str) -> Iterator[tuple[str, bool]]:
         yield (brace[0], False) if brace[2] is None else (brace[2].strip(), bool(brace[1]))
 
 
-def _placed(brace: re.Match[str], values: Mapping[str, str]) -> str:
+def _replacement(brace: re.Match[str], values: Mapping[str, str]) -> str:
     if brace[0] in ("{{", "}}"):
         return brace[0][0]
     if brace[2] is None:
@@ -70,22 +70,24 @@ def _placed(brace: re.Match[str], values: Mapping[str, str]) -> str:
     if brace[1]:
         return formula.spell(worth(name, values))
     if name not in values:
-        raise ValueError(f"`{name}` is unknown; the names are {', '.join(values) or 'no names'}")
+        raise formula.unknown_name(name, values)
     return values[name]
 
 
 def filled(question: Question, values: Mapping[str, str]) -> Question:
     """Return a `number` question with a draw and its results in every text."""
 
-    def spelt(expression: str) -> str:
+    def formatted(expression: str) -> str:
         return formula.spell(worth(expression, values))
 
     return replace(
         question,
         ask=fill(question.ask, values),
         code=fill(question.code, values),
-        answer=spelt(question.answer),
-        traps=tuple(replace(trap, answer=spelt(trap.answer), why=fill(trap.why, values)) for trap in question.traps),
+        answer=formatted(question.answer),
+        traps=tuple(
+            replace(trap, answer=formatted(trap.answer), why=fill(trap.why, values)) for trap in question.traps
+        ),
         hints=tuple(fill(hint, values) for hint in question.hints),
         steps=tuple(fill(step, values) for step in question.steps),
         check=fill(question.check, values),

@@ -1,4 +1,4 @@
-"""Read the proof behind an answer, and check that it can decide between the answers."""
+"""Read the proof of an answer, and check that it can tell the right answer from the wrong ones."""
 
 import re
 
@@ -39,13 +39,17 @@ def read_shows(page: YamlFile, node: Node | None, name: str) -> Shows | None:
 
 
 def _close_shows(record: Fields, name: str) -> Shows | None:
-    raises = record.text("raises", optional=True)
-    hangs = record.flag("hangs")
+    shows = _raises_or_hangs(record)
     record.close()
-    if bool(raises) is hangs:
+    if shows is None or (shows.raises and shows.hangs):
         record.page.complain(record.node, f"`{name}`: write either `raises: text` or `hangs: true`")
         return None
-    return Shows(raises=raises or None, hangs=hangs)
+    return shows
+
+
+def _raises_or_hangs(record: Fields) -> Shows | None:
+    raises, hangs = record.text("raises", optional=True), record.flag("hangs")
+    return Shows(raises=raises or None, hangs=hangs) if raises or hangs else None
 
 
 def read_proof(question: Fields) -> Proof | None:
@@ -64,10 +68,8 @@ def read_proof(question: Fields) -> Proof | None:
     if len(given) > 1:
         record.complain(given[1], f"a proof can have only one of {', '.join(_SHOWN)}")
     prints = read_shows(record.page, record.find("prints", optional=True), "prints")
-    raises = record.text("raises", optional=True)
-    hangs = record.flag("hangs")
+    shows = _raises_or_hangs(record) or prints
     record.close(("args", "label"), "it goes with `demo`")
-    shows = Shows(raises=raises or None, hangs=hangs) if raises or hangs else prints
     return CodeProof(ranks, code, shows)
 
 
@@ -86,7 +88,7 @@ def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
 
 
 def judge(record: Fields, question: Question) -> None:
-    """Complain about a proof that does not fit the kind of its question or cannot decide between the answers."""
+    """Complain about a proof that does not fit its kind of question, or cannot tell right answers from wrong ones."""
     proof, kind = question.proof, question.kind
     if proof is None:
         if "proof" not in record:
@@ -95,11 +97,11 @@ def judge(record: Fields, question: Question) -> None:
     _judge_ranks(record, question, proof)
     if isinstance(proof, DemoProof):
         if kind in (Kind.ORDER, Kind.OUTPUT):
-            _blame(record, "demo", f"an `{kind}` question is proven by code, not by a demo")
+            _complain_in_proof(record, "demo", f"an `{kind}` question is proven by code, not by a demo")
         elif kind is not Kind.NUMBER:
             _judge_options(record, question)
     elif kind is Kind.OUTPUT and proof.code is not None:
-        _blame(record, "code", "an `output` question is proven by its own `code`; remove this")
+        _complain_in_proof(record, "code", "an `output` question is proven by its own `code`; remove this")
     elif kind is not Kind.OUTPUT and proof.code is None:
         record.complain("proof", f"{a(kind)} question needs `code` or `demo` in it")
     else:
@@ -111,10 +113,10 @@ def _judge_code(record: Fields, question: Question, proof: CodeProof) -> None:
     chosen = question.kind in (Kind.CHOICE, Kind.CHOICES, Kind.ORDER)
     marked = chosen and has_option_line(code)
     if not marked and (extra := [name for name in _SHOWN if peek(node, name) is not node]):
-        _blame(record, extra[0], _misplaced(question.kind))
+        _complain_in_proof(record, extra[0], _misplaced(question.kind))
     if OPTION in code and not (marked and code.count(OPTION) == 1):
         why = "must appear once, alone on its line" if chosen else f"does not go with {a(question.kind)} question"
-        _blame(record, "code", f"`{OPTION}` {why}")
+        _complain_in_proof(record, "code", f"`{OPTION}` {why}")
     elif marked:
         _judge_option_line(record, question, proof)
     elif question.kind is Kind.ORDER:
@@ -142,7 +144,9 @@ def _judge_options(record: Fields, question: Question) -> None:
     for option, node in places:
         if option.shows is None:
             if peek(node, "shows") is node:
-                record.page.complain(node, "this option needs `shows`: what the proof would see if it were right")
+                record.page.complain(
+                    node, "this option needs `shows`: what the proof would observe if the option were right"
+                )
         elif question.kind is Kind.CHOICES and (option.shows.everywhere is None or "\n" in option.shows.everywhere):
             record.page.complain(peek(node, "shows"), "`shows`: in a `choices` question it is one line of text")
         elif not option.right and any(_alike(option.shows, other) for other in right):
@@ -169,23 +173,25 @@ def _judge_ranks(record: Fields, question: Question, proof: Proof) -> None:
     try:
         used = formula.names(proof.ranks)
         if unknown := used - {variable.name for variable in question.variables}:
-            _blame(record, "ranks", f"`{min(unknown)}` is not one of the question's `vars`")
+            _complain_in_proof(record, "ranks", f"`{min(unknown)}` is not one of the question's `vars`")
         elif not used:
             _judge_count(record, question, formula.evaluate(proof.ranks, {}))
     except ValueError as problem:
-        _blame(record, "ranks", str(problem))
+        _complain_in_proof(record, "ranks", str(problem))
 
 
 def _judge_count(record: Fields, question: Question, ranks: float) -> None:
     if ranks not in range(1, MOST_RANKS + 1):
-        _blame(record, "ranks", f"expected a whole number from 1 to {MOST_RANKS}, got {formula.spell(ranks)}")
+        _complain_in_proof(
+            record, "ranks", f"expected a whole number from 1 to {MOST_RANKS}, got {formula.spell(ranks)}"
+        )
         return
     named = {question.rank or 0}
     named |= {rank for option in question.options if option.shows for rank in option.shows.by_rank or ()}
     if isinstance(question.proof, CodeProof) and question.proof.shows:
         named |= set(question.proof.shows.by_rank or ())
     if max(named) >= ranks:
-        _blame(record, "ranks", f"rank {max(named)} is asked for, but the last rank is {int(ranks) - 1}")
+        _complain_in_proof(record, "ranks", f"rank {max(named)} is asked for, but the last rank is {int(ranks) - 1}")
 
 
 def _refuse_shows(record: Fields, question: Question, why: str) -> None:
@@ -195,7 +201,7 @@ def _refuse_shows(record: Fields, question: Question, why: str) -> None:
             record.page.complain(peek(node, "shows"), why)
 
 
-def _blame(record: Fields, name: str, text: str) -> None:
+def _complain_in_proof(record: Fields, name: str, text: str) -> None:
     record.page.complain(peek(record.at("proof"), name), f"`{name}`: {text}")
 
 

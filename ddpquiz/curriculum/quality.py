@@ -1,6 +1,6 @@
-"""Estimate what a learner without knowledge scores from the look of the options, and find other weak items.
+"""Estimate the score of a guesser who goes by the form of the options, and find other weak items.
 
-Each *picker* answers every `choice` question by the look of its options. Where its rule selects several options or
+Each *picker* answers every `choice` question by the form of its options. Where its rule selects several options or
 none, it guesses among them; its score is the expected value.
 """
 
@@ -14,7 +14,7 @@ from ddpquiz.curriculum.concept import Card, Concept, Item, Kind, Question
 
 MOST = 0.32  # the largest share of questions that a picker may get right; chance is 0.25
 STANDS_OUT = 0.6  # of one concept
-FEWEST = 5  # choice questions that a concept needs before its scores are looked at
+FEWEST = 5  # choice questions that a concept needs before its scores are compared
 ALIKE = 0.75  # shared words of two items, over all their words
 HARDEST = 12.0  # the highest school grade that a lesson may require
 LONGEST_TO_SHORTEST = 2.5  # the largest ratio of option lengths, if the longest has more than SOME characters
@@ -48,7 +48,7 @@ class GuesserScore:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The scores. `fails` are violations; `remarks` ask for a second look."""
+    """The scores. `fails` are violations of the rules; `remarks` should be reviewed by a person."""
 
     scores: tuple[GuesserScore, ...]
     fails: tuple[str, ...]
@@ -56,7 +56,7 @@ class Quality:
 
 
 def quality(concepts: Sequence[Concept]) -> Quality:
-    """Measure the quality of all items, as far as their form shows it."""
+    """Measure the quality of all items by their form."""
     choices = [question for concept in concepts for question in concept.questions if question.kind is Kind.CHOICE]
     scores = tuple(_score(rule, picker, choices) for rule, picker in PICKERS.items())
     fails = tuple(

@@ -62,7 +62,7 @@ def _options(record: Fields, kind: Kind) -> dict[str, Any]:
             record.complain("options", f"a `choices` question has four to six options, not {len(options)}")
         if right < 2 or right == len(options):
             record.complain("options", f"two or more options, but not all, must be `right: true`, not {right}")
-    _refuse_twins(record, "options", [option.text for option in options])
+    _refuse_duplicates(record, "options", [option.text for option in options])
     return {"options": options}
 
 
@@ -94,7 +94,7 @@ def _lines(record: Fields, _kind: Kind) -> dict[str, Any]:
     lines = record.records("lines", "a line", _line)
     if lines and len(lines) < 3:
         record.complain("lines", f"an `order` question has three or more lines, not {len(lines)}")
-    _refuse_twins(record, "lines", [line.text for line in lines])
+    _refuse_duplicates(record, "lines", [line.text for line in lines])
     return {"lines": lines}
 
 
@@ -114,7 +114,7 @@ def _traps(record: Fields) -> tuple[Trap, ...]:
     return record.records("traps", "a trap", lambda entry: Trap(entry.code("answer"), entry.text("why")))
 
 
-def _refuse_twins(record: Fields, name: str, texts: list[str]) -> None:
+def _refuse_duplicates(record: Fields, name: str, texts: list[str]) -> None:
     for place, (text, node) in enumerate(zip(texts, record.children(name), strict=False)):
         if text and text in texts[:place]:
             record.page.complain(node, f"`{name}`: the same text appears twice")

@@ -15,11 +15,11 @@ _COUNTS = {  # key: minimum and maximum
 }  # fmt: skip
 _LESSON_WORDS = (120, 1_000)  # outside of code blocks
 _BACK_WORDS = 40
-_POINTS = (3, 5)
+_ANSWER_WORDS = (40, 120)  # of a model answer to a prompt
+_POINTS = (3, 5)  # of a prompt
 _KINDS = 4
 _FENCE = re.compile(r"^ *(```|~~~)", re.MULTILINE)
 _FENCED = re.compile(r"^ *(```|~~~).*?^ *\1[`~]*[ ]*$", re.MULTILINE | re.DOTALL)
-_ANSWER_WORDS = (40, 120)  # of a model answer to a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def read_concept(path: Path, *, thorough: bool = False) -> Reading:
 
 
 def concept_of(page: YamlFile, concept_id: str, track: str) -> Reading:
-    """Read the concept on a page."""
+    """Read the concept in a file that was parsed."""
     if page.root is None:
         return Reading(concept_id, track, page, None)
     record = Fields(page, page.root, "a concept")
@@ -116,21 +116,16 @@ def _card(record: Fields, concept: str) -> Card:
     if card.source:
         record.page.mention("source", card.source, record.at("source"))
     if (count := _words(card.back)) > _BACK_WORDS:
-        record.complain("back", f"{count} words; {_BACK_WORDS} at most: one fact per card")
+        record.complain("back", f"{count} words; at most {_BACK_WORDS} are allowed, for one fact")
     return card
 
 
 def _prompt(record: Fields, concept: str) -> Prompt:
     points = record.records("points", "a point", lambda entry: Point(entry.text("say"), entry.texts("words")))
-    least, most = _POINTS
-    if points and not least <= len(points) <= most:
-        record.complain("points", f"{len(points)}, but a prompt has {least} to {most}")
     answer = record.text("answer")
-    prompt = Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, points)
-    least, most = _ANSWER_WORDS
-    if answer and not least <= (count := _words(answer)) <= most:
-        record.complain("answer", f"{count} words; a model answer has {least} to {most}")
-    return prompt
+    _check_count(record, "points", len(points), _POINTS, "points")
+    _check_count(record, "answer", _words(answer), _ANSWER_WORDS, "words")
+    return Prompt(concept, record.id(), record.text("ask"), record.text("hint"), answer, points)
 
 
 def _check_ids(record: Fields, concept: Concept) -> None:
@@ -145,7 +140,7 @@ def _check_ids(record: Fields, concept: Concept) -> None:
 
 
 def _check_links(record: Fields, concept: Concept) -> None:
-    """Complain about a demo or a card that names a question that does not exist or cannot serve."""
+    """Complain about a demo or a card that names a question that does not exist or has no proof."""
     questions = {question.id: question for question in concept.questions}
     links = [("predict", link.predict) for link in concept.demos] + [("proof", card.proof) for card in concept.cards]
     nodes = [*record.children("demos"), *record.children("cards")]
@@ -159,13 +154,9 @@ def _check_links(record: Fields, concept: Concept) -> None:
 
 def _check_complete(record: Fields, concept: Concept) -> None:
     """Complain about everything of which a concept has too little or too much."""
-    for name, (least, most) in _COUNTS.items():
-        have = len(getattr(concept, name))
-        if have and not least <= have <= most:
-            record.complain(name, f"{have}, but a concept has {_span(least, most)}")
-    have = _words(concept.lesson)
-    if concept.lesson and not _LESSON_WORDS[0] <= have <= _LESSON_WORDS[1]:
-        record.complain("lesson", f"{have} words; {_span(*_LESSON_WORDS)} are right, without code blocks")
+    for name, span in _COUNTS.items():
+        _check_count(record, name, len(getattr(concept, name)), span, "entries")
+    _check_count(record, "lesson", _words(concept.lesson), _LESSON_WORDS, "words outside code blocks")
     for name in ("why", "lesson"):
         if _FENCE.search(_FENCED.sub("", getattr(concept, name))):
             record.complain(name, "a code block is never closed")
@@ -184,5 +175,9 @@ def _words(markdown: str) -> int:
     return len(_FENCED.sub("", markdown).split())
 
 
-def _span(least: int, most: int) -> str:
-    return str(least) if least == most else f"{least} to {most}"
+def _check_count(record: Fields, name: str, count: int, span: tuple[int, int], unit: str) -> None:
+    """Complain about a value that is too short or too long; a missing one has a complaint already."""
+    least, most = span
+    if count and not least <= count <= most:
+        wanted = str(least) if least == most else f"{least:,} to {most:,}"
+        record.complain(name, f"expected {wanted} {unit}, got {count:,}")

@@ -33,12 +33,12 @@ class Hit:
 
     @property
     def is_prose(self) -> bool:
-        """True if `more` is prose; else it is lines, among them the answer."""
+        """True if `more` is prose; otherwise it is lines, one of them the answer."""
         return self.kind != "question"
 
 
 def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
-    """Return what holds some of the words, the best first: rare words and headings count most."""
+    """Return everything that contains some of the words, the best match first: rare words and headings count most."""
     terms = [_Term(word) for word in dict.fromkeys(words.lower().split())]
     hits = list(_searchable(concepts, demos)) if terms else []
     scores = [0.0] * len(hits)
@@ -63,7 +63,7 @@ class _Term:
         self._forms = re.compile(rf"\b(?:{'|'.join(map(re.escape, self._beginnings))})\w*")
 
     def closeness(self, text: str) -> float:
-        """Return how close the closest word of a text is; 0.0 when none is."""
+        """Return how close the closest word of a text is; 0.0 if no word is close."""
         part = _PART if self._word in text else 0.0
         if part and self._whole.search(text):
             return _WHOLE

@@ -1,4 +1,4 @@
-"""Python inside a content file: does it compile, and if not, where is the error in the file."""
+"""Python inside a content file: check that it compiles, and find the place of an error in the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTION_LINE = re.compile(r"^([ ]*)<option>[ ]*$", re.MULTILINE)
 
 
 def has_option_line(code: str) -> bool:
-    """Return True if a line of this code stands for an option or for the lines in order."""
+    """Return True if this code has a line `<option>`."""
     return _OPTION_LINE.search(code) is not None
 
 
@@ -51,9 +51,8 @@ def _place(page: YamlFile, node: Node, problem: SyntaxError) -> tuple[int, int]:
     if getattr(node, "style", None) != "|" or not problem.lineno:
         return mark.line + 1, mark.column + 1
     lines = page.text.split("\n")
-    number = min(
-        mark.line + problem.lineno, node.end_mark.line, len(lines) - 1
-    )  # from 0; a block starts on the line after its `|`
+    # Lines count from 0, and a block starts on the line after its `|`.
+    number = min(mark.line + problem.lineno, node.end_mark.line, len(lines) - 1)
     inside = (problem.text or "").rstrip("\n")
     indent = max(len(lines[number].rstrip()) - len(inside.rstrip()), 0)
     return number + 1, indent + max(problem.offset or 1, 1)

@@ -1,4 +1,4 @@
-"""Stems: the same text for all forms of a word, and for its synonyms in this field."""
+"""Stems: one text for all forms of a word, and for its synonyms in this field."""
 
 import re
 
@@ -7,7 +7,7 @@ _IRREGULAR = {
     "taken": "take", "ran": "run", "fell": "fall", "fallen": "fall", "lost": "lose", "met": "meet", "done": "do",
     "died": "die", "dies": "die", "hung": "hang",
 }  # fmt: skip
-_SYNONYMS = (  # in this field, the words of a line mean the same
+_SYNONYMS = (  # the words of a line mean the same in this field
     "replica copy replicate clone",
     "gradient grad",
     "parameter param",
@@ -29,7 +29,7 @@ _SYNONYMS = (  # in this field, the words of a line mean the same
 
 
 def stem(word: str) -> str:
-    """Return what the forms of a word have in common: `copies` and `copied`, `averages` and `averaging`."""
+    """Return the text that the forms of a word share, such as `copies` and `copied`, or `averages` and `averaging`."""
     word = _IRREGULAR.get(word, word)
     if len(word) <= 3 or not word.isalpha():
         return word
@@ -56,13 +56,13 @@ _SAME = {stem(word): stem(line.split()[0]) for line in _SYNONYMS for word in lin
 
 
 def meaning(word: str) -> str:
-    """Return the stem of a word, or that of the synonym that stands for it; of a number its digits."""
+    """Return the stem of a word or of its first synonym; for a number, its digits."""
     bare = stem(word.removesuffix("'s").replace(",", "").replace("_", ""))
     return _SAME.get(bare, bare)
 
 
 def beginnings(word: str) -> tuple[str, ...]:
-    """Return how the words begin that have the same meaning as this one."""
+    """Return the beginnings of all words that mean the same as this one."""
     means = meaning(word)
     same = {stem(word), *(each for each in (*_SAME, *_IRREGULAR) if meaning(each) == means)}
     return tuple(sorted({each.removesuffix("y") if len(each) > 3 else each for each in same}))

@@ -3,13 +3,12 @@
 import gc
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Concept, Source, Track
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
+from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.fields import ID, Fields
 from ddpquiz.curriculum.reader import Reading, read_concept
@@ -32,16 +31,19 @@ class Survey:
 def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
     """Read a content folder, or one concept file with the content around it, and collect every complaint.
 
-    The demos are those in the folder `demos` beside the content, else the shipped ones. A thorough survey also compiles
-    the Python in the content, tries every draw, and reads the demos.
+    The demos are those in the folder `demos` beside the content; without that folder, the shipped ones. A thorough
+    survey also compiles the Python in the content, checks every draw, and reads the demos.
     """
     path = path or content_dir()
     whole = os.path.isdir(path)  # noqa: PTH112 - False where Path raises PermissionError
     folder = path if whole else path.absolute().parent.parent
     if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
         folder = content_dir()
-    with _collector_off():
+    gc.disable()  # it would visit hundreds of thousands of nodes that all stay alive
+    try:
         return _survey(folder, None if whole else path, thorough=thorough)
+    finally:
+        gc.enable()
 
 
 def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
@@ -112,15 +114,3 @@ def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Con
     places = {concept: place for place, concept in enumerate(order)}
     concepts = [reading.concept for reading in readings if reading.concept]
     return tuple(sorted(concepts, key=lambda concept: places.get(concept.id, len(places))))
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Disable the garbage collector, which would visit hundreds of thousands of nodes that all stay alive."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

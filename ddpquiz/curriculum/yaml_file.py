@@ -25,11 +25,11 @@ _UNWANTED = re.compile(rf"\t+|(?!\r\n){HIDDEN.pattern}")
 _COMMON = bytes(range(0x20, 0x7F)) + b"\n"
 
 _ADVICE = {
-    "mapping values are not allowed in this context": "text that holds `: ` must be quoted, or stand under `|`",
+    "mapping values are not allowed in this context": "text that contains `: ` must be quoted, or written under `|`",
     "found character that cannot start any token": "text that begins with one of ` @ % must be quoted",
     "found unexpected end of stream": "a quotation mark or a bracket here is never closed",
-    "did not find expected ',' or '}'": "this `{` is not closed, or a text in it holds , or } and must be quoted",
-    "did not find expected ',' or ']'": "this `[` is not closed, or a text in it holds , or ] and must be quoted",
+    "did not find expected ',' or '}'": "this `{` is not closed, or a text in it contains , or } and must be quoted",
+    "did not find expected ',' or ']'": "this `[` is not closed, or a text in it contains , or ] and must be quoted",
     "did not find expected key": "the indentation is wrong here, or text follows a closing quotation mark",
     "did not find expected '-' indicator": "the indentation is wrong here, or a `-` is missing",
     "did not find expected alphabetic or numeric character": "text that begins with * or & must be quoted",
@@ -133,7 +133,7 @@ class YamlFile:
     def _compose(self) -> None:
         try:
             if _ANCHOR.search(self.text) or sum(map(self.text.count, "[{?-")) > _SHALLOW:
-                self._look_for_traps()
+                self._refuse_depth_and_anchors()
             if not self.complaints:
                 self.root = yaml.compose(self.text, _Nodes)
         except yaml.MarkedYAMLError as problem:
@@ -144,7 +144,7 @@ class YamlFile:
             if self.root is None and not self.complaints:
                 self.complain_at(1, 1, "the file is empty")
 
-    def _look_for_traps(self) -> None:
+    def _refuse_depth_and_anchors(self) -> None:
         depth = 0
         for event in yaml.parse(self.text, _Nodes):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -157,7 +157,7 @@ class YamlFile:
                 self.complain_at(line, column, f"`&{anchor}` and `*{anchor}` are not allowed; write the value out")
 
     def _complain_of_yaml(self, problem: yaml.MarkedYAMLError) -> None:
-        what = problem.problem or problem.context or "no YAML"
+        what = problem.problem or problem.context or "unknown error"
         opened = what.startswith(("found unexpected end", "did not find expected ','"))
         mark = (opened and problem.context_mark) or problem.problem_mark or problem.context_mark
         advice = "text that begins with * must be quoted" if "undefined alias" in what else _ADVICE.get(what, "")

@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Card, Concept, Source
+from ddpquiz.curriculum.catalog import Catalog, Source
+from ddpquiz.curriculum.concept import Card, Concept
 from ddpquiz.errors import UserError
 
 # Anki knows a kind of note by this number, and a deck by its own: they never change.

@@ -21,10 +21,10 @@ class JobFile:
     args: Sequence[str] = ()
     ranks: int = 4
     nodes: int = 1
-    endpoint: str = ""
     restarts: int = 0
     gpus: bool = False  # one for each rank
     module: str = ""
+    recorded: bool = False  # with our recorder in front of the script
 
     @property
     def name(self) -> str:
@@ -33,7 +33,17 @@ class JobFile:
         begun = letters if letters[:1].isalpha() else f"job-{letters}"  # a PyTorchJob's name begins with a letter
         return begun[:40].strip("-")
 
-    def command(self, endpoint: str = "", *, run_id: str = "ddpquiz", script: str = "") -> str:
+    @property
+    def folder(self) -> str:
+        """The folder of the record."""
+        return f"record-{self.name}"
+
+    def target(self, script: str) -> list[str]:
+        """Return what torchrun runs, without the arguments of the script."""
+        recorder = ["-m", "ddpquiz.record", "--to", self.folder] if self.recorded else []
+        return [*recorder, *(["-m", self.module] if self.module else [script])]
+
+    def command(self, endpoint: str = "", *, run_id: str = "ddpquiz") -> str:
         """Return torchrun's command line; `endpoint` and `run_id` are shell text, already quoted."""
         words = ["torchrun"]
         if self.nodes > 1:
@@ -42,23 +52,27 @@ class JobFile:
         words += ["--max-restarts", str(self.restarts)] if self.restarts else []
         if endpoint:
             words += ["--rdzv-backend", "c10d", "--rdzv-id", run_id, "--rdzv-endpoint", endpoint]
-        what = ["-m", self.module] if self.module else [script or str(self.script)]
-        return " ".join([*words, *map(shlex.quote, [*what, *self.args])])
+        return " ".join([*words, *map(shlex.quote, [*self.target(str(self.script)), *self.args])])
 
 
 def torchrun(job: JobFile) -> str:
     """Return the command line, which is the same on each machine."""
     if job.nodes == 1:
-        return job.command() + "\n"
-    lines = [f"# The same on each of the {job.nodes} machines."]
-    lines += [] if job.endpoint else ["# HEAD is the name or address of one of them."]
+        return "\n".join([*_on_record(job), job.command()]) + "\n"
+    lines = [f"# Run this on each of the {job.nodes} machines. HEAD is the name or address of one of them."]
     again = f"{AGAIN}=1 " if job.restarts else ""
-    return "\n".join([*lines, again + job.command(_endpoint(job) or f'"$HEAD:{PORT}"')]) + "\n"
+    return "\n".join([*lines, *_on_record(job), again + job.command(f'"$HEAD:{PORT}"')]) + "\n"
 
 
-def _endpoint(job: JobFile) -> str:
-    port = "" if ":" in job.endpoint else f":{PORT}"
-    return shlex.quote(job.endpoint + port) if job.endpoint else ""
+def _on_record(job: JobFile) -> list[str]:
+    """Return comments on what the recorder needs, and where its files lie."""
+    if not job.recorded:
+        return []
+    return [
+        f"# Each rank records its communication into a file in {job.folder}/. If the job hangs or fails, run:",
+        f"#   ddpquiz diagnose {job.folder}",
+        "# ddpquiz must be installed where the ranks run. To run without it, leave out `-m ddpquiz.record --to ...`.",
+    ]
 
 
 def slurm(job: JobFile) -> str:
@@ -69,6 +83,7 @@ def slurm(job: JobFile) -> str:
     lines = [
         "#!/bin/bash",
         f"# sbatch {job.name}.sbatch; the environment of python must be the same on each node.",
+        *_on_record(job),
         f"#SBATCH --job-name={job.name}",
         f"#SBATCH --nodes={job.nodes}",
         "#SBATCH --ntasks-per-node=1",
@@ -97,35 +112,35 @@ def kubernetes(job: JobFile) -> str:
 
     Dumper.add_representer(str, text)
     file = re.sub(r"[^-._a-zA-Z0-9]", "-", job.script.name)  # what a ConfigMap accepts as a key
-    path = f"/ddpquiz/{file}"
-    container: dict[str, Any] = {"name": "pytorch", "image": IMAGE, "command": _words(job, path)}
+    documents = [] if job.module else [_typed("v1", "ConfigMap", job.name) | _data(file, job.script)]
+    policy = {
+        "rdzvBackend": "c10d", "minReplicas": job.nodes, "maxReplicas": job.nodes, "maxRestarts": job.restarts,
+    }  # fmt: skip
+    worker = {"replicas": job.nodes, "restartPolicy": "Never", "template": {"spec": _pod(job, file)}}
+    spec = {
+        "nprocPerNode": str(job.ranks),
+        "elasticPolicy": policy,
+        "runPolicy": {"cleanPodPolicy": "None", "backoffLimit": 0},
+        "pytorchReplicaSpecs": {"Worker": worker},
+    }
+    documents.append(_typed("kubeflow.org/v1", "PyTorchJob", job.name) | {"spec": spec})
+    needs = f"the module {job.module}" if job.module else "what the script imports"
+    head = [f"# kubectl create -f FILE; needs Kubeflow's training operator, and an image with torch and {needs}."]
+    body = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return "\n".join([*head, *_on_record(job), body])
+
+
+def _pod(job: JobFile, file: str) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "pytorch", "image": IMAGE, "command": _words(job, f"/ddpquiz/{file}")}
     pod: dict[str, Any] = {"containers": [container]}
-    documents: list[dict[str, Any]] = []
     if job.restarts:
         container["env"] = [{"name": AGAIN, "value": "1"}]
     if job.gpus:
         container["resources"] = {"limits": {"nvidia.com/gpu": job.ranks}}
     if not job.module:
-        documents.append(_typed("v1", "ConfigMap", job.name) | _data(file, job.script))
         container["volumeMounts"] = [{"name": "script", "mountPath": "/ddpquiz"}]
         pod["volumes"] = [{"name": "script", "configMap": {"name": job.name}}]
-    spec = {
-        "nprocPerNode": str(job.ranks),
-        "elasticPolicy": {
-            "rdzvBackend": "c10d",
-            "minReplicas": job.nodes,
-            "maxReplicas": job.nodes,
-            "maxRestarts": job.restarts,
-        },
-        "runPolicy": {"cleanPodPolicy": "None", "backoffLimit": 0},
-        "pytorchReplicaSpecs": {
-            "Worker": {"replicas": job.nodes, "restartPolicy": "Never", "template": {"spec": pod}},
-        },
-    }
-    documents.append(_typed("kubeflow.org/v1", "PyTorchJob", job.name) | {"spec": spec})
-    holds = f"the module {job.module}" if job.module else "what the script imports"
-    head = f"# kubectl create -f FILE; needs Kubeflow's training operator, and an image with torch and {holds}.\n"
-    return head + yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return pod
 
 
 def _data(file: str, script: Path) -> dict[str, Any]:
@@ -139,8 +154,7 @@ def _data(file: str, script: Path) -> dict[str, Any]:
 def _words(job: JobFile, path: str) -> list[str]:
     """Return torchrun's words; the operator sets the number of nodes and the endpoint as environment variables."""
     restarts = ["--max-restarts", str(job.restarts)]
-    what = ["-m", job.module] if job.module else [path]
-    return ["torchrun", "--nproc-per-node", str(job.ranks), *restarts, *what, *map(_literal, job.args)]
+    return ["torchrun", "--nproc-per-node", str(job.ranks), *restarts, *job.target(path), *map(_literal, job.args)]
 
 
 def _literal(word: str) -> str:

@@ -22,9 +22,7 @@ SERVER_PATIENCE = 5.0  # seconds that the server has to stop a run, before it is
 class Processes:
     """The ranks of one run, and their pipes."""
 
-    def __init__(
-        self, request: Request, server: ServerConnection, device: Device, ranks: int, script: Script
-    ) -> None:
+    def __init__(self, request: Request, server: ServerConnection, device: Device, ranks: int, script: Script) -> None:
         self.server = server
         server.runs += 1
         self.number = server.runs

@@ -1,1 +1,1 @@
-"""Several machines, or restarts: torchrun's agent with our worker, and job files for schedulers."""
+"""Restarts of failed ranks: torchrun's agent with our worker."""

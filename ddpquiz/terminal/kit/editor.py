@@ -1,4 +1,4 @@
-"""Writing in the user's own editor: it opens a file, whose content at the end is the text."""
+"""Writing in the user's own editor, by way of a temporary file."""
 
 import os
 import shlex
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ddpquiz.errors import UserError
 
-_LINE = "# ------ Write below this line; the lines above it do not count. ------"
+_LINE = "# ------ Write below this line; the lines above it are ignored. ------"
 
 
 def edit(ask: str, text: str) -> str:

@@ -16,11 +16,11 @@ from ddpquiz.terminal.kit.style import plain
 
 Piece = tuple[str, str | Style]  # a text and its style, or the name of one
 GAP = 2  # blanks between two columns
-MARK = "*"  # in the gap before a cell that has just changed
+MARK = "*"  # in the gap before a marked cell
 
 
 class TextLines:
-    """Lines that are laid out already; those wider than the screen are cut."""
+    """Lines that are laid out already; a line wider than the screen is cut off."""
 
     def __init__(self, lines: Iterable[Sequence[Piece]]) -> None:
         self.lines = list(lines)
@@ -66,36 +66,36 @@ class Grid:
 
     def drawn(self, names: int, widest: int, narrowest: int = 0) -> TextLines:
         """Lay out the grid: `names` columns for the names, and from `narrowest` to `widest` for each cell."""
-        across = len(self.heads) * (widest + GAP) - GAP
-        rows = [
-            (
-                name.lines(names),
-                [cell.lines(widest if len(cells) == len(self.heads) else across) for cell in cells],
-                [cell.marked for cell in cells],
-            )
-            for name, cells in [(self.corner, self.heads), *self.rows]
-        ]
-        full = [cells for _, cells, _ in rows if len(cells) == len(self.heads)]
+        count = len(self.heads)
+        across = count * (widest + GAP) - GAP
+        rows: list[list[tuple[list[Piece], bool]]] = []  # the lines of each cell, and whether it is marked
+        for name, cells in [(self.corner, self.heads), *self.rows]:
+            width = widest if len(cells) == count else across
+            rows.append([(name.lines(names), False), *((cell.lines(width), cell.marked) for cell in cells)])
+        full = [row for row in rows if len(row) == 1 + count]
         widths = [
-            max([narrowest, *(cell_len(text) for cells in full for text, _ in cells[column])])
-            for column in range(len(self.heads))
+            max([narrowest, *(cell_len(text) for row in full for text, _ in row[column][0])])
+            for column in range(1, 1 + count)
         ]
         return TextLines(
-            _line(number, name, cells, marked, names, widths)
-            for name, cells, marked in rows
-            for number in range(max(map(len, (name, *cells))))
+            _line(row, number, [names, *widths])
+            for row in rows
+            for number in range(max(len(lines) for lines, _ in row))
         )
 
 
-def _line(
-    number: int, name: list[Piece], cells: list[list[Piece]], marked: list[bool], names: int, widths: list[int]
-) -> list[Piece]:
-    text, style = name[number] if number < len(name) else ("", "")
-    line: list[Piece] = [(text + " " * (names - cell_len(text)), style)]
-    for cell, is_marked, width in zip(cells, marked, widths, strict=False):  # a row may have a single cell
-        text, style = cell[number] if number < len(cell) else ("", "")
+def _line(row: list[tuple[list[Piece], bool]], number: int, widths: list[int]) -> list[Piece]:
+    line: list[Piece] = []
+    for column, ((lines, is_marked), width) in enumerate(
+        zip(row, widths, strict=False)
+    ):  # a row may have a single cell
+        text, style = lines[number] if number < len(lines) else ("", "")
+        blanks = " " * (width - cell_len(text))
+        if column == 0:
+            line.append((text + blanks, style))
+            continue
         line.append(((MARK if is_marked and not number else " ").rjust(GAP), "accent"))
-        line += [(text, style or "head" * is_marked), (" " * (width - cell_len(text)), "")]
+        line += [(text, style or "head" * is_marked), (blanks, "")]
     while line and not line[-1][0].strip():
         line.pop()
     return line

@@ -11,7 +11,7 @@ from ddpquiz.terminal.kit.layout import columns
 
 @dataclass(frozen=True, slots=True)
 class Hotkey:
-    """A key that works now: its name, and what it does in a word or two and in a sentence."""
+    """A key that works now: its name, and what it does, in a word or two (`does`) and in a sentence (`more`)."""
 
     key: str
     does: str
@@ -19,10 +19,10 @@ class Hotkey:
 
 
 HELP = Hotkey("?", "help", "the keys that work now")
-BACK = Hotkey("esc", "back", "back from this page (q, backspace and the key that opened it do it too)")
+BACK = Hotkey("esc", "back", "back from this page (or q, backspace, or the key that opened it)")
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
 QUIT = Hotkey("q", "quit", "leave; everything is saved already")
-FROM_ESCAPE = Hotkey("esc", "back", "back to the text; a key that is not listed here goes back too, and is typed")
+FROM_ESCAPE = Hotkey("esc", "back", "back to the text (a key that is not listed here also goes back, and is typed)")
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
 
 
@@ -38,7 +38,7 @@ def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] 
 
 
 def prefixed(keys: Iterable[Hotkey], before: str) -> list[Hotkey]:
-    """Return keys with what must be typed before them."""
+    """Return keys with a prefix that must be typed before them."""
     return [Hotkey(before + key.key, key.does, key.more) for key in keys]
 
 

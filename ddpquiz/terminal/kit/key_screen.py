@@ -1,4 +1,4 @@
-"""The loop that reads keys and paints: a screen names its body and its keys, and says what each key does."""
+"""The loop that reads keys and paints: a screen supplies its body and its keys, and handles each key."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -16,29 +16,29 @@ LEAVING = ("ctrl+d", "eof")
 
 
 class KeyScreen(ABC):
-    """What takes the whole screen and all keys until the user leaves it. Subclasses draw `body` and obey `press`."""
+    """A page that uses the whole screen and all keys until the user leaves it."""
 
     def __init__(self) -> None:
-        self.note = ""  # a remark about the last key, shown once
+        self.note = ""  # a remark about the last key, shown until the next one
         self.helping = False  # the page of help is shown
         self.left = False  # the user has left
         self._away: Callable[[], AbstractContextManager[None]] | None = None
 
     @abstractmethod
     def body(self) -> RenderableType:
-        """Draw what scrolls."""
+        """Draw the part that scrolls."""
 
     @abstractmethod
     def keys(self) -> list[Hotkey]:
-        """Return the keys that work now, the most needed first."""
+        """Return the keys that work now, the most important first."""
 
     @abstractmethod
     def press(self, key: str) -> None:
-        """Obey a key."""
+        """Handle a key."""
 
     @property
     def scene(self) -> Hashable:
-        """What is asked now. When it changes, the body is shown from its top and keys typed before do not count."""
+        """What is asked now. When it changes, the body is shown from its top, and keys typed before do not count."""
         return None
 
     @property
@@ -53,17 +53,17 @@ class KeyScreen(ABC):
 
     @property
     def writing(self) -> bool:
-        """Whether letters are text."""
+        """True if letters are text, not commands."""
         return False
 
     @property
     def leaving(self) -> tuple[str, ...]:
-        """The keys that always do what `q` does, whatever is shown."""
+        """The keys that always do the same as `q`."""
         return LEAVING
 
     @property
     def reading(self) -> bool:
-        """Whether a page of text is shown, in which space scrolls to the next screenful."""
+        """True if a page of text is shown, in which space scrolls to the next screenful."""
         return False
 
     @property
@@ -103,22 +103,22 @@ class KeyScreen(ABC):
             self.press(key)
 
     def interrupt(self) -> None:
-        """Obey ctrl+c, which raises KeyboardInterrupt unless a subclass has something to end first."""
+        """Handle ctrl+c: raise KeyboardInterrupt, unless a subclass has something to end first."""
         raise KeyboardInterrupt
 
     def opened(self) -> None:  # noqa: B027  # most screens prepare nothing
-        """Do what can be prepared once the first frame is on the screen."""
+        """Prepare things once the first frame is on the screen."""
 
     def patience(self) -> float | None:
-        """Return the seconds after which the screen is painted again without a key; None: never."""
+        """Return after how many seconds the screen is painted again if no key comes; None means never."""
         return None
 
     def tick(self) -> bool:
-        """Do what is due by now; True drops the key that came meanwhile, because what it was meant for is gone."""
+        """Do what is due by now. True discards the key that came meanwhile, because it was meant for the old screen."""
         return False
 
     def wait(self, keys: Keys) -> str | None:
-        """Wait for the next key; None asks for another frame."""
+        """Wait for the next key; None means that a new frame is due."""
         return keys.get(self.patience())
 
     def paint(self, screen: Screen) -> None:
@@ -137,7 +137,7 @@ class KeyScreen(ABC):
             now = (self.scene, self.helping)
             if now != scene:
                 screen.to_top()
-                keys.discard(self.early)  # no one can have answered what was not painted yet
+                keys.discard(self.early)  # nobody can have answered what was not painted yet
             elif self.added != added:
                 screen.to_end()
             added = self.added
@@ -158,5 +158,5 @@ class KeyScreen(ABC):
         self._away = None
 
     def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: space is the next screenful where text is read."""
+        """Return the key that scrolls in place of this one: space is the next screenful where text is read."""
         return "pagedown" if key == "space" and (self.reading or self.helping) else key

@@ -1,4 +1,4 @@
-"""Single keys from the terminal: none is echoed, lost, or joined with the next one."""
+"""Single keys from the terminal, which are not echoed, lost, or joined with the next one."""
 
 import codecs
 import contextlib
@@ -20,7 +20,7 @@ from ddpquiz.terminal.kit.key_names import PASTE_BEGINS, key_of_paste, split
 
 _ESCAPE_WAIT = 0.05  # seconds after which an escape character is the key escape
 _PASTE_WAIT = 3.0  # seconds of silence that end a paste whose end was lost
-_MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # make the terminal mark the start and end of a paste
+_MARK_PASTES, _LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # the terminal marks the start and end of a paste
 URGENT = ("ctrl+c", "ctrl+z", "q", "eof")  # count even when typed before a prompt was painted
 
 
@@ -87,13 +87,13 @@ class Keys:
         return "resize"
 
     def waiting(self) -> bool:
-        """Whether another key has come already, so that drawing a frame for the previous one is not worth it."""
+        """Return True if another key has come already, so that a frame for the previous one would be wasted."""
         while not self._typed and self._wait(0):
             pass
         return bool(self._typed)
 
     def discard(self, but: tuple[str, ...] = URGENT) -> None:
-        """Discard what was typed so far: call it before a new prompt is painted, which no one can have answered."""
+        """Discard what was typed so far: call it before a new prompt is painted, which nobody can have answered."""
         while "eof" not in self._typed and (self._wait(_ESCAPE_WAIT if self._rest else 0) or self._rest):
             pass
         self._typed = deque(key for key in self._typed if key in (*but, "resize"))

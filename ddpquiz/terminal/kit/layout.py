@@ -13,12 +13,12 @@ from rich.text import Text
 from ddpquiz.terminal.kit.style import code
 
 MEASURE = 100  # columns; longer lines of prose are hard to read
-_LEAST = 16  # columns in which a description beside a command can be read
-_LINES = 2  # of a question that stay where there is no room
+_LEAST = 16  # columns that a description to the right of a command needs
+_LINES = 2  # of a question that remain if there is no room
 
 
 def show(console: Console, page: RenderableType) -> None:
-    """Print a page into the scrollback, at a readable width and without blanks at the ends of lines."""
+    """Print a page into the scrollback, at a readable width and without trailing blanks."""
     options = console.options.update(width=min(console.width, MEASURE))
     lines = console.render_lines(page, options, pad=False)
     console.print(Segments(part for line in lines for part in (*_stripped(line), Segment.line())), soft_wrap=True)
@@ -30,7 +30,7 @@ def section(title: str, *body: RenderableType) -> list[RenderableType]:
 
 
 def indented(part: RenderableType, by: int = 2) -> Padding:
-    """Indent a part."""
+    """Indent a part by some columns."""
     return Padding(part, (0, 0, 0, by))
 
 
@@ -52,7 +52,7 @@ def columns(rows: Iterable[Sequence[RenderableType]], gap: int = 2) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Commands with their descriptions: beside them where all fit, else below them, so that none is cut off."""
+    """Commands with their descriptions: to their right if all fit there, otherwise below them."""
 
     rows: Sequence[tuple[str, str]]
 
@@ -72,7 +72,7 @@ def bullets(lines: Iterable[Text]) -> Table:
 
 
 def numbered(lines: Iterable[Text]) -> Table:
-    """Put its number before each line."""
+    """Number the lines."""
     return columns(((Text(f"{number}.", style="quiet"), line) for number, line in enumerate(lines, 1)), gap=1)
 
 
@@ -91,7 +91,7 @@ def shown_path(file: str) -> str:
 
 
 def _stripped(line: list[Segment]) -> list[Segment]:
-    """Remove the blanks at the end of a line; no style of ours makes a blank visible."""
+    """Remove trailing blanks; no style here makes a blank visible."""
     line = list(line)
     while line and not line[-1].text.rstrip(" "):
         line.pop()
@@ -118,9 +118,9 @@ class Barred:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A question and its answer. Where both do not fit, a line or two of the question stay, and it follows whole below.
+    """A question and its answer. If both do not fit, two lines of the question come first, and all of it comes last.
 
-    `around` draws, for a width, what else is on the screen; `above` are empty lines where there is room.
+    `around` draws everything else on the screen, for a width; `above` is the number of empty lines if there is room.
     """
 
     question: Text

@@ -14,7 +14,7 @@ _NO_BREAK = "\ue000"  # replaces a blank at which prose must not break
 _AROUND = 6  # room for quotes, brackets and a full stop next to code
 
 _HANG = 4
-_NARROW = 16  # columns that are too few for folding
+_NARROW = 16  # too few columns for folding
 _MARK = " \\"
 _PIECE = re.compile(r"(?<!\w)[frbFRB]{0,2}(?:\"[^\"]*\"|'[^']*')|(?P<comment>(?:^|(?<=\s))#(?= ))")
 
@@ -77,7 +77,7 @@ def _cut(text: str, width: int, comment: int, quoted: list[tuple[int, int]]) -> 
     places: dict[int, tuple[int, str]] = {}  # the last place of each kind, the best kind first
     for at in range(first, len(text)):
         if at == comment + 1:
-            continue  # a line with only a # is useless
+            continue  # a line with only a # would be useless
         inside = any(start < at < end for start, end in quoted)
         if not text[at].isspace() and (inside or at > comment or text[at - 1] not in "([{,"):
             continue

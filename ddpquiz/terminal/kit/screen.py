@@ -21,21 +21,21 @@ _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
 def is_interactive() -> bool:
-    """Whether a person sits at a terminal that can be painted; otherwise nothing may be asked."""
+    """Return True if a person uses a terminal that can be painted; otherwise, questions would get no answer."""
     ends = (sys.stdin, sys.stdout)  # None if the command was started with one of them closed
     can_be_painted = os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
     return can_be_painted and all(end is not None and end.isatty() for end in ends)
 
 
 class Screen:
-    """The alternate screen from the first `paint` to the end of the `with`: a body that scrolls, a foot that stays."""
+    """The alternate screen, from the first `paint` to the end of the `with`: a body that scrolls above a fixed foot."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.is_open = False  # the alternate screen is shown
         self.scrolled = False  # the user has scrolled since the last `to_top`
         self._top = 0  # the first line of the body on the screen
-        self._beyond = 0  # how far it can be scrolled
+        self._beyond = 0  # the largest `_top`
         self._page = 1  # lines of the body that fit
 
     def __enter__(self) -> Self:
@@ -68,7 +68,7 @@ class Screen:
             self._write(_LEAVE)
 
     def paint(self, body: RenderableType, foot: RenderableType | None = None) -> None:
-        """Show a frame; when the body is too tall, a line above the foot says how much of it is hidden."""
+        """Show a frame; if the body is too tall, a line above the foot says how much of it is hidden."""
         self.open()
         width, height = self.console.size
         tail = self._lines(foot, width)[:height] if foot is not None else []

@@ -1,4 +1,4 @@
-"""The few colours that have a meaning, and text of content made safe to show."""
+"""The few colours that have a meaning, and text from content files made safe to show."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ from rich.theme import Theme
 from ddpquiz.terminal.kit.line_wrap import Code, Prose
 
 # Fixed colours halfway between black and white, readable on dark and on light terminals.
-# No meaning rests on colour alone: with NO_COLOR the words remain.
+# No information is conveyed by colour alone: with NO_COLOR the words remain.
 THEME = Theme(
     {
         "good": "color(28)",  # green
@@ -51,7 +51,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 
 
 class PlainConsole(Console):
-    """A console on which no text can steer the terminal, wherever it comes from."""
+    """A console that removes control characters from all text, wherever it comes from."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -73,7 +73,7 @@ def complaints() -> Console:
 
 
 def plain(text: str) -> str:
-    """Remove control characters, which would steer the terminal."""
+    """Remove control characters, which would control the terminal."""
     return _CONTROL.sub("", text)
 
 
@@ -105,5 +105,5 @@ def _unwrapped(text: str) -> str:
 
 
 def code(text: str, style: str = "code") -> Text:
-    """Draw lines of code or output unchanged."""
+    """Draw lines of code or output as they are."""
     return Code(plain(text).expandtabs(4).rstrip("\n"), style=style)

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question, Source
+from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question
 from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
@@ -45,7 +46,7 @@ def asks(item: Item) -> str:
 
 
 def named(name: str, sort: str, marks: Collection[str] = ()) -> Text:
-    """Draw the name of an item, its kind, and how the learner marked it."""
+    """Draw the name of an item, its type, and the learner's marks."""
     words = [*([Text(sort, style="quiet")] if sort else []), *(Text(MARKS[mark], style="warn") for mark in marks)]
     return Text.assemble((plain(name), "code"), "  ", Text(" · ", style="quiet").join(words))
 
@@ -107,5 +108,5 @@ def _proof(proof: Proof) -> list[RenderableType]:
 
 
 def source_line(source: Source) -> str:
-    """Return a source in a line: what is known of title, authors, year and address."""
+    """Return a source in one line: those of title, authors, year and address that are known."""
     return " · ".join(filter(None, (source.title, source.authors, source.year, source.address)))

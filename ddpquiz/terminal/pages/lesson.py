@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
-from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, section, spaced
+from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
 
 def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[Concept] = ()) -> Group:
-    """Draw the page of a concept; `before` are the concepts to know first, `after` those that build on it."""
+    """Draw the page of a concept; `before` are the concepts to learn first, `after` those that build on it."""
     from ddpquiz.terminal.kit.markdown import markdown
 
     parts: list[RenderableType] = [
@@ -80,7 +80,7 @@ def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept])
     levels = Counter(question.level for question in concept.questions)
     counts = ", ".join(f"{levels[level]} {level}" for level in Level if levels[level])
     rows = [
-        (f"ddpquiz study {concept.id}", f"{len(concept.cards)} card{'' if len(concept.cards) == 1 else 's'} to recall"),
+        (f"ddpquiz study {concept.id}", f"{counted(len(concept.cards), 'card')} to recall"),
         (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}"),
         *([(f"ddpquiz explain {concept.id}", "describe it in your own words")] if concept.explain else []),
         *((f"ddpquiz learn {other.id}", f"read this first: {other.title}") for other in before),

@@ -1,4 +1,4 @@
-"""Lists: the curriculum, the way to a concept, the items of a concept, the results of a search, the demos."""
+"""Lists: the curriculum, the path to a concept, the items of a concept, the results of a search, the demos."""
 
 import re
 from collections import Counter
@@ -27,7 +27,7 @@ _NAMED_BY = {"hidden": ("suspend", "bury"), "flagged": ("flag",)}  # options of 
 _HEAD = ("concept", "", "cards", "questions", "demos")
 _NEXT = (
     ("ddpquiz demo NAME", "run it"),
-    ("ddpquiz demo NAME -- --help", "show what it is about, and its arguments"),
+    ("ddpquiz demo NAME --help", "explain it and its options"),
     ("ddpquiz demo NAME --copy .", "copy the script, to read and change it"),
     ("ddpquiz demo --replay NAME", "play a saved run, one operation at a time"),
 )
@@ -56,8 +56,8 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
     return Group(*parts, Text(), Text(" · ".join(totals)), *(marked_items if found else []), *lines)
 
 
-def way(concepts: Sequence[Concept]) -> Group:
-    """Draw the concepts on the way to the last of them, in order."""
+def learning_path(concepts: Sequence[Concept]) -> Group:
+    """Draw numbered concepts, each with its idea, in the order in which to learn them."""
     rows = [
         (Text(f"{number}.", style="quiet", justify="right"), Text(concept.id, style="code"), prose(concept.idea))
         for number, concept in enumerate(concepts, 1)
@@ -77,7 +77,7 @@ def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
 
 
 def to_read(hits: Sequence[Hit]) -> list[Hit]:
-    """Sort hits that can be read at once before questions, whose answers the learner should find."""
+    """Put questions last, because the learner should find their answers first."""
     return sorted(hits, key=lambda hit: not hit.is_prose)
 
 
@@ -124,7 +124,7 @@ def one_line(text: str, style: str = "") -> Text:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Names and numbers of concepts, with the same columns in every table; long titles wrap."""
+    """Names and counts of concepts, with the same column widths in every table; long titles wrap."""
 
     widths: Sequence[int]
     rows: Sequence[Sequence[Text]]
@@ -154,7 +154,7 @@ def _sort(item: Item) -> str:
 
 
 def _part_with(word: str, hit: Hit) -> str:
-    """Return the sentence, or the line of a question's code, with a word, from a little before the word on."""
+    """Return the sentence, or the line of a question's code, that contains a word, from shortly before the word."""
     question = _question(hit)
     parts = sample(question).question.code.splitlines() if question else _SENTENCE.split(hit.more)
     part = next((" ".join(part.split()) for part in parts if word in part.lower()), "")
@@ -164,7 +164,7 @@ def _part_with(word: str, hit: Hit) -> str:
 
 
 def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]) -> Group:
-    """Draw each demo under the track of the concept that it is about."""
+    """Draw the demos, grouped by the track of the concept that each is about."""
     width = max((len(demo.name) for demo in known), default=0)
     parts: list[RenderableType] = []
     about = {demo.name: concept for demo in known if (concept := _about(demo, catalog))}
@@ -183,7 +183,7 @@ def demos(catalog: Catalog, known: Sequence[Demo], timings: Mapping[str, Timing]
 
 
 def _about(demo: Demo, catalog: Catalog) -> Concept | None:
-    """Return the concept that uses a demo most; of several, one that lists it first."""
+    """Return the concept that uses a demo most often; among equals, one that lists it first."""
 
     def weight(concept: Concept) -> tuple[int, bool]:
         runs = [link.run for link in concept.demos]
@@ -196,7 +196,6 @@ def _about(demo: Demo, catalog: Catalog) -> Concept | None:
 def _summary(demo: Demo, timing: Timing | None) -> Text:
     text = prose(demo.summary)
     if timing:
-        ranks = f"{timing.ranks} rank{'s' * (timing.ranks > 1)}"
         args = f" with {plain(' '.join(timing.args))}" if timing.args else ""
-        text.append(f"  {timing.seconds:.1f} s on {ranks}{args}", style="quiet")
+        text.append(f"  {timing.seconds:.1f} s on {counted(timing.ranks, 'rank')}{args}", style="quiet")
     return text

@@ -19,7 +19,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _HEAT = ((0, "·", "quiet"), (1, "░", "good"), (10, "▒", "good"), (30, "▓", "good"), (60, "█", "good"))
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _BAR = 20  # cells of a strength
-_FEW = 20  # with fewer recalls, their share is not judged
+_FEW = 20  # with fewer recalls, the share is not compared with the goal
 _MOST = 5  # wrong answers that are listed
 _TIMES = {1: "once", 2: "twice"}
 _STYLES = {Label.STRONG: "good", Label.WEAK: "bad", Label.FAIR: "warn", Label.UNKNOWN: "quiet"}
@@ -62,8 +62,8 @@ def duration(seconds: float) -> str:
 
 
 def streak(days: int) -> str:
-    """Return for how many days in a row something was done, as text."""
-    return f"{counted(days, 'day')} in a row" if days else "none; any card or question today starts one"
+    """Return the number of study days in a row, as text."""
+    return f"{counted(days, 'day')} in a row" if days else "none yet; one card or question today starts a streak"
 
 
 def _days(now: Statistics) -> RenderableType:
@@ -72,7 +72,7 @@ def _days(now: Statistics) -> RenderableType:
     rows = [
         ("Streak", f"{streak(now.streak)} (longest: {now.longest})"),
         ("Done", f"{counted(done, 'card or question', 'cards and questions')} on {counted(len(now.days), 'day')}"),
-        ("Time", f"{duration(now.seconds)}, {duration(each)} on a day with study"),
+        ("Time", f"{duration(now.seconds)}, {duration(each)} per study day"),
     ]
     return columns((Text(name, style="quiet"), Text(words)) for name, words in rows)
 
@@ -99,7 +99,7 @@ def _judged(recall: Recall, wanted: float) -> Text:
         return prose(advice, "warn")
     if recall.all.low > wanted:
         return prose("Above your goal: `ddpquiz optimize` fits the intervals to you.", "good")
-    return Text("These reviews agree with your goal.", style="good")
+    return Text("About as many as your goal.", style="good")
 
 
 def _share(share: Share) -> Text:

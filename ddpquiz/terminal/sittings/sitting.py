@@ -11,7 +11,8 @@ from typing import Protocol
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.concept import Concept, DemoLink, Question, Source
+from ddpquiz.curriculum.catalog import Source
+from ddpquiz.curriculum.concept import Concept, DemoLink, Question
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import Receipt
