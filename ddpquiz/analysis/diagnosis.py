@@ -35,7 +35,7 @@ class Standpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Diagnosis:
     """What is wrong, in which operation of which group, and who is at fault.
 
     `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
@@ -77,7 +77,7 @@ def diagnose(
     absent: Collection[int] = (),
     now: float | None = None,
     positions: Collection[RankPosition] = (),
-) -> Verdict:
+) -> Diagnosis:
     """Return what is wrong.
 
     `absent` are ranks of which nothing is known, `now` is the end of what is known, `positions` say where ranks stand
@@ -102,13 +102,13 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     return True
 
 
-def _of_mismatch(mismatch: Mismatch, collective: Collective, state: RunState) -> Verdict:
+def _of_mismatch(mismatch: Mismatch, collective: Collective, state: RunState) -> Diagnosis:
     calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
     found = find_deviation(calls, state.timeline.order)
     fault: FaultKind = "order" if mismatch.kind == "order" else found.fault
     culprits = tuple(sorted(calls)) if found.guessed and fault != "missing" else found.ranks
     standpoints = (_standpoint(found.ranks, found.call), _standpoint(found.others, found.expected))
-    return Verdict(
+    return Diagnosis(
         fault, culprits, _sentence(fault, found), standpoints, collective.group, collective.members, collective.index,
         _together(found), SENDS if found.call.op in ("send", "recv") else NEXT[fault],
         (f"As many ranks are on both sides: {format_ranks(found.others)} may be wrong.",) if found.tied else (),
@@ -127,7 +127,7 @@ def _sentence(fault: FaultKind, found: Deviation) -> str:
     return f"{who} called {_full(found.call)}, but {others} called {_full(found.expected)}."
 
 
-def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Verdict | None:
+def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
     """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
     blocked: dict[int, Collective] = {}
     for collective in state.timeline.unfinished:
@@ -161,7 +161,7 @@ def _is_long(collective: Collective, state: RunState, now: float) -> bool:
 def _of_root(
     kind: Literal["dead", "left", "late"], culprits: tuple[int, ...], collective: Collective, state: RunState,
     fates: dict[int, Fate],
-) -> Verdict:  # fmt: skip
+) -> Diagnosis:  # fmt: skip
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
     place = f" at {format_place(fate.file, fate.line)}" if fate.line and len(culprits) == 1 else ""
@@ -169,14 +169,14 @@ def _of_root(
     last = state.brought.get(culprits[0])
     standpoints = [_standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
-    return Verdict(
+    return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {_call(last.operation)}." if last else "", NEXT[kind],
         tuple(fates[rank].limit for rank in culprits if fates[rank].limit)[:1],
     )  # fmt: skip
 
 
-def _of_cycle(waits: dict[int, Collective], state: RunState) -> Verdict:
+def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
     """Return who is at fault where ranks wait for each other, each in another operation."""
     rank = min(waits, key=lambda each: waits[each].calls[each].issued)
     cycle = [rank]
@@ -192,33 +192,34 @@ def _of_cycle(waits: dict[int, Collective], state: RunState) -> Verdict:
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
         found = find_deviation(calls, state.timeline.order)
         fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
-        return Verdict(
+        return Diagnosis(
             fault, found.ranks, _sentence(fault, found), standpoints, first.group, first.members, first.index,
             _together(found), NEXT[fault],
         )  # fmt: skip
     text = "; ".join(f"rank {each} in {_call(calls[each][0])}" for each in sorted(cycle))
-    return Verdict(
+    return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
         first.index, "", SENDS if in_pairs else NEXT["order"],
     )  # fmt: skip
 
 
-def _of_death(fates: dict[int, Fate]) -> Verdict | None:
+def _of_death(fates: dict[int, Fate]) -> Diagnosis | None:
     """Return the ranks that died although none is known to wait for them."""
     dead = tuple(sorted(rank for rank, fate in fates.items() if fate.kind == "dead" and not fate.absent))
     if not dead:
         return None
     first = fates[dead[0]]
     where = Standpoint(dead, first.words, first.file, first.line)
-    return Verdict("dead", dead, f"{format_ranks(dead).capitalize()} {first.words}.", (where,), next=NEXT["dead"])
+    return Diagnosis("dead", dead, f"{format_ranks(dead).capitalize()} {first.words}.", (where,), next=NEXT["dead"])
 
 
-def _nothing(state: RunState, absent: Collection[int]) -> Verdict:
+def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
     count = state.timeline.count
     sentence = f"No fault in communication: all {count:,} operations that the ranks recorded fit together."
+    if not count:
+        sentence = "The ranks recorded no communication."
     limits = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
-    return Verdict("none", (), sentence if count else "The ranks recorded no communication.", next=NEXT["none"],
-                   limits=limits)  # fmt: skip
+    return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)
 
 
 def _standpoint(ranks: tuple[int, ...], operation: Operation) -> Standpoint:

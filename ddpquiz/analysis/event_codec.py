@@ -13,7 +13,7 @@ from functools import partial
 from inspect import signature
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from ddpquiz.analysis.events import Began, End, Ended, Event, Hung, Issued, RankEvent, Waited
+from ddpquiz.analysis.events import Began, Dropped, End, Ended, Event, Hung, Issued, RankEvent, Waited
 from ddpquiz.analysis.operation import Range
 
 Check = Callable[[Any], Any]  # returns a value as the event has it; ValueError if it does not fit
@@ -89,8 +89,8 @@ def _ranks_in(event: Event) -> Iterable[int]:
 def _check_consistent(event: Event) -> None:
     """Raise ValueError if fields contradict each other in a way on which the analysis relies."""
     match event:
-        case Issued():
-            members = event.operation.members
+        case Issued() | Dropped():
+            members = event.operation.members if isinstance(event, Issued) else event.members
             if event.rank not in members or len({*members}) < len(members):
                 raise ValueError("`members` must name the rank that calls, and each rank once")
         case Waited() if event.since > event.time:

@@ -72,7 +72,7 @@ def _fate(rank: int, state: RunState, first: float | None, position: RankPositio
 def _silent_first(state: RunState, absent: Collection[int]) -> int | None:
     """Return the rank that ended without a word, before all others of that kind."""
     quiet = [rank for rank in range(state.ranks) if rank not in {*state.raised, *state.exited, *absent}]
-    heard = {rank: state.last_heard.get(rank, 0.0) for rank in quiet}
+    heard = {rank: state.last_event_at.get(rank, 0.0) for rank in quiet}
     return min(heard, key=lambda rank: heard[rank]) if heard else None
 
 

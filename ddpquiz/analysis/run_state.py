@@ -42,7 +42,7 @@ class RunState:
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
-    last_heard: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
+    last_event_at: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
     pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
     restart: int = 0  # how often the ranks were restarted
     notes: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class RunState:
         self.timeline.add(event)
         self.time = max(self.time, events.when(event))
         if isinstance(event, events.RankEvent):
-            self.last_heard[event.rank] = event.time
+            self.last_event_at[event.rank] = event.time
         match event:
             case events.OperationEvent():
                 self._follow_operation(event)
@@ -73,14 +73,8 @@ class RunState:
                 self.places[rank] = self.script, line
                 ranks = self.claims.setdefault(line, {})
                 ranks[rank] = ranks.get(rank, True) and held
-            case events.Joining(rank=rank, done=done):
-                self.places[rank] = self.script, event.line
-                waits = self.waits.setdefault(rank, {})
-                if done:
-                    waits.pop(0, None)
-                    self.joined.add(rank)
-                else:
-                    waits[0] = JOIN
+            case events.Joining():
+                self._join(event)
             case events.Raised(rank=rank):
                 self.raised[rank] = event
             case events.Alive(rank=rank):
@@ -119,6 +113,15 @@ class RunState:
         self.joined.discard(event.rank)
         for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
+
+    def _join(self, event: events.Joining) -> None:
+        self.places[event.rank] = self.script, event.line
+        waits = self.waits.setdefault(event.rank, {})
+        if event.done:
+            waits.pop(0, None)
+            self.joined.add(event.rank)
+        else:
+            waits[0] = JOIN
 
     def _clear_waits(self, rank: int) -> None:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}

@@ -41,6 +41,6 @@ def diagnose(
         recorded = [event for event in record.events if not isinstance(event, End)]
         replay([*recorded, replace(end, why="") if end.ok else end], style.console())
     else:
-        from ddpquiz.terminal.runs.verdict import verdict_page
+        from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
 
-        pager.show(style.console(), verdict_page(verdict, record))
+        pager.show(style.console(), diagnosis_page(verdict, record))

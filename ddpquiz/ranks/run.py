@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ddpquiz.analysis import root_cause
-from ddpquiz.analysis.diagnosis import Verdict, diagnose
+from ddpquiz.analysis.diagnosis import Diagnosis, diagnose
 from ddpquiz.analysis.events import Began, End, Event, Exited, Hung, Note, Raised, when
 from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.mismatch import Mismatch
@@ -198,7 +198,7 @@ class Run:
         return [each for each in self.seen.timeline.mismatches if each.kind != "missing"]
 
 
-def _standing(verdict: Verdict, found: Standstill) -> str:
+def _standing(verdict: Diagnosis, found: Standstill) -> str:
     """Return what is wrong, or else where each rank stands."""
     if verdict.fault != "none":
         return _whole(verdict)
@@ -206,7 +206,7 @@ def _standing(verdict: Verdict, found: Standstill) -> str:
     return f"No rank waits for another one: {', '.join(places)}."
 
 
-def _whole(verdict: Verdict) -> str:
+def _whole(verdict: Diagnosis) -> str:
     return " ".join((verdict.sentence, *verdict.limits))
 
 

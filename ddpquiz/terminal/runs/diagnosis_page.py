@@ -3,7 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.diagnosis import Standpoint, Verdict
+from ddpquiz.analysis.diagnosis import Diagnosis, Standpoint
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.analysis.job_record import JobRecord
 from ddpquiz.terminal.kit.layout import bullets, columns, section
@@ -20,7 +20,7 @@ TITLES = {
 }
 
 
-def verdict_page(verdict: Verdict, record: JobRecord) -> RenderableType:
+def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
     """Draw a verdict, with what it rests on."""
     title = Text(TITLES[verdict.fault], style="good" if verdict.fault == "none" else "bad")
     parts: list[RenderableType] = [title, prose(plain(verdict.sentence))]
