@@ -5,7 +5,7 @@ import sqlite3
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import COLUMNS, weights_of
-from ddpquiz.learning.migrations import MIGRATIONS
+from ddpquiz.learning.schema import MIGRATIONS
 
 _LARGEST = 10**12
 # What STRICT tables, CHECK constraints and indexes do not rule out. Each is the end of `SELECT 1 FROM`.

@@ -9,7 +9,7 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import list_backups
 from ddpquiz.learning.damage import find_damage
-from ddpquiz.learning.migrations import MIGRATIONS
+from ddpquiz.learning.schema import MIGRATIONS
 from ddpquiz.learning.side_files import load_json, save_json
 
 FILE = "progress.db"
