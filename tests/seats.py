@@ -10,14 +10,13 @@ from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 from ddpquiz.curriculum.concept import Source
 from ddpquiz.learning import deal, explain, quiz, study
 from ddpquiz.learning.judge import expected
+from ddpquiz.learning.quiz_state import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.explain import ExplainScreen
 from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
-
-PLAIN = quiz.Rules()
 
 
 class Actions:

@@ -11,6 +11,7 @@ from seats import play, right
 from ddpquiz.learning.answers import card_to_call
 from ddpquiz.learning.quiz import Given, QuizAction, begin, news, step
 from ddpquiz.learning.quiz_scores import scores, wanting
+from ddpquiz.learning.quiz_state import Given, QuizAction
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)

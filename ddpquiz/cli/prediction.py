@@ -68,14 +68,14 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     from ddpquiz.cli.clock import now
     from ddpquiz.learning.answers import save_answer
     from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.quiz import Answer
+    from ddpquiz.learning.quiz_state import Answer
     from ddpquiz.paths import data_dir
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
     made = predicted.prediction
     cards = predicted.catalog.concept(predicted.posed.question.concept).cards
-    answer = Answer(predicted.posed, made.words, made.verdict, hints=0, solved=False, at=now(), took=predicted.time)
+    answer = Answer(predicted.posed, made.words, made.verdict, now(), predicted.time)
     with Progress(data_dir()) as progress:
         return save_answer(progress, answer, cards).called
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz import Rules
+    from ddpquiz.learning.quiz_state import Rules
 
 _SECONDS = 5  # that a question has at least
 _DAY = 86_400  # seconds; no question needs more, and a clock cannot count further than the calendar
@@ -95,7 +95,7 @@ class TestOptions:
 
     @property
     def rules(self) -> Rules:
-        from ddpquiz.learning.quiz import Rules
+        from ddpquiz.learning.quiz_state import Rules
 
         timed = timedelta(seconds=self.timed) if self.timed else None
         return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)

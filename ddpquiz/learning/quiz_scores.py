@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpquiz.curriculum.posed import Posed
-from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.learning.quiz_state import Answer, Quiz
 
 
 @dataclass(frozen=True, slots=True)

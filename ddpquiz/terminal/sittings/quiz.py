@@ -13,7 +13,7 @@ from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
+from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.sittings import question_view, quiz_keys, quiz_result
@@ -27,14 +27,14 @@ class QuizScreen(AnswerScreen, SittingScreen):
     """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
 
     def __init__(
-        self, desk: Desk, state: quiz.Quiz, dice: random.Random, *, opening: str = "", about: str = "", go_on: str = ""
+        self, desk: Desk, state: Quiz, dice: random.Random, *, opening: str = "", about: str = "", go_on: str = ""
     ) -> None:
         super().__init__(desk)
         self.quiz = state
         self.note = opening
         self._about = about
         self._go_on = go_on
-        self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
+        self._first: Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
         before = self._strengths(state.began).values()
@@ -215,7 +215,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
         self._log.close()
 
-    def _do(self, event: quiz.Event) -> None:
+    def _do(self, event: Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.desk.clock()
         after = quiz.step(self.quiz, event, now)

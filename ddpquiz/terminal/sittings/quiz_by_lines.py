@@ -8,7 +8,7 @@ from rich.text import Text
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Given, QuizAction, SetSureness
+from ddpquiz.learning.quiz_state import Given, QuizAction, SetSureness
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view, quiz_keys
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command

@@ -2,7 +2,7 @@
 
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import answered, chance
-from ddpquiz.learning.quiz import Quiz
+from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.answer_entry import Entry, is_typed

@@ -9,8 +9,8 @@ from ddpquiz.curriculum.concept import Concept, Level
 from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean, calibration
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS, Strength
-from ddpquiz.learning.quiz import Quiz
 from ddpquiz.learning.quiz_scores import LevelScore, scores, wanting
+from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Commands, columns, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
