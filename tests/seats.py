@@ -50,9 +50,9 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     memories = progress.memories() if memories is None else memories
     clock = Clock()
     earlier = progress.grades(study_day(clock.at))
-    wanted = {"cram": cram, "earlier": earlier}
-    dealt = deal.deal(cards, memories, study_day(clock.at), limit=limit, new=new, proven=proven, **wanted)
-    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons, **wanted)
+    rules = deal.DealRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
+    dealt = deal.deal(cards, memories, study_day(clock.at), rules)
+    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
     return StudyScreen(desk(progress, clock), begun, **options)
 
 

@@ -256,11 +256,12 @@ def test_the_forecast_names_the_days():
     assert card_view.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
-def test_study_and_home_count_alike_what_is_due(progress):
+def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
     seat = press(studying(progress, CARDS, memories=memories), "q")
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
-    now = standing.standing([RING, DDP], memories, {}, study_day(START))
+    monkeypatch.setattr(progress, "memories", lambda: memories)
+    now = standing.standing(progress, [RING, DDP], study_day(START))
     assert (now.due, card_view.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 

@@ -39,16 +39,10 @@ def home() -> None:
 
 def look(known: Catalog, progress: Progress) -> Standing:
     """Return where the learner stands now."""
-    from ddpquiz.learning import mastery, standing, statistics
     from ddpquiz.learning.schedule import study_day
+    from ddpquiz.learning.standing import standing
 
-    day = study_day(clock.now())
-    strengths = mastery.strengths(progress.last_answers(), day)
-    days = statistics.streak(statistics.active_days(progress), day)
-    hidden = progress.hidden(day)
-    return standing.standing(
-        known.concepts, progress.memories(), strengths, day, hidden=hidden, streak=days, graded=progress.grades(day)
-    )
+    return standing(progress, known.concepts, study_day(clock.now()))
 
 
 class HomeCommands:

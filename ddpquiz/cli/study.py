@@ -122,21 +122,18 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
 
     day, here, a_day = study_day(at), {card.key for card in known.cards()}, options.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
-    hidden, earlier = progress.hidden(day), progress.grades(day)
-    dealt = deal.deal(
-        cards,
-        memories,
-        day,
+    hidden = progress.hidden(day)
+    rules = deal.DealRules(
         limit=options.limit,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=options.cram,
         hidden=hidden,
         proven=() if options.every else _proven(progress, day),
-        earlier=earlier,
+        earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    schedule = Schedule(progress.weights())
-    return study.begin(dealt, asked, schedule, at, two_buttons=options.two_button, cram=options.cram, earlier=earlier)
+    dealt = deal.deal(cards, memories, day, rules)
+    return study.begin(dealt, asked, Schedule(progress.weights()), at, two_buttons=options.two_button)
 
 
 def _nothing_due(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +51,16 @@ class AnswerRow:
     calls: str | None = None
     retry: bool = False
     confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplanationRow:
+    """An explanation in the learner's own words, as it is saved; its credit is the share of points that were made."""
+
+    item: str
+    took: timedelta
+    given: str
+    points: Sequence[PointRow]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
 from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
 from ddpquiz.learning.log_reader import LogReader
-from ddpquiz.learning.log_rows import AnswerRow, PointRow, Receipt, Row, add, find
+from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
@@ -74,23 +74,11 @@ class Progress(LogReader):
         values = {**asdict(answer), "took": _milliseconds(answer.took)}
         return self._append(replace(row, **values))
 
-    def explain(
-        self,
-        prompt: str,
-        points: Sequence[PointRow],
-        at: datetime,
-        *,
-        took: timedelta,
-        given: str,
-        instead_of: Receipt | None = None,
-    ) -> Receipt:
-        """Save an explanation in the learner's own words; its credit is the share of points that were made.
-
-        The one that it replaces is undone in the same transaction.
-        """
-        row = Row("explanation", prompt, *_when(at), took=_milliseconds(took), given=given)
-        credit = sum(point.made for point in points) / len(points)
-        as_json = json.dumps([asdict(point) for point in points], ensure_ascii=False)
+    def explain(self, written: ExplanationRow, at: datetime, *, instead_of: Receipt | None = None) -> Receipt:
+        """Save an explanation; the one that it replaces is undone in the same transaction."""
+        row = Row("explanation", written.item, *_when(at), took=_milliseconds(written.took), given=written.given)
+        credit = sum(point.made for point in written.points) / len(written.points)
+        as_json = json.dumps([asdict(point) for point in written.points], ensure_ascii=False)
         undos = [self._undo_of(instead_of, at)] if instead_of else []
         return self._append(*undos, replace(row, credit=credit, points=as_json))
 

@@ -13,6 +13,7 @@ from ddpquiz.learning.deal import due_now, due_soon
 from ddpquiz.learning.mastery import Strength, strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
+from ddpquiz.learning.standing import streak
 
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
@@ -115,20 +116,6 @@ class Statistics:
         return sum(day.seconds for day in self.days.values())
 
 
-def streak(days: Iterable[date], today: date) -> int:
-    """Return how many days in a row something was done, up to today or yesterday."""
-    done, count = frozenset(days), 0
-    last = today if today in done else today - timedelta(days=1)
-    while last - timedelta(days=count) in done:
-        count += 1
-    return count
-
-
-def active_days(progress: Progress) -> dict[date, Day]:
-    """Return what was done on each day."""
-    return {date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()}
-
-
 def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> Statistics:
     """Return what the log says about these concepts; items that are gone or hidden do not come due."""
     memories, hidden = progress.memories(), progress.hidden(day)
@@ -144,7 +131,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         ever=ever,
         due=due_now(memories, day, progress.grades(day)),
         ahead=tuple(due_soon(memories, day, AHEAD)),
-        days=active_days(progress),
+        days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
         sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),
         strengths=tuple(sorted(tested, key=lambda pair: pair[1].mean)),
         untested=len(concepts) - len(tested),

@@ -68,13 +68,21 @@ class Sitting:
     queue: tuple[Card, ...]
     since: datetime  # when this card came on screen
     buttons: tuple[Grade, ...] = tuple(Grade)
-    cram: bool = False  # grades change no memory
-    earlier: Mapping[str, Sequence[Grade]] = field(default_factory=dict)  # grades of this day, before this sitting
     shown: bool = False
     stopped: bool = False
     learned: Mapping[str, Memory] = field(default_factory=dict)  # in this sitting
     done: tuple[Done, ...] = ()
     previous: Sitting | None = field(default=None, repr=False, compare=False)  # what undo goes back to
+
+    @property
+    def cram(self) -> bool:
+        """True if grades change no memory."""
+        return self.deal.rules.cram
+
+    @property
+    def earlier(self) -> Mapping[str, Sequence[Grade]]:
+        """The grades of this day before this sitting; in a cram they do not count."""
+        return {} if self.cram else self.deal.rules.earlier
 
     @property
     def memories(self) -> Mapping[str, Memory]:
@@ -142,18 +150,11 @@ class Sitting:
 
 
 def begin(
-    dealt: Deal,
-    memories: Mapping[str, Memory],
-    schedule: Schedule,
-    at: datetime,
-    *,
-    two_buttons: bool = False,
-    cram: bool = False,
-    earlier: Mapping[str, Sequence[Grade]] | None = None,
+    dealt: Deal, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
 ) -> Sitting:
     """Return a sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)
-    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons, cram, {} if cram else earlier or {})
+    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons)
 
 
 def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:

@@ -290,10 +290,8 @@ class ExplainScreen(SittingScreen):
         before = self._receipts.pop() if removed else None
         if added:
             points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
-            receipt = self.desk.progress.explain(
-                added.prompt.key, points, now, took=added.took, given=added.text, instead_of=before
-            )
-            self._receipts.append(receipt)
+            row = log_rows.ExplanationRow(item=added.prompt.key, took=added.took, given=added.text, points=points)
+            self._receipts.append(self.desk.progress.explain(row, now, instead_of=before))
         elif before:
             self.desk.progress.undo(before, now)
         moved = after.place != self.state.place
