@@ -13,8 +13,9 @@ from ddpquiz.learning.judge import expected
 from ddpquiz.learning.quiz_state import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
 from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
 
@@ -59,12 +60,12 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return QuizByLines(desk(progress, clock), begun, dice, **options)
+    return QuizByLines(desk(progress, clock), begun, dice, QuizCommand(**options))
 
 
 def explaining(progress, *prompts, **options):
     clock = Clock()
-    return ExplainScreen(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
+    return ExplainByLines(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):

@@ -123,6 +123,7 @@ def sit(options: TestOptions) -> None:
     from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+    from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 
     known = loading.load()
     found, piped = _fitting(known, options), not sys.stdin.isatty()
@@ -138,15 +139,10 @@ def sit(options: TestOptions) -> None:
         dice = random.Random(options.seed)  # noqa: S311
         count = len(found) if options.adaptive else options.count
         asked = question_selection.choose_questions(found, count, dice, right)
-        screen = QuizByLines(
-            desk.desk(known, progress),
-            quiz.begin(asked, dice, clock.now(), rules=options.rules),
-            dice,
-            final=piped,
-            opening=f"{len(earlier)} answered earlier today; going on with the rest." if earlier else "",
-            about=options.about,
-            go_on=options.command,
-        )
+        opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
+        command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
+        begun = quiz.begin(asked, dice, clock.now(), rules=options.rules)
+        screen = QuizByLines(desk.desk(known, progress), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)

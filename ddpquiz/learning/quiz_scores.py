@@ -1,10 +1,11 @@
-"""The score of a quiz: by concept, by level, by kind, and as a whole."""
+"""The score of a quiz: by concept, by level, by kind, and as a whole; and whether the learner was sure rightly."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpquiz.curriculum.posed import Posed
+from ddpquiz.learning.calibration import Calibration, calibration
 from ddpquiz.learning.quiz_state import Answer, Quiz
 
 
@@ -34,6 +35,11 @@ def wanting(quiz: Quiz) -> str | None:
         if answer.credit < 1:
             lost[answer.posed.question.concept] += round(2 * (1 - answer.credit))
     return max(sorted(lost), key=lambda concept: lost[concept], default=None)
+
+
+def calibration_of(quiz: Quiz) -> Calibration | None:
+    """Return how sure the learner was and how often right, if that was asked for."""
+    return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 
 def _score(answers: Sequence[Answer | None]) -> LevelScore:

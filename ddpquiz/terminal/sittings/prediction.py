@@ -10,8 +10,9 @@ from ddpquiz.learning.judge import Verdict, expected, judge
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen
+from ddpquiz.terminal.sittings.answer_entry import AnswerScreen
 from ddpquiz.terminal.sittings.sitting import note_lines
+from ddpquiz.terminal.sittings.typing_screen import ESCAPE, command_line
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -60,7 +61,7 @@ class PredictionScreen(AnswerScreen):
 
     def handle_key(self, key: str) -> None:
         """Obey a key; NoRun when it means that no run is wanted, as esc does twice where an answer is typed."""
-        if self.entry.escaped and key == ESCAPE:
+        if self.escaped and key == ESCAPE:
             raise NoRun
         super().handle_key(key)
 
@@ -86,17 +87,17 @@ class PredictionScreen(AnswerScreen):
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
-        field = [question_view.field(self._posed.question, self.entry)] if self.typing else []
-        return [*note_lines(self.note), *field]
+        field = command_line() if self.escaped else question_view.field(self._posed.question, self.entry)
+        return [*note_lines(self.note), *([field] if self.typing else [])]
 
     def keys(self) -> list[Hotkey]:
         keys = self.entry.keys(self._posed.question)
         if not self.typing:
             return [*keys, *_COMMANDS]
-        return list(_COMMANDS) if self.entry.escaped else keys
+        return self.escape_keys() if self.escaped else keys
 
-    def commands(self) -> list[Hotkey]:
-        return list(_COMMANDS) if self.typing and not self.entry.escaped else []
+    def escape_keys(self) -> list[Hotkey]:
+        return list(_COMMANDS)
 
     def submit(self, text: str) -> None:
         verdict = judge(self._posed, text)

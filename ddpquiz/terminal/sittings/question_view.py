@@ -23,6 +23,9 @@ _HOW = {
     Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type what this prints.",
 }
+IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
+_EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
+_HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
@@ -33,6 +36,19 @@ def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
     most = f" of at most {quiz.most}" if quiz.rules.adaptive else f"/{quiz.most}"
     flag = "flagged" if flagged else ""
     return header(f"Question {quiz.number}{most}", sort, question.level, question.concept, flag)
+
+
+def remark(quiz: Quiz) -> str:
+    """Return a remark about the question on screen."""
+    if quiz.posed is None:
+        return ""
+    if quiz.pending:
+        return _HOW_SURE.format(given=plain(answered(quiz.pending.posed, quiz.pending.given)))
+    if quiz.given:
+        return f"Your answer is {plain(answered(quiz.given.posed, quiz.given.given))}. You can change it."
+    if quiz.rules.exam and not quiz.place:
+        return f"{_EXAM} It ends early once enough is known." if quiz.rules.adaptive else _EXAM
+    return ""
 
 
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
@@ -106,14 +122,7 @@ def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
 
 def field(question: Question, entry: Entry) -> Text:
     """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
-    if entry.escaped:
-        return command_line()
     return Text.assemble(("> ", "accent"), entry.area.line(), f" {plain(question.unit)}")
-
-
-def command_line() -> Text:
-    """Draw what stands in place of a text while a key is a command."""
-    return Text.assemble(("command: ", "warn"), ("_", "accent"))
 
 
 def is_calculation(question: Question) -> bool:
