@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.paths import data_dir
 
@@ -48,13 +49,12 @@ def explain(
 
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import explain, side_files
-    from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
 
     known = loading.load()
     prompts = _prompts(known, concept)
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         explained = Counter(row.item for row in progress.entries("explanation"))
         prompts = explain.order(prompts, explained)
         piped = not sys.stdin.isatty()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ddpquiz.cli import clock, desk, learn, stats, study, test
+from ddpquiz.cli.progress_file import open_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
 def home() -> None:
     """Show what is due, where you are strong and weak, and what to do next."""
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.kit.screen import is_interactive
     from ddpquiz.terminal.sittings.home import Home, page
 
     known = loading.load()
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         if is_interactive():
             screen = Home(desk.desk(known, progress), lambda: look(known, progress), HomeCommands(known, progress))
             desk.sit_down(screen, style.console())

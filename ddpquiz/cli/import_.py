@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 
 _LIMIT = 256 << 20  # bytes
@@ -17,11 +18,9 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
     Import as often as you like, in any order; both machines end up with the same history.
     """
     from ddpquiz.learning import exchange
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
 
     rows, weights = exchange.read_json(_read(file), str(file))
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         added = progress.merge(rows, weights)
     typer.echo(f"{added} of {len(rows)} rows were new." if added else f"Nothing was new in {len(rows)} rows.")
 

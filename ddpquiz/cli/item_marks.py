@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddpquiz.cli import clock
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.paths import data_dir
 
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 def rows(kinds: Sequence[str]) -> list[Row]:
     """Return the rows of the log that mark items in these ways and are still in force."""
-    from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(clock.now()))
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         return [row for kind in kinds for row in progress.entries(kind) if kind != "bury" or row.day >= today]
 
 

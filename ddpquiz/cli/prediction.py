@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from ddpquiz.cli.progress_file import open_progress
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -67,16 +69,14 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     """Save the answer if the run ended well; return the card that a wrong one made due."""
     from ddpquiz.cli.clock import now
     from ddpquiz.learning.answers import save_answer
-    from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.quiz_state import Answer
-    from ddpquiz.paths import data_dir
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
     made = predicted.prediction
     cards = predicted.catalog.concept(predicted.posed.question.concept).cards
     answer = Answer(predicted.posed, made.words, made.verdict, now(), predicted.time)
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         return save_answer(progress, answer, cards).called
 
 

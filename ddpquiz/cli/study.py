@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 
 if TYPE_CHECKING:
@@ -84,16 +85,15 @@ def study(*, options: StudyOptions) -> None:
 def sit(options: StudyOptions) -> None:
     """Deal the cards, and show them; or show what else there is to do."""
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import study_day
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.sittings.card_view import WELCOME
     from ddpquiz.terminal.sittings.study import StudyScreen
 
     known = loading.load()
     concepts = desk.chosen(known, options.concept, options.track)
     cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         at = clock.now()
         opening = _aim(progress, options.retention, at) if options.retention is not None else ""
         sitting = begin(known, cards, options, progress, at)
@@ -103,14 +103,13 @@ def sit(options: StudyOptions) -> None:
             demos = [link.run for one in concepts for link in one.demos]
             layout.show(style.console(), _nothing_due(sitting, cards, options, gone, demos, opening))
             return
+        welcome = [] if progress.memories() else [WELCOME]
         screen = StudyScreen(
             desk.desk(known, progress),
             sitting,
-            weakest=lambda: _weakest(known, progress),
             a_day=options.a_day,
             go_on=options.command,
-            welcome=not progress.memories(),
-            opening=opening,
+            opening=[*welcome, *filter(None, [opening])],
         )
         desk.sit_down(screen, style.console())
 
@@ -179,13 +178,3 @@ def _proven(progress: Progress, day: date) -> set[str]:
     from ddpquiz.learning.mastery import Label, strengths
 
     return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}
-
-
-def _weakest(catalog: Catalog, progress: Progress) -> str | None:
-    """Return the concept that answers to questions show to be weakest."""
-    from ddpquiz.learning import mastery
-    from ddpquiz.learning.schedule import study_day
-
-    here = {concept.id for concept in catalog.concepts}
-    answers = (row for row in progress.last_answers() if row.item.split("/")[0] in here)
-    return mastery.weakest(mastery.strengths(answers, study_day(clock.now())))

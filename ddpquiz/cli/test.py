@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, desk, quiz_json
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.errors import UserError
 
@@ -119,15 +120,13 @@ def sit(options: TestOptions) -> None:
     """Choose the questions, and ask them; Exit with status 1 when a line of a pipe could not be read."""
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import question_selection, quiz
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
     from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 
     known = loading.load()
     found, piped = _fitting(known, options), not sys.stdin.isatty()
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         rows = progress.entries("answer")
         if options.wrong:
             found = _missed(found, rows)

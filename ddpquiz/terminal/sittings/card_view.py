@@ -1,6 +1,6 @@
 """How a card is drawn: its header, its sides, the grades, and what is due; and the result of a sitting with cards."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from rich.console import Group, RenderableType
@@ -123,13 +123,11 @@ def forecast(soon: Sequence[int], day: date) -> str:
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
 
 
-def result(
-    sitting: Sitting, desk: Desk, a_day: int | None, command: str, weakest: Callable[[], str | None]
-) -> RenderableType:
+def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_read: str | None) -> RenderableType:
     """Draw what a sitting came to.
 
-    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `weakest` is the
-    concept to read about when no card was forgotten.
+    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
+    concept to read about.
     """
     summary = sum_up(sitting)
     begun = standing.begun(sitting.memories, study_day(desk.clock()))
@@ -148,7 +146,7 @@ def result(
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
     lines.append(Text(_due(sitting, desk)))
-    if found := desk.concepts.get(summary.wanting or weakest() or ""):
+    if found := desk.concepts.get(to_read or ""):
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
     return Group(*lines)
