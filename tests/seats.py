@@ -104,7 +104,7 @@ def play(state, *events, clock=None):
 
 def right(state):
     """Return the event that answers the question on screen rightly."""
-    return quiz.Given(expected(state.posed))
+    return Given(expected(state.posed))
 
 
 def saved_explanations(progress):

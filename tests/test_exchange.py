@@ -94,7 +94,7 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
             import_text(one, exported(other))
         assert str(refused.value) == (
             f"Row 2 of device {device} differs from the one here, so nothing was imported: one of the two data folders is a copy "
-            "of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
+            "of the other, and both have changed since. Import it into an empty folder: set DDPQUIZ_HOME."
         )
         assert everything(one) == before
 

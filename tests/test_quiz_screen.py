@@ -13,6 +13,7 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
+from ddpquiz.learning.quiz_state import Given
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import Entry

@@ -97,7 +97,7 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
 
 
 def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
-    """Run a command that reads question, points and text as JSON and prints its opinion; UserError when it fails."""
+    """Run a command that reads question, points and text as JSON and prints its opinion; UserError if it fails."""
     import json
     import shlex
     import subprocess
@@ -131,7 +131,7 @@ def _failed(command: str, what: str) -> UserError:
 
 
 def _save_drafts(seat: ExplainByLines, console: Console) -> None:
-    """Save what was begun for the next time, and say so; if that fails it is printed, so that it can be copied."""
+    """Save the drafts for the next time; if that fails they are printed, so that they can be copied."""
     from rich.text import Text
 
     from ddpquiz.learning import side_files

@@ -39,7 +39,7 @@ def export(
         typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # as in a file: letters that this terminal lacks are not lost
+            sys.stdout.reconfigure(encoding="utf-8")  # as in a file, so that no character is lost
         _write(form, sys.stdout)
     else:
         with _written(to) as path, path.open("w", encoding="utf-8", newline="") as file:

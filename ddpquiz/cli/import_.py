@@ -26,9 +26,9 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
 
 
 def _read(file: Path) -> str:
-    """Return the text of a file or pipe; UserError when it is larger than any export."""
+    """Return the text of a file or pipe. Raises UserError if it is larger than any export."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe that nobody writes to is empty, not waited for
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # do not wait for a pipe that nobody writes to
         os.set_blocking(handle, True)
         with os.fdopen(handle, "rb") as opened:
             data = opened.read(_LIMIT + 1)

@@ -1,4 +1,4 @@
-"""How the learner marked items, for commands that show what is taught."""
+"""The learner's marks on items, for commands that list content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rows(kinds: Sequence[str]) -> list[Row]:
-    """Return the rows of the log that mark items in these ways and are still in force."""
+    """Return the rows of the log that mark items in these ways and still apply."""
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(clock.now()))
@@ -25,7 +25,7 @@ def rows(kinds: Sequence[str]) -> list[Row]:
 
 
 def marks() -> dict[str, list[str]]:
-    """Return how each item is marked; without any progress nothing is marked, and no file is created."""
+    """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
     import os
 
     from ddpquiz.learning import database

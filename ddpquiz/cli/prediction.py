@@ -1,4 +1,4 @@
-"""Which question predicts a run, asking it before the run, and saving the answer after it."""
+"""Choose the question that predicts a run, ask it before the run, and save the answer after it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class PredictedRun:
 def ask(
     name: str, args: tuple[str, ...], ranks: int | None, console: Console, *, answered: str = ""
 ) -> PredictedRun | None:
-    """Ask for a prediction of a run; None when no concept has a question about exactly this run.
+    """Ask for a prediction of a run; return None if no concept has a question about exactly this run.
 
-    The question `answered`, which the learner has on screen already, is not asked. NoRun when the learner wants no run.
+    The question `answered`, which is already on screen, is not asked. Raises NoRun if the learner declines the run.
     """
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.posed import pose

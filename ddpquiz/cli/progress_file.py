@@ -1,4 +1,4 @@
-"""The file with the learner's progress, as every command opens it."""
+"""How commands open the file with the learner's progress."""
 
 from __future__ import annotations
 

@@ -84,8 +84,10 @@ def study(*, options: StudyOptions) -> None:
 
 def sit(options: StudyOptions) -> None:
     """Deal the cards, and show them; or show what else there is to do."""
+    from rich.console import Group
+    from rich.text import Text
+
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning.schedule import study_day
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.sittings.card_view import WELCOME
     from ddpquiz.terminal.sittings.study import StudyScreen
@@ -98,10 +100,9 @@ def sit(options: StudyOptions) -> None:
         opening = _aim(progress, options.retention, at) if options.retention is not None else ""
         sitting = begin(known, cards, options, progress, at)
         if not sitting.deal.cards:
-            hidden = progress.hidden(study_day(at))
-            gone = sum(card.key in hidden for card in cards)
             demos = [link.run for one in concepts for link in one.demos]
-            layout.show(style.console(), _nothing_due(sitting, cards, options, gone, demos, opening))
+            above = [Text(opening), Text()] if opening else []
+            layout.show(style.console(), Group(*above, _nothing_due(sitting, cards, options, demos)))
             return
         welcome = [] if progress.memories() else [WELCOME]
         screen = StudyScreen(
@@ -136,7 +137,7 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
 
 
 def _nothing_due(
-    sitting: Sitting, cards: Sequence[Card], options: StudyOptions, hidden: int, demos: Sequence[str], opening: str
+    sitting: Sitting, cards: Sequence[Card], options: StudyOptions, demos: Sequence[str]
 ) -> RenderableType:
     """Draw what else there is to do when no card was dealt."""
     from ddpquiz.learning import deal, standing
@@ -154,7 +155,8 @@ def _nothing_due(
         (test, "find out how strong you are"),
         *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
     ]
-    return nothing_due(forecast(soon, day), instead, sitting.deal, hidden, opening)
+    hidden = sum(card.key in sitting.deal.rules.hidden for card in cards)
+    return nothing_due(forecast(soon, day), instead, sitting.deal, hidden)
 
 
 def _aim(progress: Progress, retention: float, at: datetime) -> str:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ddpquiz.learning.log_rows import Row
     from ddpquiz.learning.quiz_state import Rules
 
-_SECONDS = 5  # that a question has at least
-_DAY = 86_400  # seconds; no question needs more, and a clock cannot count further than the calendar
+_SECONDS = 5  # the least time for a question
+_DAY = 86_400  # seconds; the most time for a question
 _QUESTIONS = 10  # of a test, unless another count is asked for
 
 
@@ -117,7 +117,7 @@ def test(*, options: TestOptions) -> None:
 
 
 def sit(options: TestOptions) -> None:
-    """Choose the questions, and ask them; Exit with status 1 when a line of a pipe could not be read."""
+    """Choose the questions, and ask them. Raises Exit with status 1 if a line of a pipe could not be read."""
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import question_selection, quiz
     from ddpquiz.terminal.kit import style
@@ -169,7 +169,7 @@ def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question
 
 
 def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
-    """Return which of these questions were answered on this study day; none once all were, to ask them again."""
+    """Return which of these questions were answered today; none if all were, so that they are asked again."""
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(clock.now()))

@@ -38,7 +38,7 @@ class DealRules:
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """The cards of a sitting, and how many more were wanted but held back."""
+    """The cards of a sitting, and how many others were held back."""
 
     rules: DealRules
     cards: tuple[Card, ...]
@@ -95,7 +95,7 @@ def _due_first(due: list[tuple[Card, Memory]], day: date, room: int, cards: Sequ
 def should_return(grades: Sequence[Grade], lapses: int) -> Return:
     """Return whether a card with these grades of one day, oldest first, is asked again on that day.
 
-    What was forgotten returns until it is recalled; what was hard returns once.
+    A forgotten card returns until it is recalled, a hard one returns once.
     """
     if not grades or grades[-1] not in (Grade.AGAIN, Grade.HARD):
         return Return.NO
@@ -105,7 +105,7 @@ def should_return(grades: Sequence[Grade], lapses: int) -> Return:
 
 
 def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[int]:
-    """Return how many cards come due on each of the next days; cards that are due already are not counted."""
+    """Return how many cards come due on each of the next days, without those that are due now."""
     due = Counter((memory.due - day).days for memory in memories.values())
     return [due[ahead] for ahead in range(1, days + 1)]
 
@@ -127,6 +127,6 @@ def coming_again(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[G
 
 
 def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> dict[str, Return]:
-    """Return the cards that are not done with after their grades of this day."""
+    """Return the cards that their grades of this day bring back or set aside."""
     found = {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
     return {key: when for key, when in found.items() if when is not Return.NO}

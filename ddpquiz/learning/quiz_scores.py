@@ -1,4 +1,4 @@
-"""The score of a quiz: by concept, by level, by kind, and as a whole; and whether the learner was sure rightly."""
+"""The score of a quiz: by concept, by level, by kind, and as a whole; and the calibration of its answers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ddpquiz.learning.quiz_state import Answer, Quiz
 
 @dataclass(frozen=True, slots=True)
 class LevelScore:
-    """What a group of questions came to; skipped ones earn nothing and are counted apart."""
+    """The score of a group of questions; skipped ones earn nothing and are counted separately."""
 
     asked: int
     answered: int
@@ -38,7 +38,7 @@ def wanting(quiz: Quiz) -> str | None:
 
 
 def calibration_of(quiz: Quiz) -> Calibration | None:
-    """Return how sure the learner was and how often right, if that was asked for."""
+    """Return the calibration of the answers; None if no answer has a sureness."""
     return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 

@@ -29,28 +29,28 @@ class Standing:
 
     day: date
     due: int
-    new_today: int  # cards that may still be learned today
+    new_today: int  # new cards that the limit of a day still allows
     new: int  # cards never seen that study offers
     begun: int  # new cards of this day
-    seen: int  # cards that were ever asked
+    seen: int  # cards that were asked at least once
     soon: tuple[int, ...]  # cards due on each of the next seven days
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
     weakness: Strength | None
-    next_concept: Concept | None  # the one to test next: of those never tested the first that was studied, or the first
-    tested: int = 0  # concepts that were asked about
-    tracks: tuple[TrackStrength, ...] = ()  # those of which anything was tested, weakest first
+    next_concept: Concept | None  # to test next: the first untested one that was studied, or the first untested one
+    tested: int = 0  # concepts with answers
+    tracks: tuple[TrackStrength, ...] = ()  # those with answers, weakest first
     streak: int = 0  # study days in a row
-    again: int = 0  # cards that were asked today and come once more
+    again: int = 0  # cards that were asked today and come again
 
     @property
     def fresh(self) -> bool:
-        """True if nothing was ever done."""
+        """True if the learner has done nothing yet."""
         return not (self.seen or self.tested)
 
     @property
     def more(self) -> int:
-        """How many more new cards can be added today, once nothing else is left to recall."""
+        """How many new cards can be added today, once nothing else is left to recall."""
         return 0 if self.due or self.again or self.new_today else min(self.new, MORE)
 
 
@@ -65,7 +65,7 @@ class Advice:
 def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Standing:
     """Count what the home screen shows; concepts are in learning order.
 
-    Items that are gone or hidden do not count, nor do new cards of concepts that were proven strong.
+    Removed and hidden items do not count, nor do new cards of concepts that were proven strong.
     """
     memories, hidden, graded = progress.memories(), progress.hidden(day), progress.grades(day)
     cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
@@ -130,7 +130,7 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall, then work on what is weak, then learn more."""
+    """Return what to do next, the best first: recall, then work on the weakest concept, then learn more."""
     found: list[Advice] = []
     if now.due or now.again:
         counts = ((now.due, "due"), (now.again, "coming again"))

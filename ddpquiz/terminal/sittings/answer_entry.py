@@ -1,4 +1,4 @@
-"""Answers that are entered one key at a time: chosen by digits, or typed with a cursor."""
+"""Answers that are entered key by key: chosen by digits, or typed with a cursor."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _EMPTY = TextArea()
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was entered so far; `given` once it is meant as the answer."""
+    """What was entered so far; `given` is true once it is submitted as the answer."""
 
     area: TextArea = _EMPTY
     given: bool = False
 
     @classmethod
     def of(cls, answer: Answer | None) -> Entry:
-        """Return the entry that repeats an answer; empty for one that a single key gives."""
+        """Return the entry that repeats an answer; it is empty if a single key gives the answer."""
         repeats = answer and answer.posed.question.kind is not Kind.CHOICE
         return cls(TextArea().insert(answer.given)) if answer and repeats else cls()
 
@@ -106,12 +106,12 @@ class AnswerScreen(TypingScreen):
 
 
 def is_typed(question: Question) -> bool:
-    """Whether its answer is typed, so that letters are text and commands come after escape."""
+    """Return whether the answer to a question is typed, so that letters are text."""
     return question.kind in (Kind.NUMBER, Kind.ORDER, Kind.OUTPUT)
 
 
 def is_command(text: str, question: Question) -> bool:
-    """Whether what was typed as an answer is a key that was meant as a command."""
+    """Return whether the text of an answer was probably meant as a command."""
     return is_typed(question) and text.strip() in COMMANDS and text.strip() != question.answer
 
 

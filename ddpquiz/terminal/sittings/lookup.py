@@ -67,7 +67,7 @@ class Lookup:
     def opened(self, words: str) -> Lookup:
         """Return the search for these words, for a terminal that cannot be painted.
 
-        A hit is open when it is the only one or when the words are its name; a question that is named shows its answer.
+        A hit is opened if it is the only one or if the words are its name; a question that is named shows its answer.
         """
         found = self._edited(TextArea().insert(words))
         at = next((at for at, hit in enumerate(found.hits) if hit.key == words), 0)

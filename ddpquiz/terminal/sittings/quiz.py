@@ -1,4 +1,4 @@
-"""A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
+"""The screen of a quiz: each answer is saved before its verdict is shown."""
 
 import random
 from collections.abc import Hashable
@@ -65,7 +65,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return Group(self._where(), Text(), *asked, Text())
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw the note, what was typed so far, and the clock: in sight, however tall the question is."""
+        """Draw the note, what was typed so far, and the clock; they are visible below a long question."""
         posed = self.typing
         left = self._left()
         field = [command_line() if self.escaped else question_view.field(posed.question, self.entry)] if posed else []
@@ -158,7 +158,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
-        """Draw the result; the verdicts of an exam stand above it, so that the result stays in sight."""
+        """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
         unfinished = self.quiz.stopped or not self.quiz.over
         if unfinished and not self.quiz.answers and not self._first:
             return Group()
@@ -224,7 +224,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._first = self._first or self.quiz
         missed = self.desk.questions({question.key for question in self.quiz.missed})  # to be posed anew
         self.quiz = quiz.begin(missed, self._dice, self.desk.clock(), retry=True)
-        self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
+        self.entry = Entry()  # drop what was entered before the quiz was stopped
         self._log.close()
 
     def _do(self, event: Event) -> None:

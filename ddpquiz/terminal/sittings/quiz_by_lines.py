@@ -23,7 +23,7 @@ class QuizByLines(QuizScreen):
     def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
         super().__init__(desk, state, dice, command)
         self.unread: dict[str, str] = {}  # why the answer to a question could not be read
-        self._unread_sureness = False  # the next line says how sure somebody was of such an answer
+        self._unread_sureness = False  # the next line is the sureness of such an answer
 
     def new_lines(self) -> RenderableType:
         if answer := self.quiz.shown:
@@ -37,7 +37,7 @@ class QuizByLines(QuizScreen):
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
 
     def goes_on(self) -> bool:
-        """Go on after a verdict, which stays in sight, and end an exam whose answers no line can change."""
+        """Go on after a verdict, and end an exam whose answers nobody can change."""
         goes_on = self.quiz.judged or (self.quiz.overview and self.command.final)
         self._do(QuizAction.STOP if self.quiz.overview and self.command.final else QuizAction.NEXT)
         return goes_on
@@ -74,7 +74,7 @@ class QuizByLines(QuizScreen):
             self.obey("enter")
 
     def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
-        """Report a line that cannot be read as an answer, and skip the question, when nobody is there to try again."""
+        """If nobody is there to try again, report a line that is not an answer, and skip the question."""
         if not self.command.final or not unclear:
             return
         key = posed.question.key

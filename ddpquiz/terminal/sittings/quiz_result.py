@@ -36,7 +36,7 @@ class QuizCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuizResult:
-    """What a quiz came to."""
+    """The values of which the result of a quiz is drawn."""
 
     quiz: Quiz
     again: Quiz | None  # the last retry of what was wrong
@@ -82,7 +82,7 @@ def legend() -> list[RenderableType]:
 
 
 def review(quiz: Quiz) -> list[RenderableType]:
-    """Draw each question of an exam with the verdict on it; nothing of another quiz, which has shown them."""
+    """Draw each question of an exam with its verdict; a quiz has shown its verdicts already."""
     if not quiz.rules.exam:
         return []
     answers = {id(answer.posed): answer for answer in quiz.answers}

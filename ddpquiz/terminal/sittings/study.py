@@ -1,4 +1,4 @@
-"""Cards on the screen: keys or lines go in, the next card comes out, and each grade is saved at once."""
+"""The screen of a sitting with cards: each grade is saved before the next card is shown."""
 
 import random
 from collections.abc import Hashable, Sequence
@@ -136,7 +136,7 @@ class StudyScreen(SittingScreen):
             case "n" if card is None:
                 self._do(StudyAction.MORE)
             case _ if card is None:
-                self.left = key in ("enter", "q", "escape")  # space may be one tap too many
+                self.left = key in ("enter", "q", "escape")  # not space, which may be pressed once too often
             case "p":
                 self._prove()
             case "f":
@@ -217,7 +217,7 @@ class StudyScreen(SittingScreen):
         return mastery.weakest(mastery.strengths(answers, study_day(self.desk.clock())))
 
     def _concept_to_run(self) -> str | None:
-        """Return the concept whose demo helps now: that of a card forgotten too often, or of the card on screen."""
+        """Return the concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
         if self.sitting.card is None:
             return self._concept_to_read()
         stuck = None if self.sitting.shown else self.sitting.stuck
