@@ -77,7 +77,7 @@ def half_a_year(learner: Learner, schedule: Schedule, days: int, dice: random.Ra
     for number in range(days):
         at = START + timedelta(days=number)
         day = study_day(at)
-        dealt = deal.deal(CARDS, memories, day, limit=10_000, new=new_left(memories, day))
+        dealt = deal.deal(CARDS, memories, day, deal.DealRules(limit=10_000, new=new_left(memories, day)))
         sitting = study.begin(dealt, memories, schedule, at)
         while card := sitting.card:
             real, known = truth.get(card.key), sitting.memory(card)

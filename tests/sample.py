@@ -22,7 +22,7 @@ from ddpquiz.curriculum.concept import (
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.log_rows import AnswerRow
-from ddpquiz.learning.quiz import Answer
+from ddpquiz.learning.quiz_state import Answer
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ def answer_row(item, credit, **values):
 def wrong_answer(question, at):
     """Return a wrong answer to a question."""
     posed = Posed(question, {}, tuple(range(len(question.options))))
-    return Answer(posed, "1", Verdict(right=False), 0, False, at, timedelta(seconds=3))
+    return Answer(posed, "1", Verdict(right=False), at, timedelta(seconds=3))
 
 
 class Clock:

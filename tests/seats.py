@@ -10,14 +10,14 @@ from sample import DDP, QUESTIONS, RING, WHY_RING, Clock
 from ddpquiz.curriculum.catalog import Source
 from ddpquiz.learning import deal, explain, quiz, study
 from ddpquiz.learning.judge import expected
+from ddpquiz.learning.quiz_state import PLAIN, Given
 from ddpquiz.learning.schedule import Schedule, Weights, study_day
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings.explain import ExplainScreen
+from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
 from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
-
-PLAIN = quiz.Rules()
 
 
 class Actions:
@@ -51,21 +51,21 @@ def studying(progress, cards, *, limit=20, new=20, memories=None, two_buttons=Fa
     memories = progress.memories() if memories is None else memories
     clock = Clock()
     earlier = progress.grades(study_day(clock.at))
-    wanted = {"cram": cram, "earlier": earlier}
-    dealt = deal.deal(cards, memories, study_day(clock.at), limit=limit, new=new, proven=proven, **wanted)
-    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons, **wanted)
+    rules = deal.DealRules(limit=limit, new=new, cram=cram, proven=proven, earlier=earlier)
+    dealt = deal.deal(cards, memories, study_day(clock.at), rules)
+    begun = study.begin(dealt, memories, Schedule(Weights()), clock.at, two_buttons=two_buttons)
     return StudyScreen(desk(progress, clock), begun, **options)
 
 
 def quizzing(progress, *questions, seed=1, rules=PLAIN, **options):
     clock, dice = Clock(), random.Random(seed)
     begun = quiz.begin(questions or QUESTIONS, dice, clock.at, rules=rules)
-    return QuizByLines(desk(progress, clock), begun, dice, **options)
+    return QuizByLines(desk(progress, clock), begun, dice, QuizCommand(**options))
 
 
 def explaining(progress, *prompts, **options):
     clock = Clock()
-    return ExplainScreen(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
+    return ExplainByLines(desk(progress, clock), explain.begin(prompts or (WHY_RING,), clock.at), **options)
 
 
 def press(seat, *keys):
@@ -104,7 +104,7 @@ def play(state, *events, clock=None):
 
 def right(state):
     """Return the event that answers the question on screen rightly."""
-    return quiz.Given(expected(state.posed))
+    return Given(expected(state.posed))
 
 
 def saved_explanations(progress):

@@ -20,7 +20,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning import database
 from ddpquiz.learning.backups import FOLDER, list_backups, restore_backup
 from ddpquiz.learning.database import FILE, MIGRATIONS, DamagedError
-from ddpquiz.learning.log_rows import PointRow
+from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 from ddpquiz.learning.statistics import statistics
@@ -37,7 +37,9 @@ def fill(home, reviews=300):
         progress.use_weights(Weights(retention=0.85), AT)
         progress.undo(progress.flag("c/1", "x" * 20_000, AT), AT)
         progress.answer(answer_row("c/q", 1.0, given="é", confidence=0.5, calls="c/1"), AT)
-        progress.explain("c/why", (PointRow("all send", True),), AT, took=TOOK, given="words " * 2000)
+        progress.explain(
+            ExplanationRow(item="c/why", took=TOOK, given="words " * 2000, points=(PointRow("all send", True),)), AT
+        )
         return progress.log()
 
 

@@ -55,9 +55,12 @@ def test_an_editor_whose_file_cannot_be_written_leaves_what_was_typed(home, edit
     terminal.wait("Why a ring")
     terminal.press("Others", "> Others_")
     resource.prlimit(terminal.child.pid, resource.RLIMIT_FSIZE, (0, 0))
-    terminal.press("\x1be", "The file for the editor cannot be written; free some disk space", "> Others_")
+    shown = terminal.press("\x1be", "The file for the editor cannot be written; free some disk space")
+    assert "> Others_" in shown
     terminal.child.kill(signal.SIGKILL)
-    terminal.end()
+    assert terminal.end() == -signal.SIGKILL
+    with Progress(home) as progress:
+        assert progress.log() == []
 
 
 def test_control_c_in_an_editor_is_for_the_editor(home, tmp_path):

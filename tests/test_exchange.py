@@ -21,7 +21,7 @@ from sample import answer_row
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
-from ddpquiz.learning.log_rows import PointRow
+from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
 
@@ -53,7 +53,12 @@ def test_every_kind_of_row_comes_through_to_the_byte(tmp_path):
         receipt = one.review("ring/one", Grade.GOOD, AT, TOOK)
         values = {"confidence": 0.75, "calls": "ring/one", "retry": True, "given": 'é "\n\u2028 {}'}
         one.answer(answer_row("ring/q", 0.5, **values), AT)
-        one.explain("ring/why", (PointRow("all send", True, True),), AT, took=TOOK, given="words\nand more")
+        one.explain(
+            ExplanationRow(
+                item="ring/why", took=TOOK, given="words\nand more", points=(PointRow("all send", True, True),)
+            ),
+            AT,
+        )
         one.flag("ring/q", "", AT)
         one.suspend("ring/two", AT)
         one.bury("ring/three", AT)
@@ -89,7 +94,7 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
             import_text(one, exported(other))
         assert str(refused.value) == (
             f"Row 2 of device {device} differs from the one here, so nothing was imported: one of the two data folders is a copy "
-            "of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
+            "of the other, and both have changed since. Import it into an empty folder: set DDPQUIZ_HOME."
         )
         assert everything(one) == before
 
@@ -98,7 +103,7 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
 def whole(tmp_path):
     with Progress(tmp_path / "whole") as one:
         one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
-        one.explain("ring/why", (PointRow("all send", True),), AT, took=TOOK, given="x")
+        one.explain(ExplanationRow(item="ring/why", took=TOOK, given="x", points=(PointRow("all send", True),)), AT)
         return json.loads(exported(one))
 
 
@@ -168,7 +173,7 @@ def test_a_file_that_is_not_whole_is_refused_in_one_sentence_and_nothing_changes
 def test_a_file_with_other_bytes_is_taken_in_or_refused_and_never_a_bug(tmp_path_factory, place, bytes_):
     home = tmp_path_factory.mktemp("other")
     with Progress(home) as one:
-        one.explain("ring/why", (PointRow("all send", True),), AT, took=TOOK, given="x")
+        one.explain(ExplanationRow(item="ring/why", took=TOOK, given="x", points=(PointRow("all send", True),)), AT)
         one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
         data = exported(one).encode()
     place %= len(data)
@@ -210,7 +215,9 @@ def test_in_the_table_a_text_that_ends_like_drawn_values_stays_whole(tmp_path, t
     with Progress(tmp_path) as one:
         if text[0] != "4":
             one.answer(answer_row("ring/q", 0.0, given=text), AT)
-        one.explain("ring/why", [PointRow("it is so", matched=True)], AT, took=TOOK, given=text)
+        one.explain(
+            ExplanationRow(item="ring/why", took=TOOK, given=text, points=[PointRow("it is so", matched=True)]), AT
+        )
         exchange.write_csv(one.entries("answer", "explanation"), file)
     for read in csv.DictReader(io.StringIO(file.getvalue(), newline="")):
         assert (read["given"], read["values"]) == (text, "")

@@ -159,6 +159,14 @@ def test_a_prompt_can_be_skipped_hinted_and_undone():
     assert play(state, ExplainAction.STOP).prompt is None
 
 
+def test_a_hint_stays_seen_when_the_learner_goes_back_and_skips_again():
+    state = play(begin([WHY_RING, WHY_RING], START), ExplainAction.SKIP, ExplainAction.HINT, ExplainAction.UNDO)
+    assert (state.place, state.hinted) == (0, False)
+    state = play(state, ExplainAction.SKIP)
+    assert (state.place, state.hinted) == (1, True)
+    assert play(state, TEXT).explanation.hinted
+
+
 def test_the_log_learns_what_was_added_changed_and_taken_back():
     start = begin([WHY_RING], START)
     written = play(start, TEXT)

@@ -168,5 +168,6 @@ def test_what_was_written_is_still_there_after_control_z(home, words):
     terminal.press("18", "> 18_")
     terminal.press("\x1a", r"\[1\]\+")  # what follows is "Stopped" in the language of the learner
     terminal.press("fg\n", "> 18_")
-    terminal.press("00", "> 1800_")
+    terminal.press("00")
+    assert "> 1800_" in terminal.wait("> 1800")
     terminal.child.close(force=True)

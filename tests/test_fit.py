@@ -56,7 +56,7 @@ def test_too_few_reviews_are_told_with_both_numbers():
         fit.fit(learner(10, 3), 0.9)
     assert str(refused.value) == (
         "Fitting needs 512 reviews that came on a later day than the one before; there are 20. "
-        "Until then the weights of FSRS-6 serve you best."
+        "Until then the weights of FSRS-6 are best for you."
     )
 
 

@@ -1,6 +1,7 @@
 """Home: what it says, and where its keys lead."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
@@ -36,9 +37,7 @@ class Rooms:
 
 
 def look(progress):
-    strengths = mastery.strengths(progress.last_answers(), DAY)
-    marked = {"hidden": progress.hidden(DAY), "graded": progress.grades(DAY)}
-    return standing.standing(CONCEPTS, progress.memories(), strengths, DAY, streak=3, **marked)
+    return replace(standing.standing(progress, CONCEPTS, DAY), streak=3)
 
 
 def at_home(progress):

@@ -63,8 +63,8 @@ class Learner(RuleBasedStateMachine):
         """Quit, wherever the sitting stands, and begin another one."""
         day = study_day(self.clock())
         memories, hidden, earlier = self.progress.memories(), self.progress.hidden(day), self.progress.grades(day)
-        dealt = deal.deal(CARDS, memories, day, limit=4, new=2, hidden=hidden, earlier=earlier)
-        begun = study.begin(dealt, memories, Schedule(self.weights), self.at, earlier=earlier)
+        dealt = deal.deal(CARDS, memories, day, deal.DealRules(limit=4, new=2, hidden=hidden, earlier=earlier))
+        begun = study.begin(dealt, memories, Schedule(self.weights), self.at)
         self.seat = StudyScreen(Desk(self.progress, {}, {"dist": Source("dist", "")}, Actions(), self.clock), begun)
         self.since = len(self.model)
 

@@ -51,3 +51,16 @@ def test_lines_of_a_pipe_look_something_up_and_come_back(progress):
     assert "> ring/one  card\n    Front of one?\n  ddp/one" in said
     assert "Back of four." in said
     assert said.count("Card 1/1 · ring\nFront of one?") == 3
+
+
+def test_the_words_of_a_search_have_a_cursor_that_moves(progress):
+    seat = press(studying(progress, CARDS), "/", *"fnt", "left", "left", *"ro")
+    assert screen(seat).endswith("\n/front\nenter read · ↑↓ choose · esc back to the card")
+    (field,) = seat.above_keys()
+    assert [(field.plain[span.start : span.end], str(span.style)) for span in field.spans] == [("n", "reverse")]
+    assert len(seat.lookup.hits) == len(CARDS)
+    press(seat, "home", "delete", "end", *"s")
+    (field,) = seat.above_keys()
+    assert (field.plain, [str(span.style) for span in field.spans]) == ("/ronts_", ["accent"])
+    assert seat._scrolling("home") == ""
+    assert seat._scrolling("down") == "down"

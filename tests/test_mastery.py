@@ -102,7 +102,7 @@ def test_a_strength_is_told_with_how_sure_it_is():
 @pytest.mark.parametrize(
     ("right", "said"),
     [
-        (10, "After 2 more wrong answers it would not be strong any more."),
+        (10, "After 2 more wrong answers it would no longer be strong."),
         (7, "3 right answers to questions that you missed or have not been asked would make it strong."),
         (0, "To be strong takes right answers to more questions than there are; hard ones count most."),
     ],

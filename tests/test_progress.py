@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from sample import BYTES, RING_CARDS, answer_row, wrong_answer
 
 from ddpquiz.learning.answers import save_answer
-from ddpquiz.learning.log_rows import PointRow
+from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.paths import data_dir
@@ -135,7 +135,9 @@ POINTS = (
 
 
 def test_an_explanation_is_worth_the_share_of_points_that_were_made_and_the_learner_has_the_last_word(progress):
-    progress.explain("ring/why", POINTS, AT, took=TOOK, given="Each rank sends to the next.")
+    progress.explain(
+        ExplanationRow(item="ring/why", took=TOOK, given="Each rank sends to the next.", points=POINTS), AT
+    )
     (row,) = progress.entries("explanation")
     assert (row.item, row.given, row.took) == ("ring/why", "Each rank sends to the next.", 3000)
     assert row.credit == pytest.approx(2 / 3)

@@ -15,7 +15,8 @@ from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning import mastery, question_selection
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.learning.question_selection import choose_questions
-from ddpquiz.learning.quiz import Given, QuizAction, Rules, begin
+from ddpquiz.learning.quiz import begin
+from ddpquiz.learning.quiz_state import Given, QuizAction, Rules
 
 
 def wrong(state):

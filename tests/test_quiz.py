@@ -9,8 +9,9 @@ from sample import BYTES, CARDS, PHASES, PRINTS, START
 from seats import play, right
 
 from ddpquiz.learning.answers import card_to_call
-from ddpquiz.learning.quiz import Given, QuizAction, begin, news, step
+from ddpquiz.learning.quiz import begin, news, step
 from ddpquiz.learning.quiz_scores import scores, wanting
+from ddpquiz.learning.quiz_state import Given, QuizAction
 from ddpquiz.learning.schedule import Memory, study_day
 
 TODAY = study_day(START)
@@ -150,3 +151,13 @@ def test_a_wrong_answer_calls_a_card_of_its_concept(memories, called):
 
 def test_a_concept_without_cards_calls_none():
     assert card_to_call(BYTES, [], {}, TODAY) is None
+
+
+def test_a_hint_stays_seen_when_the_learner_goes_back_and_skips_again():
+    state = play(quiz(BYTES, PRINTS), QuizAction.SKIP, QuizAction.HINT)
+    assert (state.place, state.hints) == (1, 1)
+    state = play(state, QuizAction.UNDO)
+    assert (state.place, state.hints) == (0, 0)
+    state = play(state, QuizAction.SKIP)
+    assert (state.place, state.hints) == (1, 1)
+    assert play(state, right(state)).answer.credit == 0.5

@@ -9,7 +9,8 @@ from sample import BYTES, PHASES, PRINTS, START, STEPS
 from seats import play, press, quizzing, right, screen, spoken
 
 from ddpquiz.learning.judge import expected
-from ddpquiz.learning.quiz import Given, QuizAction, Rules, SetSureness, begin
+from ddpquiz.learning.quiz import begin
+from ddpquiz.learning.quiz_state import Given, QuizAction, Rules, SetSureness
 
 CONFIDENT = Rules(confidence=True)
 

@@ -13,6 +13,7 @@ from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
 from ddpquiz.learning import quiz
 from ddpquiz.learning.judge import expected, judge
+from ddpquiz.learning.quiz_state import Given
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import Entry
@@ -250,7 +251,7 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
                 assert verdict.whys, (question.key, trap.answer)
             for width in (40, 80):
                 assert "Question 1/1" in screen(seat, width)
-                judged = quiz.step(seat.quiz, quiz.Given(expected(posed)), seat.desk.clock()).answer
+                judged = quiz.step(seat.quiz, Given(expected(posed)), seat.desk.clock()).answer
                 console = style.console(io.StringIO(), width=width)
                 console.print(*question_view.judged(judged))
                 assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key

@@ -105,7 +105,7 @@ def test_a_retention_that_makes_no_sense_is_refused(retention, complaint):
 
 
 def test_wrong_weights_are_refused_and_right_ones_have_a_name_of_their_own():
-    with pytest.raises(UserError, match="no FSRS-6 weights"):
+    with pytest.raises(UserError, match="not FSRS-6 weights"):
         Weights((1.0, 2.0))
     assert Weights().version == Weights(FSRS_6, 0.9).version != Weights(retention=0.85).version
 

@@ -16,7 +16,8 @@ from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
-from ddpquiz.learning.statistics import Share, statistics, streak
+from ddpquiz.learning.standing import streak
+from ddpquiz.learning.statistics import Share, statistics
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.stats import Stats, duration
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import CARDS, DDP_CARDS, RING_CARDS, START, Clock, card
 
-from ddpquiz.learning.deal import Return, deal, due_now, due_soon, should_return
+from ddpquiz.learning.deal import DealRules, Return, deal, due_now, due_soon, should_return
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.learning.study import Hiding, StudyAction, begin, news, step, sum_up
 
@@ -22,7 +22,7 @@ def ago(days, due=0, lapses=0):
 
 def sitting(cards=RING_CARDS, memories=None, **options):
     memories = memories or {}
-    dealt = deal(cards, memories, TODAY, limit=20, new=20)
+    dealt = deal(cards, memories, TODAY, DealRules(limit=20, new=20))
     return begin(dealt, memories, SCHEDULE, START, **options)
 
 
@@ -55,7 +55,7 @@ def grade(state, *grades, clock=None):
 )
 def test_cards_that_are_due_come_first_the_longest_overdue_ahead_then_new_ones(limit, new, cram, dealt, held):
     memories = {"ring/one": ago(9, due=-1), "ring/two": ago(9, due=-4), "ring/three": ago(9, due=3)}
-    found = deal(CARDS, memories, TODAY, limit=limit, new=new, cram=cram)
+    found = deal(CARDS, memories, TODAY, DealRules(limit=limit, new=new, cram=cram))
     assert [one.key for one in found.cards] == dealt
     assert (found.due_held, found.later, found.of_other_days) == held
 
@@ -64,7 +64,7 @@ def test_no_limit_is_exceeded_by_what_is_asked_again():
     memories = {card.key: ago(0) for card in RING_CARDS}
     earlier = {"ring/one": [Grade.AGAIN], "ring/two": [Grade.HARD], "ring/three": [Grade.AGAIN]}
     for limit in range(1, 5):
-        found = deal(CARDS, memories, TODAY, limit=limit, new=1, earlier=earlier)
+        found = deal(CARDS, memories, TODAY, DealRules(limit=limit, new=1, earlier=earlier))
         asked = ["ring/one", "ring/three", "ring/two", "ring/four"][:limit]
         assert sorted(one.key for one in found.cards) == sorted(asked)
 
@@ -127,15 +127,15 @@ def test_whether_a_card_returns_follows_from_its_grades_of_the_day(grades, lapse
 def test_among_due_cards_a_concept_comes_after_what_it_needs_and_overdue_ones_before_those_of_today():
     cards = (*RING_CARDS, *DDP_CARDS)  # learning order: ddp needs ring
     memories = {"ddp/one": ago(9, due=-9), "ring/one": ago(9, due=-1), "ddp/two": ago(9), "ring/two": ago(9)}
-    dealt = deal(cards, memories, TODAY, limit=20, new=1).cards
+    dealt = deal(cards, memories, TODAY, DealRules(limit=20, new=1)).cards
     assert [one.key for one in dealt] == ["ring/one", "ddp/one", "ring/two", "ddp/two", "ring/three"]
-    (kept,) = deal(cards, memories, TODAY, limit=1, new=9).cards
+    (kept,) = deal(cards, memories, TODAY, DealRules(limit=1, new=9)).cards
     assert kept.key == "ddp/one"  # a limit keeps what is longest overdue
 
 
 def test_hidden_items_and_new_cards_of_what_was_proven_strong_are_left_out():
     memories = {"ring/one": ago(9), "ring/two": ago(9)}
-    found = deal(CARDS, memories, TODAY, limit=20, new=20, hidden={"ring/one", "ddp/one"}, proven={"ring"})
+    found = deal(CARDS, memories, TODAY, DealRules(limit=20, new=20, hidden={"ring/one", "ddp/one"}, proven={"ring"}))
     assert [one.key for one in found.cards] == ["ring/two", "ddp/two"]
     assert (found.held, found.proven_held) == ((), 2)
 
@@ -154,7 +154,7 @@ def test_a_suspended_or_buried_card_is_gone_and_undo_brings_it_back():
 
 def test_cramming_changes_no_memory_and_still_brings_back_what_was_forgotten():
     memories = {card.key: ago(9, due=3) for card in RING_CARDS}
-    state = begin(deal(RING_CARDS, memories, TODAY, limit=20, new=0, cram=True), memories, SCHEDULE, START, cram=True)
+    state = begin(deal(RING_CARDS, memories, TODAY, DealRules(limit=20, new=0, cram=True)), memories, SCHEDULE, START)
     state = grade(state, Grade.AGAIN, *[Grade.EASY] * 3)
     assert state.card.key == "ring/one"
     state = grade(state, Grade.GOOD)
@@ -173,9 +173,9 @@ def test_who_quits_anywhere_and_starts_again_is_asked_the_same_cards_in_the_end(
         if state.card:
             state = grade(state, one)
     earlier = {card.key: state.grades(card) for card in cards}
-    left = deal(cards, state.memories, TODAY, limit=20, new=20, earlier=earlier)
+    left = deal(cards, state.memories, TODAY, DealRules(limit=20, new=20, earlier=earlier))
     assert sorted(one.key for one in left.cards) == sorted(one.key for one in state.queue)
-    resumed = begin(left, state.memories, SCHEDULE, START, earlier=earlier)
+    resumed = begin(left, state.memories, SCHEDULE, START)
     again = {one.key for one in state.queue if state.grades(one)}
     assert {one.key for one in resumed.queue if resumed.grades(one)} == again
     while resumed.card:
@@ -288,7 +288,7 @@ def test_an_unseen_card_that_a_wrong_answer_called_is_not_counted_as_new():
 
 def test_new_cards_that_were_held_back_are_asked_when_one_wants_more_and_undo_gives_them_back():
     cards = tuple(card(f"n{n}") for n in range(25))
-    dealt = deal(cards, {}, TODAY, limit=3, new=5)
+    dealt = deal(cards, {}, TODAY, DealRules(limit=3, new=5))
     state = begin(dealt, {}, SCHEDULE, START)
     assert play(state, StudyAction.MORE) is state
     over = grade(state, *[Grade.GOOD] * 3)

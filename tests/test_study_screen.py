@@ -17,7 +17,7 @@ from ddpquiz.terminal.sittings import card_view
 
 
 def test_the_first_card_ever_comes_with_a_few_sentences(progress):
-    assert screen(studying(progress, CARDS, welcome=True)) == (
+    assert screen(studying(progress, CARDS, opening=[card_view.WELCOME])) == (
         """\
 Welcome. Each card asks one thing: answer it in your head, look at the back, and
 grade yourself. A card comes back just before you would forget it, and `d` runs
@@ -256,11 +256,12 @@ def test_the_forecast_names_the_days():
     assert card_view.forecast([0] * 7, date(2026, 3, 2)) == "none"
 
 
-def test_study_and_home_count_alike_what_is_due(progress):
+def test_study_and_home_count_alike_what_is_due(progress, monkeypatch):
     memories = {card.key: Memory(study_day(START) + timedelta(ahead)) for ahead, card in enumerate(RING_CARDS, -1)}
     seat = press(studying(progress, CARDS, memories=memories), "q")
     assert "Due now: 2. In the next seven days: 2 (1 tomorrow, 1 Wed).\n" in screen(seat)
-    now = standing.standing([RING, DDP], memories, {}, study_day(START))
+    monkeypatch.setattr(progress, "memories", lambda: memories)
+    now = standing.standing(progress, [RING, DDP], study_day(START))
     assert (now.due, card_view.forecast(now.soon, now.day)) == (2, "2 (1 tomorrow, 1 Wed)")
 
 
@@ -337,10 +338,10 @@ def test_what_the_limit_of_a_cram_left_out_does_not_wait_for_the_next_one(progre
 
 
 def test_what_was_set_is_said_before_the_first_card(progress):
-    seat = studying(progress, CARDS, opening="From now on you aim at recalling 85%.")
+    seat = studying(progress, CARDS, opening=["From now on you aim at recalling 85%."])
     assert screen(seat).startswith("From now on you aim at recalling 85%.\n\n────────── Card 1/6")
     assert "From now on" not in screen(press(seat, "space", "3"))
-    said = spoken(studying(progress, CARDS[2:3], opening="From now on."), "", "3")
+    said = spoken(studying(progress, CARDS[2:3], opening=["From now on."]), "", "3")
     assert said.startswith("From now on.\n")
     assert said.count("From now on.") == 1
 

@@ -8,10 +8,11 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from ddpquiz.analysis.call_text import call_at, request, request_at
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.deviation import Deviation, find_deviation
 from ddpquiz.analysis.events import RankPosition
-from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
+from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.rank_fates import Fate, find_fates
@@ -117,14 +118,14 @@ def _of_mismatch(mismatch: Mismatch, collective: Collective, state: RunState) ->
 
 def _sentence(fault: FaultKind, found: Deviation) -> str:
     who, others = format_ranks(found.ranks).capitalize(), format_ranks(found.others)
-    call, expected = _call(found.call), _call(found.expected)
+    call, expected = call_at(found.call), call_at(found.expected)
     if fault == "missing" and found.extra:
         return f"Only {who.lower()} called {call}; {others} called {expected} instead."
     if fault == "missing":
         return f"{who} did not call {expected}, in which {_wait(found.others)}, but went on to {call}."
     if fault == "order":
         return f"{who} called {call} where {others} called {expected}."
-    return f"{who} called {_full(found.call)}, but {others} called {_full(found.expected)}."
+    return f"{who} called {request_at(found.call)}, but {others} called {request_at(found.expected)}."
 
 
 def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
@@ -165,13 +166,13 @@ def _of_root(
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
     place = f" at {format_place(fate.file, fate.line)}" if fate.line and len(culprits) == 1 else ""
-    sentence = f"{_wait(collective.arrived).capitalize()} in {_call(operation)} for {who}, which {fate.words}{place}."
+    sentence = f"{_wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}, which {fate.words}{place}."
     last = state.brought.get(culprits[0])
     standpoints = [_standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
     return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
-        f"{who.capitalize()} last called {_call(last.operation)}." if last else "", NEXT[kind],
+        f"{who.capitalize()} last called {call_at(last.operation)}." if last else "", NEXT[kind],
         tuple(fates[rank].limit for rank in culprits if fates[rank].limit)[:1],
     )  # fmt: skip
 
@@ -196,7 +197,7 @@ def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
             fault, found.ranks, _sentence(fault, found), standpoints, first.group, first.members, first.index,
             _together(found), NEXT[fault],
         )  # fmt: skip
-    text = "; ".join(f"rank {each} in {_call(calls[each][0])}" for each in sorted(cycle))
+    text = "; ".join(f"rank {each} in {call_at(calls[each][0])}" for each in sorted(cycle))
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
         first.index, "", SENDS if in_pairs else NEXT["order"],
@@ -223,7 +224,7 @@ def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
 
 
 def _standpoint(ranks: tuple[int, ...], operation: Operation) -> Standpoint:
-    return Standpoint(ranks, _request(operation), operation.file, operation.line)
+    return Standpoint(ranks, request(operation), operation.file, operation.line)
 
 
 def _wait(ranks: tuple[int, ...]) -> str:
@@ -231,23 +232,4 @@ def _wait(ranks: tuple[int, ...]) -> str:
 
 
 def _together(found: Deviation) -> str:
-    return f"Before that, all of them had called {_call(found.before)}." if found.before else ""
-
-
-def _call(operation: Operation) -> str:
-    return f"{operation.op} at {format_place(operation.file, operation.line)}" if operation.line else operation.op
-
-
-def _request(operation: Operation) -> str:
-    size = f" of {format_shapes(operation.shapes)} {operation.dtype}" if operation.shapes else ""
-    root = "" if operation.peer is None else _PEER.get(operation.op, " with root {}").format(operation.peer)
-    return f"{operation.op}{size}{root}"
-
-
-_PEER = {"send": " to rank {}", "recv": " from rank {}"}
-
-
-def _full(operation: Operation) -> str:
-    place = f" at {format_place(operation.file, operation.line)}" if operation.line else ""
-    reduce = f" ({operation.reduce})" if operation.reduce else ""
-    return f"{_request(operation)}{reduce}{place}"
+    return f"Before that, all of them had called {call_at(found.before)}." if found.before else ""

@@ -1,4 +1,4 @@
-"""What `study`, `test` and home share: the concepts that are meant, the desk, and the runs of demos and proofs."""
+"""What `study`, `test` and home share: the choice of concepts, the desk, and runs of demos and proofs."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Runs:
             launch.warm()
 
     def demo(self, link: DemoLink, *, answered: str = "", step: bool = False) -> str | None:
-        """Ask for a prediction, and run a demo; None when the learner wants no run.
+        """Ask for a prediction, and run a demo; return None if the learner declines the run.
 
-        The text says what a wrong prediction leads to.
+        The text explains a wrong prediction.
         """
         from ddpquiz.cli import demo, prediction
         from ddpquiz.curriculum.demo_scripts import read_demo
@@ -100,7 +100,7 @@ class Runs:
 
 
 def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
-    """Show a sitting, or let the lines of a pipe control it; its summary stays in the scrollback."""
+    """Show a sitting, or read its commands from a pipe; its summary stays in the scrollback."""
     from ddpquiz.terminal.kit.layout import show
     from ddpquiz.terminal.kit.screen import is_interactive
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.paths import data_dir
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Prompt
     from ddpquiz.learning.explain import Explanation, Opinion
-    from ddpquiz.terminal.sittings.explain import ExplainScreen
+    from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
 
 _PATIENCE = 120.0  # seconds for the program that judges
 _MOST = 2000  # characters of its remark
@@ -48,13 +49,12 @@ def explain(
 
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import explain, side_files
-    from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings.explain import ExplainScreen
+    from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
 
     known = loading.load()
     prompts = _prompts(known, concept)
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         explained = Counter(row.item for row in progress.entries("explanation"))
         prompts = explain.order(prompts, explained)
         piped = not sys.stdin.isatty()
@@ -63,7 +63,7 @@ def explain(
         begun = explain.begin(prompts[:1] if piped else prompts, clock.now())
         drafts = {} if piped else side_files.load_drafts(data_dir())
         opinion = partial(_ask_judge, judge) if judge else None
-        seat = ExplainScreen(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
+        seat = ExplainByLines(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
         console = style.complaints() if as_json else style.console()
         if piped:
             _read(seat, prompts[0].key)
@@ -97,7 +97,7 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
 
 
 def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
-    """Run a command that reads question, points and text as JSON and prints its opinion; UserError when it fails."""
+    """Run a command that reads question, points and text as JSON and prints its opinion; UserError if it fails."""
     import json
     import shlex
     import subprocess
@@ -130,8 +130,8 @@ def _failed(command: str, what: str) -> UserError:
     return UserError(f"The judge `{command}` {what}; the points are ticked by their words instead.")
 
 
-def _save_drafts(seat: ExplainScreen, console: Console) -> None:
-    """Save what was begun for the next time, and say so; if that fails it is printed, so that it can be copied."""
+def _save_drafts(seat: ExplainByLines, console: Console) -> None:
+    """Save the drafts for the next time; if that fails they are printed, so that they can be copied."""
     from rich.text import Text
 
     from ddpquiz.learning import side_files
@@ -150,7 +150,7 @@ def _save_drafts(seat: ExplainScreen, console: Console) -> None:
                 console.print(Text(plain(line)), soft_wrap=True)
 
 
-def _read(seat: ExplainScreen, key: str) -> None:
+def _read(seat: ExplainByLines, key: str) -> None:
     seat.text = sys.stdin.read()
     seat.finish()
     if not seat.state.done:

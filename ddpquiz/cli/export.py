@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def export(
         typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
     elif to is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # as in a file: letters that this terminal lacks are not lost
+            sys.stdout.reconfigure(encoding="utf-8")  # as in a file, so that no character is lost
         _write(form, sys.stdout)
     else:
         with _written(to) as path, path.open("w", encoding="utf-8", newline="") as file:
@@ -47,10 +48,8 @@ def export(
 
 def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
     from ddpquiz.learning import exchange
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
 
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         if form == "json":
             exchange.write_json(progress.log(), progress.all_weights(), file)
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ddpquiz.cli import clock, desk, learn, stats, study, test
+from ddpquiz.cli.progress_file import open_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
 def home() -> None:
     """Show what is due, where you are strong and weak, and what to do next."""
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.kit.screen import is_interactive
     from ddpquiz.terminal.sittings.home import Home, page
 
     known = loading.load()
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         if is_interactive():
             screen = Home(desk.desk(known, progress), lambda: look(known, progress), HomeCommands(known, progress))
             desk.sit_down(screen, style.console())
@@ -39,16 +38,10 @@ def home() -> None:
 
 def look(known: Catalog, progress: Progress) -> Standing:
     """Return where the learner stands now."""
-    from ddpquiz.learning import mastery, standing, statistics
     from ddpquiz.learning.schedule import study_day
+    from ddpquiz.learning.standing import standing
 
-    day = study_day(clock.now())
-    strengths = mastery.strengths(progress.last_answers(), day)
-    days = statistics.streak(statistics.active_days(progress), day)
-    hidden = progress.hidden(day)
-    return standing.standing(
-        known.concepts, progress.memories(), strengths, day, hidden=hidden, streak=days, graded=progress.grades(day)
-    )
+    return standing(progress, known.concepts, study_day(clock.now()))
 
 
 class HomeCommands:

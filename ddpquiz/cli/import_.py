@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 
 _LIMIT = 256 << 20  # bytes
@@ -17,19 +18,17 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
     Import as often as you like, in any order; both machines end up with the same history.
     """
     from ddpquiz.learning import exchange
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
 
     rows, weights = exchange.read_json(_read(file), str(file))
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         added = progress.merge(rows, weights)
     typer.echo(f"{added} of {len(rows)} rows were new." if added else f"Nothing was new in {len(rows)} rows.")
 
 
 def _read(file: Path) -> str:
-    """Return the text of a file or pipe; UserError when it is larger than any export."""
+    """Return the text of a file or pipe. Raises UserError if it is larger than any export."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe that nobody writes to is empty, not waited for
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # do not wait for a pipe that nobody writes to
         os.set_blocking(handle, True)
         with os.fdopen(handle, "rb") as opened:
             data = opened.read(_LIMIT + 1)

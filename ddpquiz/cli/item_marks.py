@@ -1,10 +1,11 @@
-"""How the learner marked items, for commands that show what is taught."""
+"""The learner's marks on items, for commands that list content."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ddpquiz.cli import clock
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.paths import data_dir
 
@@ -15,17 +16,16 @@ if TYPE_CHECKING:
 
 
 def rows(kinds: Sequence[str]) -> list[Row]:
-    """Return the rows of the log that mark items in these ways and are still in force."""
-    from ddpquiz.learning.progress import Progress
+    """Return the rows of the log that mark items in these ways and still apply."""
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(clock.now()))
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         return [row for kind in kinds for row in progress.entries(kind) if kind != "bury" or row.day >= today]
 
 
 def marks() -> dict[str, list[str]]:
-    """Return how each item is marked; without any progress nothing is marked, and no file is created."""
+    """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
     import os
 
     from ddpquiz.learning import database

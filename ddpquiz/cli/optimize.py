@@ -1,6 +1,7 @@
 """`ddpquiz optimize`: fit the scheduler to your own reviews."""
 
 from ddpquiz.cli import clock
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 
 
@@ -12,11 +13,9 @@ def optimize() -> None:
     from dataclasses import replace
 
     from ddpquiz.learning import fit
-    from ddpquiz.learning.progress import Progress
     from ddpquiz.learning.schedule import FSRS_6
-    from ddpquiz.paths import data_dir
 
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         known = fit.histories(progress.entries("review"))
         if (count := fit.recalls(known)) < fit.ENOUGH:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Which question predicts a run, asking it before the run, and saving the answer after it."""
+"""Choose the question that predicts a run, ask it before the run, and save the answer after it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from ddpquiz.cli.progress_file import open_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,9 +46,9 @@ class PredictedRun:
 def ask(
     name: str, args: tuple[str, ...], ranks: int | None, console: Console, *, answered: str = ""
 ) -> PredictedRun | None:
-    """Ask for a prediction of a run; None when no concept has a question about exactly this run.
+    """Ask for a prediction of a run; return None if no concept has a question about exactly this run.
 
-    The question `answered`, which the learner has on screen already, is not asked. NoRun when the learner wants no run.
+    The question `answered`, which is already on screen, is not asked. Raises NoRun if the learner declines the run.
     """
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.posed import pose
@@ -67,16 +69,14 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     """Save the answer if the run ended well; return the card that a wrong one made due."""
     from ddpquiz.cli.clock import now
     from ddpquiz.learning.answers import save_answer
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.quiz import Answer
-    from ddpquiz.paths import data_dir
+    from ddpquiz.learning.quiz_state import Answer
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
     made = predicted.prediction
     cards = predicted.catalog.concept(predicted.posed.question.concept).cards
-    answer = Answer(predicted.posed, made.words, made.verdict, hints=0, solved=False, at=now(), took=predicted.time)
-    with Progress(data_dir()) as progress:
+    answer = Answer(predicted.posed, made.words, made.verdict, now(), predicted.time)
+    with open_progress() as progress:
         return save_answer(progress, answer, cards).called
 
 

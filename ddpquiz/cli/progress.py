@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import clock, completion
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.paths import data_dir
 
@@ -19,9 +20,7 @@ progress = typer.Typer(
 @progress.command()
 def rebuild() -> None:
     """Derive the state of every card from the log again, and say whether that changed anything."""
-    from ddpquiz.learning.progress import Progress
-
-    with Progress(data_dir()) as opened:
+    with open_progress() as opened:
         before = opened.memories()
         opened.rebuild()
         after = opened.memories()
@@ -36,9 +35,7 @@ def restore(
     item: Annotated[list[str], typer.Argument(help="Items, as concept/id.", autocompletion=completion.items)],
 ) -> None:
     """Bring back items that were suspended or buried."""
-    from ddpquiz.learning.progress import Progress
-
-    with Progress(data_dir()) as opened:
+    with open_progress() as opened:
         for one in item:
             if not opened.restore(one, clock.now()):
                 raise UserError(f"`{one}` is neither suspended nor buried; `ddpquiz list --hidden` lists what is.")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz import Answer
+    from ddpquiz.learning.quiz_state import Answer
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
 
@@ -20,12 +20,11 @@ def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
     import json
     from dataclasses import asdict
 
-    from ddpquiz.learning.quiz_scores import scores, wanting
-    from ddpquiz.terminal.sittings.quiz_result import sureness
+    from ddpquiz.learning.quiz_scores import calibration_of, scores, wanting
 
     quiz = screen.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
-    sure = sureness(quiz)
+    sure = calibration_of(quiz)
     result = {
         "seed": seed,
         **asdict(scores(quiz, "")[""]),

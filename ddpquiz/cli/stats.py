@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpquiz.cli import clock
+from ddpquiz.cli.progress_file import open_progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,11 +23,9 @@ def stats(
 ) -> None:
     """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
 
     known = loading.load()
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         if as_json:
             import json
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, desk
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 
 if TYPE_CHECKING:
@@ -83,34 +84,33 @@ def study(*, options: StudyOptions) -> None:
 
 def sit(options: StudyOptions) -> None:
     """Deal the cards, and show them; or show what else there is to do."""
+    from rich.console import Group
+    from rich.text import Text
+
     from ddpquiz.curriculum import loading
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.schedule import study_day
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.sittings.card_view import WELCOME
     from ddpquiz.terminal.sittings.study import StudyScreen
 
     known = loading.load()
     concepts = desk.chosen(known, options.concept, options.track)
     cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         at = clock.now()
         opening = _aim(progress, options.retention, at) if options.retention is not None else ""
         sitting = begin(known, cards, options, progress, at)
         if not sitting.deal.cards:
-            hidden = progress.hidden(study_day(at))
-            gone = sum(card.key in hidden for card in cards)
             demos = [link.run for one in concepts for link in one.demos]
-            layout.show(style.console(), _nothing_due(sitting, cards, options, gone, demos, opening))
+            above = [Text(opening), Text()] if opening else []
+            layout.show(style.console(), Group(*above, _nothing_due(sitting, cards, options, demos)))
             return
+        welcome = [] if progress.memories() else [WELCOME]
         screen = StudyScreen(
             desk.desk(known, progress),
             sitting,
-            weakest=lambda: _weakest(known, progress),
             a_day=options.a_day,
             go_on=options.command,
-            welcome=not progress.memories(),
-            opening=opening,
+            opening=[*welcome, *filter(None, [opening])],
         )
         desk.sit_down(screen, style.console())
 
@@ -122,25 +122,22 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
 
     day, here, a_day = study_day(at), {card.key for card in known.cards()}, options.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
-    hidden, earlier = progress.hidden(day), progress.grades(day)
-    dealt = deal.deal(
-        cards,
-        memories,
-        day,
+    hidden = progress.hidden(day)
+    rules = deal.DealRules(
         limit=options.limit,
         new=len(cards) if a_day is None else standing.new_left(memories, day, a_day),
         cram=options.cram,
         hidden=hidden,
         proven=() if options.every else _proven(progress, day),
-        earlier=earlier,
+        earlier=progress.grades(day),
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
-    schedule = Schedule(progress.weights())
-    return study.begin(dealt, asked, schedule, at, two_buttons=options.two_button, cram=options.cram, earlier=earlier)
+    dealt = deal.deal(cards, memories, day, rules)
+    return study.begin(dealt, asked, Schedule(progress.weights()), at, two_buttons=options.two_button)
 
 
 def _nothing_due(
-    sitting: Sitting, cards: Sequence[Card], options: StudyOptions, hidden: int, demos: Sequence[str], opening: str
+    sitting: Sitting, cards: Sequence[Card], options: StudyOptions, demos: Sequence[str]
 ) -> RenderableType:
     """Draw what else there is to do when no card was dealt."""
     from ddpquiz.learning import deal, standing
@@ -158,7 +155,8 @@ def _nothing_due(
         (test, "find out how strong you are"),
         *((f"ddpquiz demo {demo}", "see it run on real ranks") for demo in demos[:1]),
     ]
-    return nothing_due(forecast(soon, day), instead, sitting.deal, hidden, opening)
+    hidden = sum(card.key in sitting.deal.rules.hidden for card in cards)
+    return nothing_due(forecast(soon, day), instead, sitting.deal, hidden)
 
 
 def _aim(progress: Progress, retention: float, at: datetime) -> str:
@@ -182,13 +180,3 @@ def _proven(progress: Progress, day: date) -> set[str]:
     from ddpquiz.learning.mastery import Label, strengths
 
     return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}
-
-
-def _weakest(catalog: Catalog, progress: Progress) -> str | None:
-    """Return the concept that answers to questions show to be weakest."""
-    from ddpquiz.learning import mastery
-    from ddpquiz.learning.schedule import study_day
-
-    here = {concept.id for concept in catalog.concepts}
-    answers = (row for row in progress.last_answers() if row.item.split("/")[0] in here)
-    return mastery.weakest(mastery.strengths(answers, study_day(clock.now())))

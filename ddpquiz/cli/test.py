@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ddpquiz.cli import clock, completion, desk, quiz_json
+from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
 from ddpquiz.errors import UserError
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz import Rules
+    from ddpquiz.learning.quiz_state import Rules
 
-_SECONDS = 5  # that a question has at least
-_DAY = 86_400  # seconds; no question needs more, and a clock cannot count further than the calendar
+_SECONDS = 5  # the least time for a question
+_DAY = 86_400  # seconds; the most time for a question
 _QUESTIONS = 10  # of a test, unless another count is asked for
 
 
@@ -95,7 +96,7 @@ class TestOptions:
 
     @property
     def rules(self) -> Rules:
-        from ddpquiz.learning.quiz import Rules
+        from ddpquiz.learning.quiz_state import Rules
 
         timed = timedelta(seconds=self.timed) if self.timed else None
         return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
@@ -116,17 +117,16 @@ def test(*, options: TestOptions) -> None:
 
 
 def sit(options: TestOptions) -> None:
-    """Choose the questions, and ask them; Exit with status 1 when a line of a pipe could not be read."""
+    """Choose the questions, and ask them. Raises Exit with status 1 if a line of a pipe could not be read."""
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import question_selection, quiz
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+    from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 
     known = loading.load()
     found, piped = _fitting(known, options), not sys.stdin.isatty()
-    with Progress(data_dir()) as progress:
+    with open_progress() as progress:
         rows = progress.entries("answer")
         if options.wrong:
             found = _missed(found, rows)
@@ -138,15 +138,10 @@ def sit(options: TestOptions) -> None:
         dice = random.Random(options.seed)  # noqa: S311
         count = len(found) if options.adaptive else options.count
         asked = question_selection.choose_questions(found, count, dice, right)
-        screen = QuizByLines(
-            desk.desk(known, progress),
-            quiz.begin(asked, dice, clock.now(), rules=options.rules),
-            dice,
-            final=piped,
-            opening=f"{len(earlier)} answered earlier today; going on with the rest." if earlier else "",
-            about=options.about,
-            go_on=options.command,
-        )
+        opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
+        command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
+        begun = quiz.begin(asked, dice, clock.now(), rules=options.rules)
+        screen = QuizByLines(desk.desk(known, progress), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)
@@ -174,7 +169,7 @@ def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question
 
 
 def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
-    """Return which of these questions were answered on this study day; none once all were, to ask them again."""
+    """Return which of these questions were answered today; none if all were, so that they are asked again."""
     from ddpquiz.learning.schedule import study_day
 
     today = str(study_day(clock.now()))

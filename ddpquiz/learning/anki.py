@@ -1,4 +1,4 @@
-"""The cards as a package for Anki: the same notes in every export, so that a later one brings them up to date."""
+"""The cards as a package for Anki. Notes have the same ids in every export, so a later import updates them."""
 
 import html
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from ddpquiz.curriculum.catalog import Catalog, Source
 from ddpquiz.curriculum.concept import Card, Concept
 from ddpquiz.errors import UserError
 
-# Anki knows a kind of note by this number, and a deck by its own: they never change.
+# Anki identifies a kind of note and a deck by these numbers: never change them.
 _MODEL = 1_684_304_945
-_DECKS = 1_684_304_946  # and the numbers after it, one a track, by its name
+_DECKS = 1_684_304_946  # and the numbers after it: one for each track, derived from its name
 FIELDS = ("Front", "Back", "Concept", "Level", "Source", "Demo", "Item")
 _FRONT = '<div class="concept">{{Concept}} · {{Level}}</div>{{Front}}'
 _BACK = (
@@ -28,7 +28,7 @@ pre { overflow-x: auto; }
 
 
 def write(catalog: Catalog, path: Path, at: datetime) -> None:
-    """Write the package; Anki takes changes from it when `at` is later than that of the one before."""
+    """Write the package; Anki imports its changes if `at` is later than that of the previous package."""
     try:
         import genanki
     except ImportError:
@@ -63,7 +63,7 @@ def _source(key: str, sources: Mapping[str, Source]) -> str:
 
 
 def _html(text: str) -> str:
-    """Turn a text of a card into HTML; what looks like HTML in it stays the text that it is."""
+    """Convert a text of a card to HTML; HTML in it is escaped."""
     from markdown_it import MarkdownIt
 
     made: str = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "entity"]).render(text)
@@ -71,7 +71,7 @@ def _html(text: str) -> str:
 
 
 def _number(track: str) -> int:
-    """Return a number for the deck of a track that is the same in every export."""
+    """Return the number of a track's deck, which is the same in every export."""
     from zlib import crc32
 
     return _DECKS + 1 + crc32(track.encode()) % (1 << 30)

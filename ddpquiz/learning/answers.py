@@ -1,4 +1,4 @@
-"""Answers in the log: how they are saved, by a quiz and by a prediction, and which beliefs wrong ones show."""
+"""Answers in the log: saving those of a quiz or a prediction, and finding the beliefs behind wrong ones."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from ddpquiz.curriculum.posed import Posed, filled
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz import Answer
+from ddpquiz.learning.quiz_state import Answer
 from ddpquiz.learning.schedule import Memory, study_day
 
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
@@ -25,9 +25,9 @@ class SavedAnswer(NamedTuple):
 
 
 def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, retry: bool = False) -> SavedAnswer:
-    """Write an answer to the log; a wrong one makes one of the concept's `cards` due, unless it is a retry.
+    """Save an answer; a wrong one makes one of the concept's `cards` due, unless it is a retry.
 
-    The same question makes no second card due on one day.
+    A question makes at most one card due on one day.
     """
     question, day = answer.posed.question, study_day(answer.at)
     called = None
@@ -50,9 +50,9 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
 
 
 def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date) -> str | None:
-    """Return the card of the concept that a wrong answer makes due: of the question's level if it can be.
+    """Return the card of the concept that a wrong answer makes due, if possible one of the question's level.
 
-    Cards that are due already, or were recalled today, are left alone as long as there are others.
+    Cards that are already due or were reviewed today are chosen only if there are no others.
     """
 
     def rank(card: Card) -> tuple[bool, bool, bool]:
@@ -79,7 +79,7 @@ class AnswerLog:
         return len({*self._called, *(saved.called for saved in self._saved.values() if saved.called)})
 
     def append(self, answer: Answer, *, retry: bool) -> None:
-        """Write an answer to the log; a wrong one makes a card of its concept due."""
+        """Save an answer; a wrong one makes a card of its concept due."""
         question = answer.posed.question
         concept = self._concepts.get(question.concept)
         cards = concept.cards if concept else ()
@@ -89,19 +89,19 @@ class AnswerLog:
         self._progress.undo(self._saved.pop(answer.posed.question.key).receipt, at)
 
     def close(self) -> None:
-        """Make what was saved so far final, as a retry does."""
+        """Make all answers so far final, as a retry does."""
         self._called |= {saved.called for saved in self._saved.values() if saved.called}
         self._saved.clear()
 
 
 _VALUE = r"\w+=-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-_DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is the text of an option
+_DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is an option, not a value that was drawn
     rf"(?=\W*(?:\d|sqrt|log2))(.*) with ({_VALUE}(?:, {_VALUE})*)", re.DOTALL | re.IGNORECASE
 )
 
 
 def answer_text(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
-    """Return the text of an answer in the log: the texts that were `chosen` by their places, or what was typed."""
+    """Return an answer as the log holds it: the texts at the `chosen` places, or what was typed."""
     shown = posed.question.options or posed.question.lines
     if chosen and shown:
         texts = [shown[posed.shown[place]].text for place in chosen]

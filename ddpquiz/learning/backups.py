@@ -19,7 +19,7 @@ _NAME = "progress-{day}.db"
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup of the progress: its file, its study day, and how many rows of the log it holds."""
+    """A backup of the progress: its file, its study day, and the number of rows in its log."""
 
     path: Path
     day: str
@@ -36,9 +36,9 @@ def list_backups(home: Path) -> Iterator[Backup]:
 
 
 def save_backup(database: sqlite3.Connection, home: Path, day: str) -> str | None:
-    """Save the backup of a study day if there is none, delete the oldest, and return damage that the check found.
+    """Save the backup of a study day if there is none, delete the oldest, and return any damage that the check finds.
 
-    Raises OSError or sqlite3.Error when the backup cannot be written; no part of it stays then.
+    Raises OSError or sqlite3.Error if the backup cannot be written; then no part of it remains.
     """
     path = home / FOLDER / _NAME.format(day=day)
     if path.exists():
@@ -57,9 +57,9 @@ def save_backup(database: sqlite3.Connection, home: Path, day: str) -> str | Non
 
 
 def restore_backup(backup: Backup, path: Path, at: datetime) -> Path | None:
-    """Put a backup in the place of the database at `path`; return where the database was set aside, if there was one.
+    """Replace the database at `path` with a backup; return where the database was set aside, if there was one.
 
-    The restored log goes on as that of a new device, so rows that it lacks can still be imported. Raises UserError.
+    The restored log continues as that of a new device, so rows that it lacks can still be imported. Raises UserError.
     """
     aside = path.with_name(f"{path.name}.replaced-{at:%Y%m%d-%H%M%S-%f}")
     wal = path.with_name(f"{path.name}-wal")
@@ -83,7 +83,7 @@ def restore_backup(backup: Backup, path: Path, at: datetime) -> Path | None:
 
 @contextmanager
 def _new_file(folder: Path) -> Iterator[Path]:
-    """Yield a new file that only its owner can read; what is not moved away is deleted at the end."""
+    """Yield a new file that only its owner can read; it is deleted at the end unless it was moved."""
     handle, name = tempfile.mkstemp(prefix=".progress-", suffix=".db", dir=folder)
     os.close(handle)
     try:

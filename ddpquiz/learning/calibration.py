@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # what each key says; 1 says that it is a guess
-_FEW = 10  # answers; a lean in fewer is no news
-ENOUGH = 30  # answers; that there is no lean says little in fewer
-_LEAN = 1.64  # standard deviations; by chance alone it is reached in one sitting of ten
+_KEYS = {2: 0.5, 3: 0.75, 4: 0.95}  # the sureness of each key; 1 is a guess
+_FEW = 10  # answers; fewer are too few to show a lean
+ENOUGH = 30  # answers; fewer are too few to rule a lean out
+_LEAN = 1.64  # standard deviations; chance alone reaches this in one sitting out of ten
 
 
 class Lean(Enum):
-    """In which direction somebody errs."""
+    """In which direction a learner errs."""
 
     OVER = "overconfident"
     UNDER = "underconfident"
@@ -30,10 +30,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How sureness and right answers go together; `lean` is None while there are too few answers to say."""
+    """How sureness and right answers agree; `lean` is None while there are too few answers."""
 
     bands: tuple[Band, ...]
-    brier: float  # the mean squared distance of what was said from what was; 0 is best, always saying 50 % gives 0.25
+    brier: float  # the mean squared difference of sureness and result; 0 is best, always saying 50 % gives 0.25
     lean: Lean | None
 
     @property
@@ -42,17 +42,17 @@ class Calibration:
 
     @property
     def said(self) -> float:
-        """The mean of what was said."""
+        """The mean sureness."""
         return sum(band.said * band.answers for band in self.bands) / self.answers
 
     @property
     def right(self) -> float:
-        """The share that was right."""
+        """The share of right answers."""
         return sum(band.right for band in self.bands) / self.answers
 
 
 def sureness(chance: float) -> dict[int, float]:
-    """Return what each key says of an answer that a blind guess gets right with a chance.
+    """Return the sureness that each key means, for a question with this chance of a right guess.
 
     That chance is rounded to quarters, so that guesses at questions of several kinds can be counted together.
     """
@@ -62,8 +62,8 @@ def sureness(chance: float) -> dict[int, float]:
 def calibration(answers: Iterable[tuple[float, bool]]) -> Calibration | None:
     """Return the calibration of answers, each with the sureness and whether it was right; None when there are none.
 
-    If somebody is right exactly as often as they say, right answers scatter with variance sum p(1-p) around sum p; only
-    what goes beyond that is called a lean.
+    For a learner who is right exactly as often as they say, the number of right answers has the mean sum p and the
+    variance sum p(1-p); only a larger difference is a lean.
     """
     given = list(answers)
     if not given:

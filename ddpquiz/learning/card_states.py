@@ -1,4 +1,4 @@
-"""The state of each card: derived from the log, and stored beside it so that a start does not wait for that."""
+"""The state of each card: derived from the log, and stored beside it so that a start is fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-_FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # what a state follows from
+_FROM_LOG = "(l.kind = 'review' OR l.kind = 'answer' AND l.calls IS NOT NULL)"  # the rows that change a state
 _FROM_CARD = "SELECT item, due, stability, difficulty, first, last, reps, lapses FROM card"
 _INTO_CARD = "INTO card (item, due, stability, difficulty, first, last, reps, lapses) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -29,7 +29,7 @@ class CardStates:
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
         """Return the memory of each card that was reviewed or made due, of one concept or of all."""
-        # 0 is next to /
+        # in ASCII, 0 follows /
         where, values = ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
         rows = self._database.execute(f"{_FROM_CARD} {where}", values)
         return {
@@ -38,7 +38,7 @@ class CardStates:
         }
 
     def derive(self, card: str) -> None:
-        """Derive the state of one card from all its rows, which are few, so it is what a rebuild gives."""
+        """Derive the state of one card from all its rows, as a rebuild does; they are few."""
         self._database.execute("DELETE FROM card WHERE item = ?", (card,))
         memories = self._replay(
             f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {NOT_UNDONE} {ORDER}", card, card
@@ -50,7 +50,7 @@ class CardStates:
         self._save(self._replay(f"WHERE {_FROM_LOG} AND {NOT_UNDONE} {ORDER}"))
 
     def _replay(self, where: str, *values: object) -> dict[str, Memory]:
-        """Return the memories after some rows of the log, each scheduled by the weights of its time."""
+        """Return the memories after some rows of the log, each scheduled by the weights that were in use."""
         memories: dict[str, Memory] = {}
         for row in find(self._database, where, *values):
             day = _a_day(row.day)

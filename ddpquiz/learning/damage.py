@@ -5,10 +5,10 @@ import sqlite3
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import COLUMNS, weights_of
-from ddpquiz.learning.migrations import MIGRATIONS
+from ddpquiz.learning.schema import MIGRATIONS
 
 _LARGEST = 10**12
-# What STRICT tables, CHECK constraints and indexes do not rule out. Each is the end of `SELECT 1 FROM`.
+# Values that STRICT tables, CHECK constraints and indexes do not rule out. Each is the end of `SELECT 1 FROM`.
 _IMPOSSIBLE = (
     f"log WHERE date(day, '+0 days') IS NOT day OR sequence NOT BETWEEN 1 AND {_LARGEST}",
     f"log WHERE took NOT BETWEEN -{_LARGEST} AND {_LARGEST} OR points IS NOT NULL AND NOT json_valid(points)",
@@ -45,12 +45,12 @@ def _find(database: sqlite3.Connection) -> str | None:
         return str(verdict)
     if database.execute("PRAGMA foreign_key_check").fetchone():
         return "rows refer to rows that are missing"
-    if version == len(MIGRATIONS):  # an older one has other columns; it is checked again at its next start
+    if version == len(MIGRATIONS):  # an older version has other columns, and is checked after its migration
         for impossible in _IMPOSSIBLE:
             if database.execute(f"SELECT 1 FROM {impossible} LIMIT 1").fetchone():  # noqa: S608
                 return f"a value in `{impossible.split()[0]}` is not valid"
         texts = f"SELECT {COLUMNS} FROM log AS l WHERE l.kind != 'review'"  # noqa: S608
-        for _ in database.execute(texts):  # decodes them; an index holds every text that a review has
+        for _ in database.execute(texts):  # decodes the texts; all texts of a review are in an index
             pass
     if _bad_weights(database):
         return "its weights are not valid"

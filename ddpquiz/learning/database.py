@@ -9,12 +9,12 @@ from pathlib import Path
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import list_backups
 from ddpquiz.learning.damage import find_damage
-from ddpquiz.learning.migrations import MIGRATIONS
+from ddpquiz.learning.schema import MIGRATIONS
 from ddpquiz.learning.side_files import load_json, save_json
 
 FILE = "progress.db"
 STAMP_FILE = "progress.checked.json"
-_NAME = 0x64647071  # "ddpq", in the file's header: whose file this is
+_NAME = 0x64647071  # "ddpq" in the header marks the file as ours
 _WAIT = 10.0  # seconds for another sitting to finish its write
 
 
@@ -33,9 +33,9 @@ class DamagedError(UserError):
 
 
 def connect(home: Path) -> sqlite3.Connection:
-    """Open the progress in a folder at today's version; create it when there is none.
+    """Open the progress in a folder at the current version; create it if there is none.
 
-    Raises UserError, and DamagedError when the file was changed since `save_stamp` and is not sound.
+    Raises UserError, and DamagedError if the file was changed since `save_stamp` and is damaged.
     """
     path = home / FILE
     try:
@@ -44,7 +44,7 @@ def connect(home: Path) -> sqlite3.Connection:
         raise UserError(f"The data folder {home} cannot be created ({error.strerror}); {_ELSEWHERE}") from None
     with reported_faults(path):
         if path.exists() and not path.stat().st_size and _load_stamp(path):
-            raise DamagedError(path, "it is empty")  # to SQLite it would be a new database
+            raise DamagedError(path, "it is empty")  # SQLite would take it for a new database
         _make_private(path)
         is_as_left = _is_as_left(path)
         database = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
@@ -58,10 +58,10 @@ def connect(home: Path) -> sqlite3.Connection:
 
 @contextmanager
 def reported_faults(path: Path) -> Iterator[None]:
-    """Turn the faults of a file, a folder or a disk into sentences that say what to do; other faults are bugs."""
+    """Raise faults of a file, a folder or a disk as sentences that say what to do; other faults are bugs."""
     try:
         yield
-    except UnicodeDecodeError as error:  # of a message of SQLite that quotes what is damaged
+    except UnicodeDecodeError as error:  # in a message of SQLite that quotes the damaged data
         raise DamagedError(path, "it holds text that is not valid") from error
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
@@ -75,7 +75,7 @@ def reported_faults(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Commit all statements or none; another sitting waits its turn from the first one on."""
+    """Commit all statements or none; another sitting waits from the first one on."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -87,14 +87,14 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def save_stamp(path: Path) -> None:
-    """Save the size and time of the closed file, so that the next start checks it only if something else changed it."""
+    """Save the size and time of the closed file, so that the next start checks it only if it was changed."""
     with suppress(OSError):  # then the next start checks it
         if (stamp := _stamp(path)) != _load_stamp(path):
             save_json(path.with_name(STAMP_FILE), stamp)
 
 
 def _is_as_left(path: Path) -> bool:
-    """Return whether the file, not opened yet, is as `save_stamp` saw it; a log beside it is of a sitting that runs."""
+    """Return whether the unopened file is as `save_stamp` saw it, and no sitting has it open."""
     with suppress(OSError):
         return _load_stamp(path) == _stamp(path) and not path.with_name(f"{FILE}-wal").exists()
     return False
@@ -113,7 +113,7 @@ def _stamp(path: Path) -> dict[str, int]:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file for its owner alone, or take the rights of others from one that an older version made."""
+    """Create the file for its owner alone, or remove the rights of others from one that an older version made."""
     with suppress(OSError):  # SQLite reports what is wrong
         handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -125,7 +125,7 @@ def _make_private(path: Path) -> None:
 
 def _prepare(database: sqlite3.Connection, path: Path, *, is_as_left: bool) -> None:
     tables = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    version = _version(database)  # read last: another sitting may just be making the file, its tables and its version
+    version = _version(database)  # read last: another sitting may be creating the file
     if tables and (version == 0 or database.execute("PRAGMA application_id").fetchone()[0] != _NAME):
         raise UserError(f"{path} was not made by ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
     if version > len(MIGRATIONS):
@@ -138,7 +138,7 @@ def _prepare(database: sqlite3.Connection, path: Path, *, is_as_left: bool) -> N
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     if version < len(MIGRATIONS):
-        database.execute("PRAGMA foreign_keys = OFF")  # else a table that is replaced takes its references along
+        database.execute("PRAGMA foreign_keys = OFF")  # else replacing a table would also change the references to it
         _migrate(database)
     database.execute("PRAGMA foreign_keys = ON")
 
@@ -146,7 +146,7 @@ def _prepare(database: sqlite3.Connection, path: Path, *, is_as_left: bool) -> N
 def _migrate(database: sqlite3.Connection) -> None:
     for number, statements in enumerate(MIGRATIONS, start=1):
         with transaction(database):
-            if _version(database) >= number:  # done, perhaps by another sitting a moment ago
+            if _version(database) >= number:  # done, perhaps by another sitting
                 continue
             for statement in statements:
                 database.execute(statement)

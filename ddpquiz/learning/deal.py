@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum, auto
 from types import MappingProxyType
@@ -24,10 +24,23 @@ class Return(Enum):
     ASIDE = auto()  # no: it was forgotten so often that its demo helps more
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DealRules:
+    """How many cards a sitting asks, and which."""
+
+    limit: int
+    new: int  # new cards
+    cram: bool = False  # all cards that were seen count as due, the next to be forgotten first, and none is new
+    hidden: Collection[str] = ()  # cards that are left out
+    proven: Collection[str] = ()  # concepts whose new cards are left out
+    earlier: Mapping[str, Sequence[Grade]] = field(default_factory=dict)  # grades of this day, before this sitting
+
+
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """The cards of a sitting, and how many more were wanted but held back."""
+    """The cards of a sitting, and how many others were held back."""
 
+    rules: DealRules
     cards: tuple[Card, ...]
     due_held: int = 0  # by the limit of the sitting
     later: int = 0  # new cards of this day that the limit of the sitting held back
@@ -40,47 +53,35 @@ class Deal:
         return len(self.held) - self.later
 
 
-def deal(
-    cards: Sequence[Card],
-    memories: Mapping[str, Memory],
-    day: date,
-    *,
-    limit: int,
-    new: int,
-    cram: bool = False,
-    hidden: Collection[str] = (),
-    proven: Collection[str] = (),
-    earlier: Mapping[str, Sequence[Grade]] | None = None,
-) -> Deal:
+def deal(cards: Sequence[Card], memories: Mapping[str, Memory], day: date, rules: DealRules) -> Deal:
     """Choose the cards of a sitting from `cards`, which are in learning order.
 
     Overdue cards come first, then those due today, then new ones; among each, a concept comes after what it needs. A
-    limit holds back the least overdue. What an `earlier` sitting of the day would have asked again is asked here.
-    `hidden` items are left out, and so are new cards of `proven` concepts. With `cram` all cards that were seen count
-    as due, the next to be forgotten first, and none is new.
+    limit holds back the least overdue. What an earlier sitting of the day would have asked again is asked here.
     """
-    asked = [(card, key) for card, key in ((card, card.key) for card in cards) if key not in hidden]
+    asked = [(card, card.key) for card in cards if card.key not in rules.hidden]
     seen = [(card, memories[key]) for card, key in asked if key in memories]
-    if cram:
+    if rules.cram:
         seen.sort(key=lambda pair: pair[1].due)
-        return Deal(tuple(card for card, _ in seen[:limit]), max(0, len(seen) - limit))
-    again = _returns(memories, earlier or {})
-    soon = [card for card, key in asked if again.get(key) is Return.SOON][:limit]
-    last = [card for card, key in asked if again.get(key) is Return.LAST][: limit - len(soon)]
-    room = limit - len(soon) - len(last)
+        return Deal(rules, tuple(card for card, _ in seen[: rules.limit]), max(0, len(seen) - rules.limit))
+    again = _returns(memories, rules.earlier)
+    soon = [card for card, key in asked if again.get(key) is Return.SOON][: rules.limit]
+    last = [card for card, key in asked if again.get(key) is Return.LAST][: rules.limit - len(soon)]
+    room = rules.limit - len(soon) - len(last)
     due = [(card, memory) for card, memory in seen if memory.due <= day and card.key not in again]
     chosen = _due_first(due, day, room, cards)
     unseen = [card for card, key in asked if key not in memories]
-    fresh = [card for card in unseen if card.concept not in proven]
-    of_today = fresh[: max(0, new)]
+    fresh = [card for card in unseen if card.concept not in rules.proven]
+    of_today = fresh[: max(0, rules.new)]
     new_cards = of_today[: room - len(chosen)]
     once = (*chosen, *new_cards)
     return Deal(
+        rules,
         (*once[:GAP], *soon, *once[GAP:], *last),
-        len(due) - len(chosen),
-        len(of_today) - len(new_cards),
-        tuple(fresh[len(new_cards) :]),
-        len(unseen) - len(fresh),
+        due_held=len(due) - len(chosen),
+        later=len(of_today) - len(new_cards),
+        held=tuple(fresh[len(new_cards) :]),
+        proven_held=len(unseen) - len(fresh),
     )
 
 
@@ -94,7 +95,7 @@ def _due_first(due: list[tuple[Card, Memory]], day: date, room: int, cards: Sequ
 def should_return(grades: Sequence[Grade], lapses: int) -> Return:
     """Return whether a card with these grades of one day, oldest first, is asked again on that day.
 
-    What was forgotten returns until it is recalled; what was hard returns once.
+    A forgotten card returns until it is recalled, a hard one returns once.
     """
     if not grades or grades[-1] not in (Grade.AGAIN, Grade.HARD):
         return Return.NO
@@ -104,7 +105,7 @@ def should_return(grades: Sequence[Grade], lapses: int) -> Return:
 
 
 def due_soon(memories: Mapping[str, Memory], day: date, days: int = 7) -> list[int]:
-    """Return how many cards come due on each of the next days; cards that are due already are not counted."""
+    """Return how many cards come due on each of the next days, without those that are due now."""
     due = Counter((memory.due - day).days for memory in memories.values())
     return [due[ahead] for ahead in range(1, days + 1)]
 
@@ -126,6 +127,6 @@ def coming_again(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[G
 
 
 def _returns(memories: Mapping[str, Memory], graded: Mapping[str, Sequence[Grade]]) -> dict[str, Return]:
-    """Return the cards that are not done with after their grades of this day."""
+    """Return the cards that their grades of this day bring back or set aside."""
     found = {key: should_return(grades, memories[key].lapses) for key, grades in graded.items() if key in memories}
     return {key: when for key, when in found.items() if when is not Return.NO}

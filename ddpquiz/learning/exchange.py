@@ -1,4 +1,4 @@
-"""The whole log as JSON, for a backup or another machine, and as a CSV table for a spreadsheet."""
+"""Export and import of the log: all of it as JSON for another machine, or as a CSV table for a spreadsheet."""
 
 import csv
 import json
@@ -20,14 +20,14 @@ TABLE = (
     *("confidence", "seconds", "given", "values", "retry"),
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-_YEARS = (1980, 2200)  # a wrong clock stays in these; a year outside shows damage
+_YEARS = (1980, 2200)  # even a wrong clock stays between these; other years show damage
 _LARGEST = 2**63 - 1  # integer that SQLite can hold
 _OFF = 2  # days between a moment in UTC and its study day, at most
 _KINDS = ("review", "answer", "explanation", "flag", "suspend", "bury", "undo")
 
 
 class UnreadableError(ValueError):
-    """A value that is not a row of a log, or not weights; its text says why."""
+    """A value that is not a row of the log, or not weights; the text says why."""
 
 
 def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str]) -> None:
@@ -45,7 +45,7 @@ def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str
 
 
 def read_json(text: str, name: str) -> tuple[list[Row], dict[Weights, str]]:
-    """Read what `write_json` wrote; UserError, with the `name` of the file, if it is anything else."""
+    """Read what `write_json` wrote; UserError with the `name` of the file for anything else."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -87,7 +87,7 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
 
 
 def read_row(values: object) -> Row:
-    """Return the row with these values by name; UnreadableError when ddpquiz cannot have written it."""
+    """Return the row with these values. Raises UnreadableError if ddpquiz cannot have written it."""
     if not isinstance(values, dict) or not values.keys() <= _TYPES.keys():
         raise UnreadableError("has fields that no row has")
     for name, allowed in _TYPES.items():
@@ -105,7 +105,7 @@ def read_row(values: object) -> Row:
 
 
 def read_weights(values: Any) -> tuple[Weights, str]:
-    """Return weights of their values by name, and since when they are in use; may raise UnreadableError."""
+    """Return the weights with these values, and the time since which they are used. May raise UnreadableError."""
     try:
         weights = Weights(tuple(map(float, values["parameters"])), float(values["retention"]))
         version, since = values["version"], str(values["since"])
@@ -136,7 +136,7 @@ def _check_points(points: str | None) -> None:
 
 
 def _holds(row: Row) -> bool:
-    """Return whether the values of a row fit each other; the database demands the same."""
+    """Return whether the values of a row agree with each other; the database checks the same."""
     needed = {"review": "grade", "undo": "undone_sequence", "explanation": "points"}
     shares = (share for share in (row.credit, row.chance, row.confidence) if share is not None)
     return (
@@ -149,7 +149,7 @@ def _holds(row: Row) -> bool:
 
 
 def _fits(value: object) -> bool:
-    """Return whether a database can hold a value."""
+    """Return whether SQLite can hold a value."""
     if isinstance(value, int):
         return -_LARGEST - 1 <= value <= _LARGEST
     if isinstance(value, str):
@@ -165,7 +165,7 @@ def _list(data: Mapping[str, Any], name: str) -> list[object]:
 
 
 def _allowed(hint: Any) -> tuple[type, ...]:
-    """Return the types that a value may have; an integer is valid where a float is."""
+    """Return the types that a value may have; an integer is valid in place of a float."""
     types_ = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     return (*types_, int) if float in types_ else types_
 

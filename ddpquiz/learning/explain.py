@@ -93,7 +93,7 @@ class Explaining:
     prompts: tuple[Prompt, ...]
     since: datetime  # when this prompt came on screen
     place: int = 0
-    hinted: bool = False
+    hints: frozenset[int] = frozenset()  # the places of the prompts whose hint was shown
     checking: bool = False
     stopped: bool = False
     done: tuple[Explanation, ...] = ()
@@ -103,6 +103,11 @@ class Explaining:
     def prompt(self) -> Prompt | None:
         """The prompt on screen, or None when the sitting is over."""
         return None if self.stopped or self.place >= len(self.prompts) else self.prompts[self.place]
+
+    @property
+    def hinted(self) -> bool:
+        """True if the hint of the prompt on screen was shown, also before it was skipped and came back."""
+        return self.place in self.hints
 
     @property
     def explanation(self) -> Explanation | None:
@@ -154,7 +159,7 @@ def step(state: Explaining, event: Event, at: datetime) -> Explaining:
     prompt = state.prompt
     match event:
         case ExplainAction.UNDO if state.previous:
-            return replace(state.previous, since=at)
+            return replace(state.previous, since=at, hints=state.hints)
         case ExplainAction.BACK:
             return replace(state, since=at)
         case _ if prompt is None:
@@ -162,15 +167,21 @@ def step(state: Explaining, event: Event, at: datetime) -> Explaining:
         case ExplainAction.STOP:
             return replace(state, stopped=True)
         case ExplainAction.NEXT if state.checking:
-            return replace(state, place=state.place + 1, hinted=False, checking=False, since=at)
+            return replace(state, place=state.place + 1, checking=False, since=at)
         case Toggle(place) if state.checking and place < len(prompt.points):
             return replace(state, done=(*state.done[:-1], _toggled(state.done[-1], place)))
-        case _ if state.checking:
-            return state
+        case _ if not state.checking:
+            return _step_of_prompt(state, prompt, event, at)
+    return state
+
+
+def _step_of_prompt(state: Explaining, prompt: Prompt, event: Event, at: datetime) -> Explaining:
+    """Return the sitting after an event while a prompt waits for its explanation."""
+    match event:
         case ExplainAction.HINT:
-            return replace(state, hinted=True)
+            return replace(state, hints=state.hints | {state.place})
         case ExplainAction.SKIP:
-            return replace(state, place=state.place + 1, hinted=False, since=at, previous=state)
+            return replace(state, place=state.place + 1, since=at, previous=state)
         case WriteLine(text, opinion) if text.strip():
             points = check(prompt, text, opinion)
             new = Explanation(prompt, text, points, state.hinted, at, at - state.since, opinion)

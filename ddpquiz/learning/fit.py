@@ -1,4 +1,4 @@
-"""Fit the scheduler's weights to a learner's own reviews, with the optimizer that fsrs brings as an extra.
+"""Fit the scheduler's weights to a learner's own reviews, with the optimizer of fsrs, which is an extra.
 
 The optimizer needs torch, so it runs in a process of its own: `python -m ddpquiz.learning.fit` reads reviews as JSON
 and writes weights.
@@ -20,7 +20,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights
 
-ENOUGH = 512  # recalls on a later day; with fewer, fsrs gives back the weights that it starts from
+ENOUGH = 512  # recalls on a later day; with fewer, fsrs returns the weights that it starts from
 _NEEDED = ("pandas", "tqdm", "torch")  # what fsrs's optimizer imports
 
 Histories = dict[str, list[tuple[date, Grade]]]  # the grades of each card, oldest first
@@ -28,11 +28,11 @@ Histories = dict[str, list[tuple[date, Grade]]]  # the grades of each card, olde
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Weights, and how well they foresee what was recalled."""
+    """Weights, and how well they predict what was recalled."""
 
     weights: Weights
-    loss: float  # in nats a recall; what knows nothing has 0.69
-    a_day: float  # reviews a day of the cards known so far
+    loss: float  # nats per recall; guessing at random has 0.69
+    a_day: float  # reviews a day, for the cards known so far
 
     @property
     def says(self) -> str:
@@ -40,7 +40,7 @@ class Fit:
 
 
 def histories(rows: Iterable[Row]) -> Histories:
-    """Return the grades of each card from reviews, oldest first; a clock set back turns no days around."""
+    """Return the grades of each card from reviews, oldest first; days stay in order even if the clock was set back."""
     found: Histories = defaultdict(list)
     for row in rows:
         of_card, day = found[row.item], date.fromisoformat(row.day)
@@ -49,12 +49,12 @@ def histories(rows: Iterable[Row]) -> Histories:
 
 
 def recalls(known: Histories) -> int:
-    """Return how many grades show something about forgetting: those on a later day than the one before."""
+    """Return how many grades show something about forgetting: those on a later day than the grade before."""
     return sum(day > before for grades in known.values() for (before, _), (day, _) in pairwise(grades))
 
 
 def look(known: Histories, weights: Weights) -> Fit:
-    """Return how well weights foresee these grades, and how many reviews a day they would ask for."""
+    """Return how well weights predict these grades, and how many reviews a day they lead to."""
     schedule, loss = Schedule(weights), 0.0
     stability = []
     for card, grades in known.items():
@@ -70,7 +70,7 @@ def look(known: Histories, weights: Weights) -> Fit:
 
 
 def fit(known: Histories, retention: float) -> Weights:
-    """Return the weights that foresee these grades best; UserError when there are too few, or no optimizer."""
+    """Return the weights that predict these grades best. Raises UserError if there are too few, or no optimizer."""
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise UserError(
             f"The optimizer of fsrs is not installed ({', '.join(missing)} is missing): "
@@ -79,7 +79,7 @@ def fit(known: Histories, retention: float) -> Weights:
     if (count := recalls(known)) < ENOUGH:
         raise UserError(
             f"Fitting needs {ENOUGH} reviews that came on a later day than the one before; there are {count:,}. "
-            "Until then the weights of FSRS-6 serve you best."
+            "Until then the weights of FSRS-6 are best for you."
         )
     text = json.dumps([[(str(day), int(grade)) for day, grade in grades] for _, grades in sorted(known.items())])
     command = [sys.executable, "-m", __name__]

@@ -1,4 +1,4 @@
-"""Judge whether an answer is right, and why not: one function for each kind of question."""
+"""Judge answers: whether they are right and, if not, why. One function for each kind of question."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _TIMES = re.compile(r"(?<=[\d)])\s*[x×]\s*(?=[\d(])")  # noqa: RUF001
 _DECIMAL_COMMA = re.compile(r"(?<![\d.])(?:0,\d|\d+,(?!\d{3}(?!\d)))")
 _LITERAL = re.compile(r"[-+]?[\d.]+")
 _SAID = re.compile(r"(?P<word>[a-z_]\w*(?:\.\w+)*)|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
-_CONTAINER = re.compile(r"(?<![\w.])[a-z_][\w.]*(?=\()", re.IGNORECASE)  # tried once a name, not once a letter
+_CONTAINER = re.compile(r"(?<![\w.])[a-z_][\w.]*(?=\()", re.IGNORECASE)  # tried once per name, not once per letter
 _AROUND_MARKS = re.compile(r"\s*([\[\](){},:=])\s*")
 _QUOTES = "'\"`"
 
@@ -25,8 +25,8 @@ _QUOTES = "'\"`"
 class Verdict:
     """Whether an answer is right, and what is wrong with it.
 
-    `unclear` is set when a text is not an answer: it says what would be one, so ask again. `chosen` are the places,
-    from 0, of the options or lines that were chosen.
+    `unclear` is set if the text is not an answer, and says what an answer looks like. `chosen` are the places, from 0,
+    of the options or lines that were chosen.
     """
 
     right: bool
@@ -80,7 +80,7 @@ def chance(question: Question) -> float:
 def _choice(posed: Posed, given: str) -> Verdict:
     options = posed.question.options
     places = _places(given, len(options))
-    if len(places) != 1:  # its text does it too, which scripts like because places are shuffled
+    if len(places) != 1:  # the text of an option is an answer too: scripts need it, because places are shuffled
         places = [place for place, i in enumerate(posed.shown) if _squeezed(options[i].text) == _squeezed(given)]
     if len(places) != 1:
         return Verdict(right=False, unclear=f"Answer with one number from 1 to {len(options)}.")
@@ -116,7 +116,7 @@ def _order(posed: Posed, given: str) -> Verdict:
 
 
 def answered(posed: Posed, given: str) -> str:
-    """Return an answer as it was understood: a number with its unit, and its value where an expression was typed."""
+    """Return an answer as it was read: a number with its unit, and its value if an expression was typed."""
     question, read = posed.question, _read(given)
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
@@ -128,7 +128,7 @@ def answered(posed: Posed, given: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A number as it was typed, with its unit; `literal` if there is nothing to compute."""
+    """A number and its unit as they were typed; `literal` if it is not an expression."""
 
     value: float
     unit: str
@@ -136,7 +136,7 @@ class _Read:
 
 
 def _read(given: str) -> _Read | None:
-    """Read a number, arithmetic included, and a unit."""
+    """Parse a number or an arithmetic expression, and a unit."""
     typed = given.strip().replace("\N{MINUS SIGN}", "-").replace("^", "**")
     found = _NUMBER_AND_UNIT.fullmatch(_TIMES.sub("*", _GROUPS.sub("", typed)))
     if found is None or "," in found[2] or _DECIMAL_COMMA.search(typed):
@@ -179,7 +179,7 @@ def _output(question: Question, given: str) -> Verdict:
 
 
 def _places(given: str, count: int) -> list[int]:
-    """Read `2 4 1 3`, `2,4,1,3`, `24 13` or `2413` as places from 0; return [] for anything else."""
+    """Parse `2 4 1 3`, `2,4,1,3`, `24 13` or `2413` as places from 0; return [] for anything else."""
     words = re.split(r"[\s,;]+", given.strip(" \t\n.,;"))
     digits = words if count > 9 else list("".join(words))
     if not all(digit.isdecimal() and 1 <= int(digit) <= count for digit in digits):
@@ -189,7 +189,7 @@ def _places(given: str, count: int) -> list[int]:
 
 
 def _squeezed(text: str) -> str:
-    """Remove what makes no difference: quotes around a text, kinds of quotes, blanks that separate nothing."""
+    """Normalize a text: remove outer quotes and unnecessary blanks, and use one kind of quote."""
     text = " ".join(text.replace("\\n", "\n").split())
     if len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES:
         text = text[1:-1]
@@ -197,7 +197,7 @@ def _squeezed(text: str) -> str:
 
 
 def _said(text: str) -> list[str | float]:
-    """Return the numbers and words of a text, without brackets, commas and the name of a container."""
+    """Return the numbers and words of a text, without brackets, commas and names of containers."""
     found = _SAID.finditer(_CONTAINER.sub("", text.replace("\\n", "\n")))
     return [each[0].rpartition(".")[2].lower() if each["word"] else float(each[0]) for each in found]
 

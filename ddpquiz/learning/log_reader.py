@@ -1,4 +1,4 @@
-"""Queries to the log: what a learner did, without what was undone."""
+"""Queries of the log: what a learner did, without what was undone."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -10,7 +10,7 @@ from ddpquiz.learning.database import FILE, connect, reported_faults
 from ddpquiz.learning.log_rows import COLUMNS, MOMENT, NOT_UNDONE, ORDER, Row, find, row_of, weights_of
 from ddpquiz.learning.schedule import Grade, Memory, Weights
 
-_PAUSE = 120_000  # milliseconds; a learner who needs longer is counted as away for the rest
+_PAUSE = 120_000  # milliseconds; the time of a longer answer is counted only up to this
 
 
 class LogReader:
@@ -43,7 +43,7 @@ class LogReader:
         return bool(self._rows(which, item, str(day)))
 
     def hidden(self, day: date) -> frozenset[str]:
-        """Return the items that are not asked on a day: suspended ones, and those buried on that day."""
+        """Return the items that are not asked on a day: those suspended, and those buried on that day."""
         return frozenset(row.item for row in self._hiding(day))
 
     def _hiding(self, day: date) -> list[Row]:
@@ -62,7 +62,7 @@ class LogReader:
     def last_answers(self) -> list[Row]:
         """Return the answer to each question that strength depends on: the first of the last day on which it was asked.
 
-        After the first one, the solution was in sight. Retries do not count.
+        After the first answer the solution was shown. Retries do not count.
         """
         which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {NOT_UNDONE} GROUP BY l.item, l.day"
         firsts = f"SELECT {COLUMNS}, min({MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite returns that row's columns

@@ -1,9 +1,9 @@
-"""The rows of the log of what a learner did, and how they are written to SQLite and found there."""
+"""The rows of the log, and how they are written to SQLite and read back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Receipt(NamedTuple):
-    """Names a row of the log."""
+    """Identifies a row of the log."""
 
     device: str
     sequence: int
@@ -38,8 +38,8 @@ class PointRow:
 class AnswerRow:
     """An answer to a question, as it is saved.
 
-    `chance` is that of a blind guess, `calls` a card that the answer makes due, `retry` says that the question was
-    answered in the same sitting before, `confidence` (0 to 1) how sure the learner was before the verdict.
+    `chance` is the chance of a blind guess; `calls` is the card that the answer makes due; `retry` is true if the
+    question was answered before in the same sitting; `confidence` (0 to 1) is how sure the learner was.
     """
 
     item: str
@@ -53,12 +53,22 @@ class AnswerRow:
     confidence: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplanationRow:
+    """An explanation in the learner's own words, as it is saved; its credit is the share of points that were made."""
+
+    item: str
+    took: timedelta
+    given: str
+    points: Sequence[PointRow]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of the log: something that a learner did, or its undo.
 
-    `at` is in UTC, `took` in milliseconds, `points` are those of an explanation, as JSON (see `PointRow`); see
-    `AnswerRow` for the values of an answer.
+    `at` is in UTC, `took` in milliseconds. `points` are those of an explanation, as JSON (see `PointRow`). For the
+    values of an answer see `AnswerRow`.
     """
 
     kind: str  # review, answer, explanation, flag, suspend, bury or undo

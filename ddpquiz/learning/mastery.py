@@ -1,4 +1,4 @@
-"""How strong a concept is, and how sure that is: a range of what a learner knows, never a bare percentage.
+"""How strong a concept is: the range of what a learner probably knows, never a bare percentage.
 
 The model: a learner with strength s knows the answer to an easy question with probability sqrt(s), to a medium one
 with s, to a hard one with s squared; a learner who does not know it guesses, with the chance of a blind guess. The
@@ -29,10 +29,10 @@ _LEVELS = ("easy", "medium", "hard")
 _KNOWN = {level: tuple(s**power for s in _GRID) for level, power in zip(_LEVELS, (0.5, 1.0, 2.0), strict=True)}
 _HALF_LIFE = 60.0  # days
 _SURE = 0.8  # the belief that a label needs
-_MOST = 0.99  # a blind guess that is right more often than this says nothing
-_LOOK_AHEAD = 10  # answers, in search of what would change a label
-_GUESS = 0.25  # the chance of a guess at a question that is not chosen yet: that of four options
-_ENOUGH = 3  # answers; fewer say nothing, however they turned out
+_MOST = 0.99  # the highest chance of a blind guess that is used; above it, an answer shows nothing
+_LOOK_AHEAD = 10  # answers that are tried in search of a change of the label
+_GUESS = 0.25  # the chance of a blind guess for a question that is not known yet: one of four options
+_ENOUGH = 3  # answers; fewer give no label
 MEANING = (
     "The range is how much of a concept you probably know (80 % sure), judged by your last answer to each question; "
     "of several on one day, the first counts."
@@ -52,7 +52,7 @@ class Label(StrEnum):
     UNKNOWN = "unknown"
 
 
-# What each label claims about s; the first that holds is used
+# The range of s that each label claims; the first claim that holds is used
 _CLAIMS = {Label.STRONG: (0.7, 1.0), Label.WEAK: (0.0, 0.5), Label.FAIR: (0.35, 0.85)}
 
 
@@ -72,7 +72,7 @@ class Belief:
 
     def information(self, level: str, chance: float) -> float:
         """Return the expected information of an answer to such a question about weak, strong or between, in bits."""
-        bands: dict[int, tuple[float, float]] = {}  # its probability, and that of it with a right answer
+        bands: dict[int, tuple[float, float]] = {}  # the probability of the band, and of the band with a right answer
         for s, mass, p in zip(_GRID, self.masses, _right(level, chance), strict=True):
             band = (s >= _CLAIMS[Label.WEAK][1]) + (s > _CLAIMS[Label.STRONG][0])
             whole, right = bands.get(band, (0.0, 0.0))
@@ -156,9 +156,7 @@ class Strength:
             return f"A verdict takes {_ENOUGH} answers or more."
         if self.label is Label.STRONG:
             count = self._until_doubted()
-            return (
-                f"After {count} more wrong answer{'s' * (count != 1)} it would not be strong any more." if count else ""
-            )
+            return f"After {count} more wrong answer{'s' * (count != 1)} it would no longer be strong." if count else ""
         pieces = dict(self.pieces)
         open_ones = [each for each in questions if each[0] not in pieces or pieces[each[0]].credit < 1]
         open_ones.sort(key=lambda each: _LEVELS.index(each[1]), reverse=True)
@@ -170,7 +168,7 @@ class Strength:
         return "To be strong takes right answers to more questions than there are; hard ones count most."
 
     def _until_doubted(self) -> int:
-        """Return how many wrong answers it takes until a strong concept is not strong; 0 when that is far off."""
+        """Return after how many wrong answers a strong concept is no longer strong; 0 if there are too many."""
         belief = self.belief
         for count in range(1, _LOOK_AHEAD + 1):
             belief = belief.after("medium", _GUESS, 0.0)
@@ -180,7 +178,7 @@ class Strength:
 
 
 def strength(answers: Iterable[Row], today: date) -> Strength:
-    """Return the strength of the concept that these answers are about; they are oldest first."""
+    """Return the strength of the concept that these answers, oldest first, are about."""
     last: dict[str, Row] = {}
     for answer in answers:
         if answer.credit is not None and (answer.item not in last or last[answer.item].day != answer.day):
@@ -209,7 +207,7 @@ def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
 
 
 def weakest(known: dict[str, Strength]) -> str | None:
-    """Return the concept that needs work most, or None when no concept with wrong answers is weak or fair."""
+    """Return the concept that most needs work, or None if no concept with wrong answers is weak or fair."""
     wanting = [concept for concept, s in known.items() if s.label in (Label.WEAK, Label.FAIR) and s.lost]
     return min(wanting, key=lambda concept: (known[concept].mean, concept), default=None)
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -14,14 +14,14 @@ from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
 from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
 from ddpquiz.learning.log_reader import LogReader
-from ddpquiz.learning.log_rows import AnswerRow, PointRow, Receipt, Row, add, find
+from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"
 _CLASH = (
     "Row {row.sequence} of device {row.device} differs from the one here, so nothing was imported: one of the two data "
-    "folders is a copy of the other that went its own way. Import it into an empty folder: set DDPQUIZ_HOME."
+    "folders is a copy of the other, and both have changed since. Import it into an empty folder: set DDPQUIZ_HOME."
 )
 
 
@@ -74,23 +74,11 @@ class Progress(LogReader):
         values = {**asdict(answer), "took": _milliseconds(answer.took)}
         return self._append(replace(row, **values))
 
-    def explain(
-        self,
-        prompt: str,
-        points: Sequence[PointRow],
-        at: datetime,
-        *,
-        took: timedelta,
-        given: str,
-        instead_of: Receipt | None = None,
-    ) -> Receipt:
-        """Save an explanation in the learner's own words; its credit is the share of points that were made.
-
-        The one that it replaces is undone in the same transaction.
-        """
-        row = Row("explanation", prompt, *_when(at), took=_milliseconds(took), given=given)
-        credit = sum(point.made for point in points) / len(points)
-        as_json = json.dumps([asdict(point) for point in points], ensure_ascii=False)
+    def explain(self, written: ExplanationRow, at: datetime, *, instead_of: Receipt | None = None) -> Receipt:
+        """Save an explanation; the one that it replaces is undone in the same transaction."""
+        row = Row("explanation", written.item, *_when(at), took=_milliseconds(written.took), given=written.given)
+        credit = sum(point.made for point in written.points) / len(written.points)
+        as_json = json.dumps([asdict(point) for point in written.points], ensure_ascii=False)
         undos = [self._undo_of(instead_of, at)] if instead_of else []
         return self._append(*undos, replace(row, credit=credit, points=as_json))
 
@@ -107,7 +95,7 @@ class Progress(LogReader):
         return self._append(Row("bury", item, *_when(at)))
 
     def restore(self, item: str, at: datetime) -> bool:
-        """Ask an item again that was suspended or buried, on whatever device; return whether it was."""
+        """Restore an item that was suspended or buried on any device; return whether it was."""
         found = [row for row in self._hiding(study_day(at)) if row.item == item]
         for row in found:
             self.undo(row.receipt, at)
@@ -123,7 +111,7 @@ class Progress(LogReader):
         return replace(undo, undone_device=receipt.device, undone_sequence=receipt.sequence)
 
     def use_weights(self, weights: Weights, at: datetime) -> None:
-        """Schedule by these weights from now on; what was scheduled before stays."""
+        """Schedule with these weights from now on; existing due dates stay."""
         self._day = str(study_day(at))
         with reported_faults(self.path), transaction(self._database):
             newest = self._database.execute("SELECT max(since) FROM weights WHERE since != ''").fetchone()[0]
@@ -134,8 +122,8 @@ class Progress(LogReader):
     def merge(self, rows: Iterable[Row], weights: Mapping[Weights, str]) -> int:
         """Add the log of another device, whole or not at all, and return how many rows were new.
 
-        The weights that were put to use last, on whatever device, are in use afterwards. Raises UserError when the
-        rows contradict those that are here or each other.
+        The weights that were put into use last, on any device, are used afterwards. Raises UserError if the rows
+        contradict those in the log or each other.
         """
         added = 0
         since = "UPDATE weights SET since = max(since, ?) WHERE version = ?"
@@ -162,7 +150,7 @@ class Progress(LogReader):
             self._states.rebuild()
 
     def _append(self, *rows: Row) -> Receipt:
-        """Write rows and what follows from them, in one transaction; return the receipt of the last."""
+        """Write rows and the card states derived from them, in one transaction; return the receipt of the last row."""
         with reported_faults(self.path), transaction(self._database):
             weights = self.weights()
             self._add_weights(weights, "")
@@ -188,14 +176,15 @@ class Progress(LogReader):
     def _own_device(self) -> str:
         """Return the id of this device in the log; the first start creates it."""
         if not (found := self._database.execute("SELECT id FROM device").fetchone()):
-            create = "INSERT INTO device (id) SELECT ? WHERE NOT EXISTS (SELECT * FROM device)"  # another may be as new
+            # another sitting may create it at the same time
+            create = "INSERT INTO device (id) SELECT ? WHERE NOT EXISTS (SELECT * FROM device)"
             self._database.execute(create, (os.urandom(6).hex(),))
             found = self._database.execute("SELECT id FROM device").fetchone()
         return str(found[0])
 
 
 def _when(at: datetime) -> tuple[str, str]:
-    """Return a moment as the log holds it, in UTC, and its study day."""
+    """Return a moment in UTC as the log holds it, and its study day."""
     return _utc(at), str(study_day(at))
 
 

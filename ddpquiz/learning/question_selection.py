@@ -3,11 +3,13 @@
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ddpquiz.curriculum.concept import Level, Question
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import Belief, Label
+from ddpquiz.learning.quiz_state import Quiz
 
 _LEVELS = tuple(Level)
 
@@ -32,6 +34,15 @@ def choose_questions(
         levels[best.level] += 1
         kinds[best.kind] += 1
     return sorted(chosen, key=lambda question: _LEVELS.index(question.level))
+
+
+def ask_next(quiz: Quiz) -> Quiz:
+    """Add the most informative question to an adaptive quiz that has asked all, unless it knows enough."""
+    if quiz.place < len(quiz.asked) or len(quiz.asked) >= quiz.rules.adaptive:
+        return quiz
+    answers = [(answer.posed.question, answer.credit) for answer in quiz.answers]
+    best = most_informative(quiz.pool, quiz.asked, answers)
+    return replace(quiz, asked=(*quiz.asked, best)) if best else quiz
 
 
 def most_informative(

@@ -1,16 +1,17 @@
-"""The score of a quiz: by concept, by level, by kind, and as a whole."""
+"""The score of a quiz: by concept, by level, by kind, and as a whole; and the calibration of its answers."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpquiz.curriculum.posed import Posed
-from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.learning.calibration import Calibration, calibration
+from ddpquiz.learning.quiz_state import Answer, Quiz
 
 
 @dataclass(frozen=True, slots=True)
 class LevelScore:
-    """What a group of questions came to; skipped ones earn nothing and are counted apart."""
+    """The score of a group of questions; skipped ones earn nothing and are counted separately."""
 
     asked: int
     answered: int
@@ -34,6 +35,11 @@ def wanting(quiz: Quiz) -> str | None:
         if answer.credit < 1:
             lost[answer.posed.question.concept] += round(2 * (1 - answer.credit))
     return max(sorted(lost), key=lambda concept: lost[concept], default=None)
+
+
+def calibration_of(quiz: Quiz) -> Calibration | None:
+    """Return the calibration of the answers; None if no answer has a sureness."""
+    return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
 
 
 def _score(answers: Sequence[Answer | None]) -> LevelScore:

@@ -1,4 +1,4 @@
-"""When a card comes back: FSRS by the study day, with fuzz that anybody can repeat."""
+"""When a card comes back: FSRS in study days, with reproducible fuzz."""
 
 import math
 import random
@@ -14,10 +14,14 @@ from fsrs import Rating, Scheduler, State
 from ddpquiz.errors import UserError
 
 _TURN = timedelta(hours=4)  # the study day turns at four in the morning, local time
-_RETENTION = (0.7, 0.97)  # below, cards are forgotten as a rule; above, they come back all the time
-_DIGITS = 6  # of stability and difficulty, so that another machine's last bit makes no difference
+_RETENTION = (0.7, 0.97)  # below, most cards are forgotten; above, they come back all the time
+_DIGITS = 6  # of stability and difficulty, so that rounding on another machine makes no difference
 _FUZZ_FROM = 2.5  # days; shorter intervals are exact
-_FUZZ = ((2.5, 7.0, 0.15), (7.0, 20.0, 0.1), (20.0, math.inf, 0.05))  # from day, to day, share of the days in between
+_FUZZ = (
+    (2.5, 7.0, 0.15),
+    (7.0, 20.0, 0.1),
+    (20.0, math.inf, 0.05),
+)  # from day, to day, spread as a share of the days between
 
 FSRS_6 = (  # the weights that FSRS-6 starts from, copied here because the log names them
     *(0.212, 1.2931, 2.3065, 8.2956, 6.4133, 0.8334, 3.0194, 0.001, 1.8722, 0.1666, 0.796),
@@ -26,7 +30,7 @@ FSRS_6 = (  # the weights that FSRS-6 starts from, copied here because the log n
 
 
 class Grade(IntEnum):
-    """How well a card was recalled; HARD was recalled too."""
+    """How well a card was recalled; HARD counts as recalled."""
 
     AGAIN = 1
     HARD = 2
@@ -40,7 +44,7 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the log says about the memory of a card; `stability` (days) is None before the first review."""
+    """The memory of a card, derived from the log; `stability` (days) is None before the first review."""
 
     due: date
     stability: float | None = None
@@ -53,10 +57,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class Weights:
-    """What FSRS knows about a learner; `version` is made from the values, so two machines never mean different ones."""
+    """The parameters of FSRS; `version` is a hash of them, so it means the same weights on every machine."""
 
     parameters: tuple[float, ...] = FSRS_6
-    retention: float = 0.9  # the share of cards that is to be recalled on the day they are due
+    retention: float = 0.9  # the share of cards that should be recalled on the day they are due
 
     def __post_init__(self) -> None:
         low, high = _RETENTION
@@ -65,7 +69,7 @@ class Weights:
         try:
             Scheduler(self.parameters)
         except ValueError as error:
-            raise UserError(f"These are no FSRS-6 weights: {error}") from None
+            raise UserError(f"These are not FSRS-6 weights: {error}") from None
 
     @cached_property
     def version(self) -> str:
@@ -87,13 +91,13 @@ class Schedule:
         self._fsrs = Scheduler(weights.parameters, weights.retention, (), (), enable_fuzzing=False)
 
     def review(self, key: str, memory: Memory | None, grade: Grade, day: date) -> Memory:
-        """Return the memory of a card after a review. What was forgotten stays due on the same day.
+        """Return the memory of a card after a review. A forgotten card stays due on the same day.
 
-        The fuzz is seeded by what the log says of the review (card, day and how many reviews came before), so buttons
-        show what will be, and a rebuilt state is the same.
+        The fuzz is seeded by the card, the day and the number of earlier reviews, so the buttons show the real interval
+        and a rebuild gives the same state.
         """
         memory = memory or Memory(due=day)
-        day = max(day, memory.last or day)  # a clock set back, or a flight to the west
+        day = max(day, memory.last or day)  # the clock was set back, or the learner flew west
         card, _ = self._fsrs.review_card(_to_fsrs(memory), Rating(int(grade)), _midnight(day))
         interval = 0 if grade.forgot else _fuzzed((card.due.date() - day).days, f"{key} {day} {memory.reps}")
         learned_before = memory.last is not None and memory.last < day
@@ -117,30 +121,30 @@ class Schedule:
 
 
 def study_day(at: datetime) -> date:
-    """Return the study day of a moment, by the clock of the time zone that it is given in."""
+    """Return the study day of a moment in the time zone of that moment."""
     return (at.replace(tzinfo=None) - _TURN).date()
 
 
 def called(memory: Memory | None, day: date) -> Memory:
-    """Return the memory of a card that is wanted today whatever its schedule says, as after a wrong answer."""
+    """Return the memory of a card that is made due today, as after a wrong answer."""
     return replace(memory, due=min(memory.due, day)) if memory else Memory(due=day)
 
 
 def _to_fsrs(memory: Memory) -> FsrsCard:
     due = _midnight(memory.due)
     if memory.stability is None or memory.last is None:
-        return FsrsCard(card_id=0, due=due)  # without these two it sleeps a millisecond for a name of its own
+        return FsrsCard(card_id=0, due=due)  # without an id, py-fsrs sleeps a millisecond to make one
     return FsrsCard(0, State.Review, None, memory.stability, memory.difficulty, due, _midnight(memory.last))
 
 
 def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)  # py-fsrs takes this very time zone only
+    return datetime.combine(day, time(), UTC)  # py-fsrs accepts only this time zone
 
 
 def _fuzzed(interval: int, seed: str) -> int:
-    """Spread an interval a little, so that cards learned together part; a longer one never becomes the shorter."""
+    """Spread an interval a little, so that cards learned together come due on different days; the order stays."""
     if interval < _FUZZ_FROM:
         return interval
     spread = 1.0 + sum(share * max(min(interval, end) - start, 0.0) for start, end, share in _FUZZ)
     low, high = max(2, round(interval - spread)), round(interval + spread)
-    return low + int(random.Random(seed).random() * (high - low + 1))  # noqa: S311  the dice need no secret
+    return low + int(random.Random(seed).random() * (high - low + 1))  # noqa: S311  not for security

@@ -11,12 +11,12 @@ from ddpquiz.errors import UserError
 
 
 def load_json(path: Path) -> Any:
-    """Return the data in a file; OSError or ValueError when it cannot be read or is not valid JSON."""
+    """Return the data in a file. Raises OSError or ValueError if it cannot be read or is not valid JSON."""
     return json.loads(path.read_text("utf-8"))
 
 
 def save_json(path: Path, data: Any) -> None:
-    """Replace a file, readable by its owner alone; OSError when that fails, and then the old one stays."""
+    """Replace a file, readable by its owner alone. Raises OSError if that fails; then the old file remains."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path) as fresh:
         fresh.chmod(0o600)
@@ -28,7 +28,7 @@ TIMINGS_FILE = "timings.json"
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The last run of a demo that ended well: its seconds, its ranks, and what the script was given."""
+    """The last successful run of a demo: its seconds, its ranks, and the arguments of the script."""
 
     seconds: float
     ranks: int
@@ -45,7 +45,7 @@ def load_timings(home: Path) -> dict[str, Timing]:
 
 
 def save_timing(home: Path, name: str, timing: Timing) -> None:
-    """Save how long a demo ran; a folder that cannot be written is ignored, since the demo itself went well."""
+    """Save how long a demo ran; a folder that cannot be written is ignored."""
     known = {**load_timings(home), name: timing}
     try:
         save_json(home / TIMINGS_FILE, {name: asdict(each) for name, each in sorted(known.items())})

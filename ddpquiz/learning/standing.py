@@ -1,15 +1,15 @@
 """Where a learner stands over all concepts, and what to do next."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from types import MappingProxyType
+from datetime import date, timedelta
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.deal import MORE, coming_again, due_now, due_soon
-from ddpquiz.learning.mastery import Label, Strength, weakest
-from ddpquiz.learning.schedule import Grade, Memory
+from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Memory
 
 NEW_A_DAY = 10
 
@@ -29,28 +29,28 @@ class Standing:
 
     day: date
     due: int
-    new_today: int  # cards that may still be learned today
+    new_today: int  # new cards that the limit of a day still allows
     new: int  # cards never seen that study offers
     begun: int  # new cards of this day
-    seen: int  # cards that were ever asked
+    seen: int  # cards that were asked at least once
     soon: tuple[int, ...]  # cards due on each of the next seven days
     labels: Counter[Label]  # how many concepts
     weakest: Concept | None
     weakness: Strength | None
-    next_concept: Concept | None  # the one to test next: of those never tested the first that was studied, or the first
-    tested: int = 0  # concepts that were asked about
-    tracks: tuple[TrackStrength, ...] = ()  # those of which anything was tested, weakest first
+    next_concept: Concept | None  # to test next: the first untested one that was studied, or the first untested one
+    tested: int = 0  # concepts with answers
+    tracks: tuple[TrackStrength, ...] = ()  # those with answers, weakest first
     streak: int = 0  # study days in a row
-    again: int = 0  # cards that were asked today and come once more
+    again: int = 0  # cards that were asked today and come again
 
     @property
     def fresh(self) -> bool:
-        """True if nothing was ever done."""
+        """True if the learner has done nothing yet."""
         return not (self.seen or self.tested)
 
     @property
     def more(self) -> int:
-        """How many more new cards can be added today, once nothing else is left to recall."""
+        """How many new cards can be added today, once nothing else is left to recall."""
         return 0 if self.due or self.again or self.new_today else min(self.new, MORE)
 
 
@@ -62,30 +62,21 @@ class Advice:
     why: str
 
 
-def standing(
-    concepts: Sequence[Concept],
-    memories: Mapping[str, Memory],
-    known: Mapping[str, Strength],
-    day: date,
-    *,
-    hidden: Collection[str] = (),
-    streak: int = 0,
-    graded: Mapping[str, Sequence[Grade]] = MappingProxyType({}),
-) -> Standing:
+def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Standing:
     """Count what the home screen shows; concepts are in learning order.
 
-    Items that are gone or hidden do not count, nor do new cards of concepts that were proven strong.
-    `graded` are the grades of this day.
+    Removed and hidden items do not count, nor do new cards of concepts that were proven strong.
     """
+    memories, hidden, graded = progress.memories(), progress.hidden(day), progress.grades(day)
     cards = [card for concept in concepts for card in concept.cards if card.key not in hidden]
     seen = {card.key: memories[card.key] for card in cards if card.key in memories}
-    here = {concept.id: known[concept.id] for concept in concepts if concept.id in known}
+    strong = strengths(progress.last_answers(), day)
+    here = {concept.id: strong[concept.id] for concept in concepts if concept.id in strong}
     unseen = [card for card in cards if card.key not in seen]
     offered = [card for card in unseen if card.concept not in here or here[card.concept].label is not Label.STRONG]
     untested = [concept for concept in concepts if concept.id not in here]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
     weak = weakest(here)
-    labels = Counter(here[concept.id].label if concept.id in here else Label.UNKNOWN for concept in concepts)
     return Standing(
         day=day,
         due=due_now(seen, day, graded),
@@ -95,24 +86,36 @@ def standing(
         begun=begun(memories, day),
         seen=len(seen),
         soon=tuple(due_soon(seen, day)),
-        labels=labels,
+        labels=_labels(concepts, here),
         weakest=next((concept for concept in concepts if concept.id == weak), None),
         weakness=here.get(weak or ""),
         next_concept=next(iter(studied or untested), None),
         tested=len(here),
         tracks=_tracks(concepts, here),
-        streak=streak,
+        streak=streak((date.fromisoformat(done) for done, *_ in progress.days()), day),
     )
+
+
+def streak(days: Iterable[date], today: date) -> int:
+    """Return how many days in a row something was done, up to today or yesterday."""
+    done, count = frozenset(days), 0
+    last = today if today in done else today - timedelta(days=1)
+    while last - timedelta(days=count) in done:
+        count += 1
+    return count
+
+
+def _labels(concepts: Iterable[Concept], known: Mapping[str, Strength]) -> Counter[Label]:
+    return Counter(known[concept.id].label if concept.id in known else Label.UNKNOWN for concept in concepts)
 
 
 def _tracks(concepts: Sequence[Concept], known: Mapping[str, Strength]) -> tuple[TrackStrength, ...]:
     found = []
     for track in dict.fromkeys(concept.track for concept in concepts):
-        within = [known.get(concept.id) for concept in concepts if concept.track == track]
-        tested = [strength.mean for strength in within if strength]
+        within = [concept for concept in concepts if concept.track == track]
+        tested = [known[concept.id].mean for concept in within if concept.id in known]
         if tested:
-            labels = Counter(strength.label if strength else Label.UNKNOWN for strength in within)
-            found.append(TrackStrength(track, sum(tested) / len(tested), labels))
+            found.append(TrackStrength(track, sum(tested) / len(tested), _labels(within, known)))
     return tuple(sorted(found, key=lambda one: one.mean))
 
 
@@ -127,7 +130,7 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall, then work on what is weak, then learn more."""
+    """Return what to do next, the best first: recall, then work on the weakest concept, then learn more."""
     found: list[Advice] = []
     if now.due or now.again:
         counts = ((now.due, "due"), (now.again, "coming again"))

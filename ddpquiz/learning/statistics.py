@@ -1,4 +1,4 @@
-"""What a log says about a learner: what is recalled, what comes due, days, time, sureness, beliefs that mislead."""
+"""Statistics of a learner: recall, forecast, study days, time, calibration, strengths and misconceptions."""
 
 import math
 from collections import Counter
@@ -13,16 +13,17 @@ from ddpquiz.learning.deal import due_now, due_soon
 from ddpquiz.learning.mastery import Strength, strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
+from ddpquiz.learning.standing import streak
 
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
-MATURE = 21  # days between two reviews from which on a card counts as mature
+MATURE = 21  # days between two reviews that make a card mature
 _Z = 1.96  # standard deviations on each side of the middle 95 %
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many of so many, and the interval that holds the true share with 95 % (Wilson's)."""
+    """A share, and its 95 % confidence interval (Wilson's)."""
 
     count: int
     of: int
@@ -47,7 +48,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """How many cards were recalled when they came back: young ones, mature ones, all."""
+    """How many cards were recalled when they came due: young ones, mature ones, all."""
 
     young: Share
     mature: Share
@@ -75,7 +76,7 @@ class SurenessBand:
 
 @dataclass(frozen=True, slots=True)
 class Misled:
-    """A wrong answer with a belief behind it, why it is wrong, how often it was given, and a demo of what is true."""
+    """A wrong answer with a known belief: why it is wrong, how often it was given, and a demo that shows it."""
 
     question: str
     ask: str
@@ -87,13 +88,13 @@ class Misled:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All of it, on one day."""
+    """The statistics of a learner on one day."""
 
     day: date
-    wanted: float  # the share of cards that is to be recalled when they come back
+    wanted: float  # the share of cards that should be recalled when they come due
     lately: Recall
     ever: Recall
-    due: int  # now, beside what comes again today
+    due: int  # now, without cards that come again today
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
     sure: tuple[SurenessBand, ...]
@@ -103,7 +104,7 @@ class Statistics:
 
     @property
     def streak(self) -> int:
-        """Study days in a row up to today; a day that is not over does not end it."""
+        """Study days in a row up to today, or up to yesterday if today has none yet."""
         return streak(self.days, self.day)
 
     @property
@@ -115,22 +116,8 @@ class Statistics:
         return sum(day.seconds for day in self.days.values())
 
 
-def streak(days: Iterable[date], today: date) -> int:
-    """Return how many days in a row something was done, up to today or yesterday."""
-    done, count = frozenset(days), 0
-    last = today if today in done else today - timedelta(days=1)
-    while last - timedelta(days=count) in done:
-        count += 1
-    return count
-
-
-def active_days(progress: Progress) -> dict[date, Day]:
-    """Return what was done on each day."""
-    return {date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()}
-
-
 def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> Statistics:
-    """Return what the log says about these concepts; items that are gone or hidden do not come due."""
+    """Return the statistics of these concepts; removed and hidden items are not counted as due."""
     memories, hidden = progress.memories(), progress.hidden(day)
     known = {card.key for concept in concepts for card in concept.cards} - hidden
     memories = {key: memory for key, memory in memories.items() if key in known}
@@ -144,7 +131,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         ever=ever,
         due=due_now(memories, day, progress.grades(day)),
         ahead=tuple(due_soon(memories, day, AHEAD)),
-        days=active_days(progress),
+        days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
         sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),
         strengths=tuple(sorted(tested, key=lambda pair: pair[1].mean)),
         untested=len(concepts) - len(tested),
@@ -153,9 +140,9 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
 
 
 def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recall, Recall]:
-    """Count first grades of days on which a card came back, by the days that had passed: those `since` a day, and all.
+    """Count the first grade of each day on which a card came back: since a day, and ever.
 
-    `grades` come card by card, and day by day.
+    `grades` are ordered by card, then by day.
     """
     number = cache(lambda day: date.fromisoformat(day).toordinal())
     first, forgot = since.toordinal(), int(Grade.AGAIN)
@@ -178,7 +165,7 @@ def _recalls(grades: Iterable[tuple[str, str, int]], since: date) -> tuple[Recal
 
 
 def _misled(wrong: Iterable[tuple[str, str, int]], concepts: Sequence[Concept]) -> tuple[Misled, ...]:
-    """Count beliefs; `wrong` is in the order of time, so the words are those that were shown last."""
+    """Count the beliefs behind wrong answers, which are oldest first; the words are those that were shown last."""
     questions = {question.key: question for concept in concepts for question in concept.questions}
     demos = {concept.id: concept.demos[0].run for concept in concepts if concept.demos}
     times, last = Counter[tuple[str, str]](), dict[tuple[str, str], Misconception]()

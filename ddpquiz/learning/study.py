@@ -49,7 +49,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """A card that is not asked for a while: suspended or buried."""
+    """A card that was suspended or buried."""
 
     card: Card
     act: StudyAction
@@ -60,7 +60,7 @@ Done = Review | Hiding
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """Where a sitting stands: the first card of `queue` is on screen, with its back if `shown`."""
+    """The state of a sitting: the first card of `queue` is on screen, with its back if `shown`."""
 
     schedule: Schedule
     known: Mapping[str, Memory]  # before this sitting
@@ -68,13 +68,21 @@ class Sitting:
     queue: tuple[Card, ...]
     since: datetime  # when this card came on screen
     buttons: tuple[Grade, ...] = tuple(Grade)
-    cram: bool = False  # grades change no memory
-    earlier: Mapping[str, Sequence[Grade]] = field(default_factory=dict)  # grades of this day, before this sitting
     shown: bool = False
     stopped: bool = False
     learned: Mapping[str, Memory] = field(default_factory=dict)  # in this sitting
     done: tuple[Done, ...] = ()
     previous: Sitting | None = field(default=None, repr=False, compare=False)  # what undo goes back to
+
+    @property
+    def cram(self) -> bool:
+        """True if grades change no memory."""
+        return self.deal.rules.cram
+
+    @property
+    def earlier(self) -> Mapping[str, Sequence[Grade]]:
+        """The grades of this day before this sitting; in a cram they do not count."""
+        return {} if self.cram else self.deal.rules.earlier
 
     @property
     def memories(self) -> Mapping[str, Memory]:
@@ -91,22 +99,22 @@ class Sitting:
 
     @property
     def count(self) -> int:
-        """How many of the cards dealt were not asked on this day before this sitting."""
+        """How many of the dealt cards were not asked earlier on this day."""
         return sum(card.key not in self.earlier for card in self.deal.cards)
 
     @property
     def place(self) -> int:
-        """The number of the card on screen, or of the last before it that was not asked once more, among these."""
+        """The number of the card on screen among these; a card that comes again has the number of the one before."""
         return self.count - sum(not self.grades(card) for card in self.queue[1:])
 
     @property
     def share(self) -> float:
-        """The share of the cards dealt that are done with."""
+        """The share of the dealt cards that are done."""
         return 1 - len(self.queue) / max(1, len(self.deal.cards))
 
     @property
     def coming_again(self) -> int:
-        """How many of the cards in the queue were asked on this day already."""
+        """How many of the cards in the queue were already asked on this day."""
         return sum(bool(self.grades(card)) for card in self.queue[1:])
 
     @property
@@ -117,12 +125,12 @@ class Sitting:
 
     @property
     def last(self) -> Done | None:
-        """What was done to the card before this one; None when it was skipped, or when there was none."""
+        """What was done to the card before this one; None if it was skipped or there was none."""
         return news(self.previous, self)[0] if self.previous else None
 
     @property
     def stuck(self) -> Card | None:
-        """The card just graded, if it was forgotten too often to be asked once more."""
+        """The card just graded, if it was forgotten too often to be asked again today."""
         last = self.last
         return last.card if isinstance(last, Review) and last.again is Return.ASIDE else None
 
@@ -135,25 +143,18 @@ class Sitting:
         return (*self.earlier.get(card.key, ()), *here)
 
     def preview(self, day: date) -> dict[Grade, int]:
-        """Return for each button in how many days the card on screen would come back."""
+        """Return for each button the days until the card on screen would come back."""
         card = self.queue[0]
         days = self.schedule.preview(card.key, self.memory(card), day)
         return {grade: days[grade] for grade in self.buttons}
 
 
 def begin(
-    dealt: Deal,
-    memories: Mapping[str, Memory],
-    schedule: Schedule,
-    at: datetime,
-    *,
-    two_buttons: bool = False,
-    cram: bool = False,
-    earlier: Mapping[str, Sequence[Grade]] | None = None,
+    dealt: Deal, memories: Mapping[str, Memory], schedule: Schedule, at: datetime, *, two_buttons: bool = False
 ) -> Sitting:
     """Return a sitting with the first card on screen."""
     buttons = (Grade.AGAIN, Grade.GOOD) if two_buttons else tuple(Grade)
-    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons, cram, {} if cram else earlier or {})
+    return Sitting(schedule, memories, dealt, dealt.cards, at, buttons)
 
 
 def step(sitting: Sitting, event: Event, at: datetime) -> Sitting:
@@ -213,18 +214,18 @@ def _next(sitting: Sitting, queue: tuple[Card, ...], at: datetime, *done: Done) 
 
 @dataclass(frozen=True, slots=True)
 class StudySummary:
-    """What a sitting came to."""
+    """The result of a sitting."""
 
-    cards: int  # different ones
-    new: int  # those of them never seen before; a wrong answer may have made others due unseen
+    cards: int  # without repetitions
+    new: int  # those never seen before, without those that a wrong answer had made due
     known: int  # cards that were learned on an earlier day
     recalled: int  # those of them recalled at first sight
     pace: timedelta | None  # the median time for a card
-    wanting: str | None  # the concept of which most was forgotten at first sight
+    wanting: str | None  # the concept with most cards forgotten at first sight
 
 
 def sum_up(sitting: Sitting) -> StudySummary:
-    """Return what a sitting came to so far."""
+    """Return the result of a sitting so far."""
     first = {review.card.key: review for review in reversed(sitting.reviews)}.values()
     known = [  # learned on a day before this one
         review

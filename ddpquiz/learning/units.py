@@ -1,4 +1,4 @@
-"""Units as people write them: read, compared, and converted."""
+"""Parse, compare and convert units as people write them."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _SYMBOLS = {
     **dict.fromkeys(("s", "sec", "second"), "second"),
     **dict.fromkeys(("FLOP", "Flop", "flop"), "flop"),
 }
-_SMALL = ("m", "u", "n")  # prefixes of seconds; the others are those of amounts
+_SMALL = ("m", "u", "n")  # prefixes that only seconds have; the others are for amounts
 _TIMES = {"min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400}
 _COUNTS = {
     **dict.fromkeys(("k", "K", "thousand"), 1e3),
@@ -30,12 +30,11 @@ _MEASURE = re.compile(
     r"[sS]?(?P<rate>(?:/| per |p)s(?:ec(?:ond)?)?)?"
 )
 
-Reading = tuple[float, str]  # how many of what
-"""A unit as an amount of a plain one; a count such as `million` is an amount of nothing in particular."""
+Reading = tuple[float, str]  # a unit as an amount of a plain one; the name is empty for a count such as `million`
 
 
 def converted(value: float, unit: str, wanted: str) -> float | None:
-    """Return what a value in one unit is in another; None when the units do not go together."""
+    """Convert a value from one unit to another; return None if the units do not match."""
     for have, what in _readings(unit):
         for want, of_what in _readings(wanted):
             if _together(what, of_what) and (wanted or not what):
@@ -44,7 +43,7 @@ def converted(value: float, unit: str, wanted: str) -> float | None:
 
 
 def is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
-    """Whether a bare number would be right in another form of the unit: bytes for MB, a share for a percentage."""
+    """Return whether a number without a unit is right in another form of it: bytes for MB, a share for a percentage."""
     factors = {0.01} if _named(unit) == "%" else set[float]()
     for amount, what in _readings(unit):
         if amount != 1 or _is_si(what):
@@ -53,8 +52,8 @@ def is_slip(value: float, right: float, unit: str, tolerance: float) -> bool:
 
 
 def _readings(unit: str) -> list[Reading]:
-    """Return what a unit may mean; `B` is bytes, and billions."""
-    unit = " ".join(unit.replace("µ", "u").replace("μ", "u").strip(" .").split())  # two signs for micro
+    """Return the possible meanings of a unit; `B` may be bytes or billions."""
+    unit = " ".join(unit.replace("µ", "u").replace("μ", "u").strip(" .").split())  # Unicode has two signs for micro
     first, _, rest = unit.partition(" ")
     found: list[Reading] = [measured] if (measured := _measured(unit)) else []
     if count := _COUNTS.get(first) or _COUNTS.get(first.lower().rstrip("s")):
@@ -63,7 +62,7 @@ def _readings(unit: str) -> list[Reading]:
 
 
 def _measured(unit: str) -> Reading | None:
-    """Read a number of bytes, bits, seconds or operations, also by the second."""
+    """Parse a unit of bytes, bits, seconds or operations, or one of these per second."""
     if seconds := _TIMES.get(unit.lower().removesuffix("s")):
         return float(seconds), "second"
     found = _MEASURE.fullmatch(unit) or (_MEASURE.fullmatch(unit.lower()) if len(unit) > 4 else None)
@@ -77,7 +76,7 @@ def _measured(unit: str) -> Reading | None:
 
 
 def _named(unit: str) -> str:
-    """Return a name without what makes it a plural, since `step` and `steps` are one unit."""
+    """Return the singular of a name, since `step` and `steps` are one unit."""
     words = (_SAME.get(word, word) for word in unit.lower().replace("-", " ").replace("per cent", "%").split())
     return " ".join(word.rstrip("es") or word for word in words)
 
@@ -87,7 +86,7 @@ def _is_si(what: str) -> bool:
 
 
 def _together(what: str, of_what: str) -> bool:
-    """Whether two names are one: a measure in full, anything else also if one is the beginning of the other."""
+    """Return whether two names mean the same; outside the SI, a name matches the beginning of another."""
     if _is_si(what) or _is_si(of_what):
         return what == of_what
     return what.startswith(of_what) or of_what.startswith(what)

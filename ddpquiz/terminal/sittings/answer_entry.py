@@ -1,4 +1,4 @@
-"""Answers that are entered one key at a time: chosen by digits, or typed with a cursor."""
+"""Answers that are entered key by key: chosen by digits, or typed with a cursor."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed
-from ddpquiz.learning.quiz import Answer
+from ddpquiz.learning.quiz_state import Answer
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
-from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.text_area import TextArea
+from ddpquiz.terminal.sittings.typing_screen import TypingScreen
 
 SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
-ESCAPE = "escape"
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()
@@ -22,19 +21,14 @@ _EMPTY = TextArea()
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was entered so far; `given` once it is meant as the answer.
-
-    A number, an order and an output are typed: every character is text. Escape makes the next key a command
-    (`escaped`), and only that one.
-    """
+    """What was entered so far; `given` is true once it is submitted as the answer."""
 
     area: TextArea = _EMPTY
-    escaped: bool = False
     given: bool = False
 
     @classmethod
     def of(cls, answer: Answer | None) -> Entry:
-        """Return the entry that repeats an answer; empty for one that a single key gives."""
+        """Return the entry that repeats an answer; it is empty if a single key gives the answer."""
         repeats = answer and answer.posed.question.kind is not Kind.CHOICE
         return cls(TextArea().insert(answer.given)) if answer and repeats else cls()
 
@@ -71,8 +65,8 @@ class Entry:
                 return [SUBMIT]
 
 
-class AnswerScreen(KeyScreen):
-    """A screen on which questions are answered. While an answer is typed, letters are text and escape leads to keys."""
+class AnswerScreen(TypingScreen):
+    """A screen on which questions are answered: a number, an order and an output are typed, the rest is chosen."""
 
     entry = Entry()
 
@@ -94,30 +88,9 @@ class AnswerScreen(KeyScreen):
     def writing(self) -> bool:
         return self.typing is not None
 
-    def handle_key(self, key: str) -> None:
-        """Obey a key; while an answer is typed, all characters are text, also those that are keys elsewhere."""
-        if self.helping or self.typing is None:
-            self.obey(key)
-        elif self.entry.escaped:
-            self.entry = replace(self.entry, escaped=False)
-            if key in {each.key for each in self.commands()}:
-                self.obey(key)
-            elif len(key) == 1:
-                self.enter(key)
-        else:
-            self.note = ""
-            self.enter(key)
-
-    def obey(self, key: str) -> None:
-        """Handle a key that is not text."""
-        super().handle_key(key)
-
     def enter(self, key: str) -> None:
         posed = self.answering
         if posed is None:
-            return
-        if key == ESCAPE and self.typing:
-            self.entry = replace(self.entry, escaped=True)
             return
         self.entry = self.entry.key(key, posed.question)
         if not self.entry.given:
@@ -128,20 +101,17 @@ class AnswerScreen(KeyScreen):
         else:
             self.submit(text)
 
-    def _scrolling(self, key: str) -> str:
-        """Return the key as it scrolls: one that moves in the answer scrolls nothing."""
-        posed = None if self.helping else self.typing
-        moves = posed and self.entry.key(key, posed.question) != self.entry
-        return "" if moves else super()._scrolling(key)
+    def changes_text(self, key: str) -> bool:
+        return self.typing is not None and self.entry.key(key, self.typing.question) != self.entry
 
 
 def is_typed(question: Question) -> bool:
-    """Whether its answer is typed, so that letters are text and commands come after escape."""
+    """Return whether the answer to a question is typed, so that letters are text."""
     return question.kind in (Kind.NUMBER, Kind.ORDER, Kind.OUTPUT)
 
 
 def is_command(text: str, question: Question) -> bool:
-    """Whether what was typed as an answer is a key that was meant as a command."""
+    """Return whether the text of an answer was probably meant as a command."""
     return is_typed(question) and text.strip() in COMMANDS and text.strip() != question.answer
 
 

@@ -1,6 +1,6 @@
-"""How a card is drawn: its header, its sides, the grades, and what is due; and the result of a sitting with cards."""
+"""Draw cards: the header, the grades and what is due; and the result of a sitting with cards."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from rich.console import Group, RenderableType
@@ -53,7 +53,7 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
 
 
 def buttons(days: Mapping[Grade, int | None]) -> Text:
-    """Draw the grades, each with the days until the card would come back, if the grade decides that."""
+    """Draw the grades, each with the days until the card would come back; None in a cram."""
     line = Text()
     for number, (grade, until) in enumerate(days.items(), 1):
         line.append("   " if line else "").append(str(number), style="key").append(f" {NAMES[grade]}")
@@ -62,7 +62,7 @@ def buttons(days: Mapping[Grade, int | None]) -> Text:
 
 
 def about_last(sitting: Sitting, *, has_demo: bool) -> str:
-    """Say what was done to the card before this one; `has_demo` says whether `d` runs its demo now."""
+    """Return what was done to the card before this one; with `has_demo`, `d` runs its demo now."""
     before = sitting.previous
     if before is None or before.card is None or sitting.shown:
         return ""
@@ -83,7 +83,7 @@ def about_last(sitting: Sitting, *, has_demo: bool) -> str:
 
 
 def interval(days: int) -> str:
-    """Write a number of days as short as it can be read."""
+    """Return a number of days in a short form."""
     if days == 0:
         return "now"
     if days < 31:
@@ -93,43 +93,39 @@ def interval(days: int) -> str:
 
 
 def more(held: int) -> Hotkey:
-    """Return the key that deals some of the new cards that a limit held back."""
+    """Return the key that adds some of the new cards that a limit held back."""
     count = min(held, MORE)
     return Hotkey("n", f"{count} more new card{'s' * (count != 1)}", "go on with new cards that a limit held back")
 
 
 def proven(count: int) -> str:
-    """Say how many new cards are not offered because the learner is strong there already."""
+    """Return a sentence about the new cards that are left out because their concepts are strong."""
     return f"Left out: {counted(count, 'new card')} of concepts proven strong; --all deals them too."
 
 
-def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int, opening: str = "") -> Group:
-    """Draw what there is to do instead when no card is to be dealt; `hidden` counts cards suspended or buried."""
+def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int) -> Group:
+    """Draw what the learner can do when no card is due; `hidden` cards are suspended or buried."""
     lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
     if held.proven_held:
         lines.append(Text(proven(held.proven_held)))
     if hidden:
         what = counted(hidden, "card is", "cards are")
         lines.append(Text(f"{what} suspended or buried; ddpquiz list --hidden names them."))
-    if opening:
-        lines = [Text(opening), Text(), *lines]
     return Group(*lines, *section("Instead", Commands(more)))
 
 
 def forecast(soon: Sequence[int], day: date) -> str:
-    """Say how many cards come due in the days after `day`, and when."""
+    """Return how many cards come due in the days after `day`, and when."""
     when = ("tomorrow", *(_DAYS[(day.weekday() + ahead) % 7] for ahead in range(2, len(soon) + 1)))
     parts = [f"{count} {name}" for count, name in zip(soon, when, strict=True) if count]
     return f"{sum(soon)} ({', '.join(parts)})" if parts else "none"
 
 
-def result(
-    sitting: Sitting, desk: Desk, a_day: int | None, command: str, weakest: Callable[[], str | None]
-) -> RenderableType:
-    """Draw what a sitting came to.
+def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_read: str | None) -> RenderableType:
+    """Draw the result of a sitting.
 
-    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `weakest` is the
-    concept to read about when no card was forgotten.
+    `a_day` is the limit of new cards, None without one; `command` goes on, without that limit; `to_read` is the
+    concept to read about.
     """
     summary = sum_up(sitting)
     begun = standing.begun(sitting.memories, study_day(desk.clock()))
@@ -148,14 +144,14 @@ def result(
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
     lines.append(Text(_due(sitting, desk)))
-    if found := desk.concepts.get(summary.wanting or weakest() or ""):
+    if found := desk.concepts.get(to_read or ""):
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
     return Group(*lines)
 
 
 def _left(sitting: Sitting, command: str) -> str:
-    """Say how many cards the next sitting deals, as its header counts them, and which command goes on."""
+    """Return how many cards the next sitting deals, counted as in its header, and the command that goes on."""
     deal = sitting.deal
     done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
     left = [card for card in deal.cards if card.key not in done]
@@ -176,7 +172,7 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
 
 
 def _due(sitting: Sitting, desk: Desk) -> str:
-    """Say which cards are due now and soon, in the words and numbers of the home page."""
+    """Return how many cards are due now and soon, with the same words and numbers as the home page."""
     day = study_day(desk.clock())
     hidden = {one.card.key for one in sitting.done if isinstance(one, Hiding)}
     memories = {key: memory for key, memory in sitting.memories.items() if key not in hidden}
@@ -188,7 +184,7 @@ def _due(sitting: Sitting, desk: Desk) -> str:
 
 
 def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram: bool = False) -> list[str]:
-    """Say what each limit held back, and how to lift it; `begun` new cards of `a_day` were asked on this day."""
+    """Return what each limit held back, and how to raise it; `begun` of `a_day` new cards were asked today."""
     lines: list[str] = []
     if cram and deal.due_held:  # the next cram begins with the same cards
         lines.append(f"Left out: {deal.due_held} of the cards that you have seen; `--limit` deals more at once.")

@@ -12,12 +12,13 @@ from ddpquiz.learning.explain import ExplainAction, Explaining, Opinion, Toggle,
 from ddpquiz.terminal.kit.editor import edit
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_names import pasted
-from ddpquiz.terminal.kit.layout import bullets, columns, indented, section
+from ddpquiz.terminal.kit.layout import indented
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.kit.text_area import TextArea
-from ddpquiz.terminal.sittings.question_view import command_line
-from ddpquiz.terminal.sittings.rubric_view import check, count
+from ddpquiz.terminal.sittings import rubric_view
+from ddpquiz.terminal.sittings.drafts import Drafts
 from ddpquiz.terminal.sittings.sitting import DEMO, FLAG, Desk, SittingScreen, header, note_lines
+from ddpquiz.terminal.sittings.typing_screen import TypingScreen, command_line
 
 FINISH = Hotkey(
     "ctrl+d",
@@ -32,10 +33,9 @@ UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing
 LEAVE = Hotkey("enter", "leave")
 MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
 HOW = "in your own words; ctrl+d, or enter on an empty line, ends it"
-HOW_BY_LINES = "in your own words, in one line or several; an empty line ends it"
 
 
-class ExplainScreen(SittingScreen):
+class ExplainScreen(TypingScreen, SittingScreen):
     """One sitting of explaining."""
 
     def __init__(
@@ -49,15 +49,13 @@ class ExplainScreen(SittingScreen):
     ) -> None:
         super().__init__(desk)
         self.state = state
-        self._drafts = dict(drafts or {})  # what was begun in earlier sittings, by prompt
-        self._left: dict[str, str] = {}  # what was begun in this one and left for another prompt
+        self._drafts = Drafts(drafts or {})
         self._area = TextArea()  # written so far, of the prompt on screen
         self._width = 80  # of the screen
-        self._escaped = False  # the next key is a command
         self._editor = editor  # each prompt opens it by itself
         self._judge = judge  # ticks the points beforehand, instead of their words; may raise UserError
         self._receipts: list[log_rows.Receipt] = []  # of the explanations, in order
-        self._go_on_with_draft()
+        self._resume_draft()
 
     @property
     def text(self) -> str:
@@ -70,7 +68,7 @@ class ExplainScreen(SittingScreen):
     @property
     def begun(self) -> dict[str, str]:
         """The texts to save for the next time, by prompt: empty for those that were explained."""
-        begun = {**self._left, **{one.prompt.key: "" for one in self.state.done}}
+        begun = {**self._drafts.left, **{one.prompt.key: "" for one in self.state.done}}
         if not self.state.checking and self.state.place < len(self.state.prompts):
             begun[self.state.prompts[self.state.place].key] = self.text.strip()
         return begun
@@ -102,7 +100,12 @@ class ExplainScreen(SittingScreen):
             return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
-            parts += [Text(), indented(Text(plain(explanation.text), style="quiet")), Text(), *check(explanation)]
+            parts += [
+                Text(),
+                indented(Text(plain(explanation.text), style="quiet")),
+                Text(),
+                *rubric_view.check(explanation),
+            ]
         else:
             hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]
@@ -111,7 +114,7 @@ class ExplainScreen(SittingScreen):
     def above_keys(self) -> list[RenderableType]:
         if not self.writing:
             return []
-        return [command_line() if self._escaped else self._area.drawn(self._width)]
+        return [command_line() if self.escaped else self._area.drawn(self._width)]
 
     def foot(self, width: int) -> RenderableType:
         self._width = width  # up and down move by the rows that are seen
@@ -122,8 +125,8 @@ class ExplainScreen(SittingScreen):
         prompt = self.state.prompt
         if prompt is None:
             return [LEAVE, *undo, HELP]
-        if self._escaped:
-            return [FROM_ESCAPE, *self._commands()]
+        if self.escaped:
+            return [FROM_ESCAPE, *self.escape_keys()]
         if not self.state.checking:  # enter ends the text too on an empty line, once something is written
             by_enter = self.text.strip() and self._area.on_empty_last_line
             return [replace(FINISH, key="ctrl+d/enter") if by_enter else FINISH]
@@ -131,38 +134,35 @@ class ExplainScreen(SittingScreen):
         toggle = Hotkey(f"1-{len(prompt.points)}", "tick", "tick a point that you made, or remove a tick")
         return [CONFIRM, toggle, *undo, *demo, FLAG, HELP, QUIT]
 
-    def commands(self) -> list[Hotkey]:
-        return self._commands() if self.writing and not self._escaped else []
+    def escape_keys(self) -> list[Hotkey]:
+        prompt = self.state.prompt
+        hint = [HINT] if prompt and prompt.hint and not self.state.hinted else []
+        demo = [DEMO] if prompt and self.demo_of(prompt.concept) else []
+        undo = [UNDO] if self.state.previous else []
+        return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
 
     def all_keys(self) -> list[Hotkey]:
-        return [*super().all_keys(), *([MOVE] if self.writing and not self._escaped else [])]
+        return [*super().all_keys(), *([MOVE] if self.writing and not self.escaped else [])]
 
-    def handle_key(self, key: str) -> None:
+    def enter(self, key: str) -> None:
         text = pasted(key)
-        if self.helping or not self.writing:
-            super().handle_key(key)
-        elif text is None and self._escaped:
-            self._escaped = False
-            if key in {each.key for each in self._commands()}:
-                super().handle_key(key)
-            elif len(key) == 1:
-                self._type(key)
+        if text is not None:
+            self._area = self._area.insert(text)
+        elif key == "ctrl+d" or (key == "enter" and self._area.on_empty_last_line):
+            self.finish()
         else:
-            self.note, self._escaped = "", False
-            if text is None:
-                self._type(key)
-            else:
-                self._area = self._area.insert(text)
+            self._area = self._area.key(key, self._width)
+
+    def changes_text(self, key: str) -> bool:
+        return self._area.key(key, self._width) != self._area
 
     def press(self, key: str) -> None:
         prompt = self.state.prompt
         match key:
             case "u":
                 self._do(ExplainAction.UNDO)
-            case "enter" | "q" | "escape" if prompt is None:
-                self.left = True
             case _ if prompt is None:
-                pass
+                self.left = key in ("enter", "q", "escape")
             case "q":
                 self._do(ExplainAction.STOP)
                 self.left = True
@@ -171,19 +171,20 @@ class ExplainScreen(SittingScreen):
                 self._do(ExplainAction.BACK)
             case "f":
                 self.flag(prompt.key)
-            case "enter" | "space" if self.state.checking:
-                self._do(ExplainAction.NEXT)
-                if self._editor:
-                    self.edit()
             case _ if self.state.checking:
-                if key.isdecimal() and key != "0":
-                    self._do(Toggle(int(key) - 1))
-            case "h":
-                self._do(ExplainAction.HINT)
-            case "s":
-                self._do(ExplainAction.SKIP)
+                self._press_while_checking(key)
+            case "h" | "s":
+                self._do(ExplainAction.HINT if key == "h" else ExplainAction.SKIP)
             case "e":
                 self.edit()
+
+    def _press_while_checking(self, key: str) -> None:
+        if key in ("enter", "space"):
+            self._do(ExplainAction.NEXT)
+            if self._editor:
+                self.edit()
+        elif key.isdecimal() and key != "0":
+            self._do(Toggle(int(key) - 1))
 
     def edit(self) -> None:
         """Let the learner write in an editor; the saved text is the explanation."""
@@ -199,75 +200,11 @@ class ExplainScreen(SittingScreen):
             self.finish()
 
     def summary(self) -> RenderableType:
-        done = self.state.done
-        if not done:
-            return Text("Done: nothing explained.", style="head")
-        made, asked = sum(one.made for one in done), sum(len(one.points) for one in done)
-        parts: list[RenderableType] = [Text(f"Done: you made {made} of {asked} points.", style="head")]
-        missed = [prose(point.point.say) for one in done for point in one.points if not point.made]
-        if missed:
-            parts += section("Left out", bullets(missed))
-        concept = done[-1].prompt.concept
-        rows = [(f"ddpquiz learn {concept}", "read about it")] if missed else []
-        rows.append((f"ddpquiz test {concept}", "find out how strong you are"))
-        return Group(*parts, *section("Next", columns((Text(plain(c), style="code"), Text(what)) for c, what in rows)))
-
-    def new_lines(self) -> RenderableType:
-        if explanation := self.state.explanation:
-            return Group(*check(explanation))
-        assert self.state.prompt is not None  # noqa: S101
-        parts: list[RenderableType] = [Text(), self._where(), Text(), prose(self.state.prompt.ask, "bold")]
-        parts.append(Text(HOW_BY_LINES, style="quiet"))
-        if self.text:  # from before; lines are added to it
-            parts += [Text(), indented(Text(plain(self.text), style="quiet")), Text()]
-        return Group(*parts, *(note_lines(self.note) if self.state.previous is None else []))
-
-    def line_keys(self) -> list[Hotkey]:
-        """Return the keys that work now where whole lines are read: an empty one ends a text."""
-        keys = [Hotkey("empty line", "check") if key is FINISH else key for key in super().line_keys()]
-        return [] if self.writing and self.text else keys
-
-    def handle_line(self, line: str) -> None:
-        """Handle a line: a piece of the text, which an empty line ends, or the letter of a key, as in `:h`."""
-        key = line.removeprefix(":")
-        self.note = ""
-        if self.writing and (key == line or len(key) != 1):
-            if not line:
-                self.finish()
-            else:
-                self.text = "\n".join((*filter(None, (self.text,)), line))
-            return
-        super().handle_key(key or "enter")
-        if key == "h" and self.state.hinted and self.state.prompt:
-            self.note = self.state.prompt.hint
-        elif self.state.explanation and key.isdecimal():
-            self.note = count(self.state.explanation)
+        return rubric_view.summary(self.state.done)
 
     def _where(self) -> Text:
         prompt = self.state.prompts[self.state.place]
         return header(f"Explain {self.state.place + 1}/{len(self.state.prompts)}", prompt.concept)
-
-    def _scrolling(self, key: str) -> str:
-        moves = self.writing and not self.helping and self._area.key(key, self._width) != self._area
-        return "" if moves else super()._scrolling(key)
-
-    def _commands(self) -> list[Hotkey]:
-        prompt = self.state.prompt
-        hint = [HINT] if prompt and prompt.hint and not self.state.hinted else []
-        demo = [DEMO] if prompt and self.demo_of(prompt.concept) else []
-        undo = [UNDO] if self.state.previous else []
-        return [*hint, EDITOR, SKIP, *undo, *demo, FLAG, HELP, QUIT]
-
-    def _type(self, key: str) -> None:
-        match key:
-            case "escape":
-                self._escaped = True
-            case "ctrl+d":
-                self.finish()
-            case "enter" if self._area.on_empty_last_line:
-                self.finish()
-            case _:
-                self._area = self._area.key(key, self._width)
 
     def finish(self) -> None:
         if text := self.text.strip():
@@ -290,27 +227,21 @@ class ExplainScreen(SittingScreen):
         before = self._receipts.pop() if removed else None
         if added:
             points = [log_rows.PointRow(each.point.say, each.matched, each.overruled) for each in added.points]
-            receipt = self.desk.progress.explain(
-                added.prompt.key, points, now, took=added.took, given=added.text, instead_of=before
-            )
-            self._receipts.append(receipt)
+            row = log_rows.ExplanationRow(item=added.prompt.key, took=added.took, given=added.text, points=points)
+            self._receipts.append(self.desk.progress.explain(row, now, instead_of=before))
         elif before:
             self.desk.progress.undo(before, now)
         moved = after.place != self.state.place
         if moved and self.writing:
-            self._left[self.state.prompts[self.state.place].key] = self.text.strip()
+            self._drafts.leave(self.state.prompts[self.state.place].key, self.text)
         if moved or after.checking != self.state.checking:
             self.text = removed.text if removed and not added else ""
         self.state = after
         if moved and not self.text:
-            self._go_on_with_draft()
+            self._resume_draft()
 
-    def _go_on_with_draft(self) -> None:
-        """Put back what was begun before, in this sitting or the last time."""
-        prompt = self.state.prompt
-        if prompt is None:
-            return
-        here, before = self._left.pop(prompt.key, ""), self._drafts.pop(prompt.key, "")
-        if here or before:
-            self.text = here or before
-            self.note = f"What you began to write {'' if here else 'the last time '}is here again."
+    def _resume_draft(self) -> None:
+        """Put back what was begun for the prompt on screen, in this sitting or the last time."""
+        if self.state.prompt:
+            text, note = self._drafts.resume(self.state.prompt.key)
+            self.text, self.note = text or self.text, note or self.note

@@ -1,4 +1,4 @@
-"""The home screen, and the page for a pipe: where the learner stands, and what to do next."""
+"""The home screen, and the page for a pipe: the learner's standing, and what to do next."""
 
 from collections.abc import Callable, Hashable
 from typing import Protocol
@@ -46,7 +46,7 @@ _TRACKS = 5  # that are shown
 
 
 class HomeActions(Protocol):
-    """What the keys start; `study` and `test` have the terminal to themselves, and may raise UserError."""
+    """What the keys start; `study` and `test` use the whole terminal, and may raise UserError."""
 
     def study(self, *, ahead: bool, new: int) -> object:
         """Study cards: due ones and up to `new` new ones a day, or with `ahead` cards that are not due."""
@@ -62,7 +62,7 @@ class HomeActions(Protocol):
 
 
 class Home(SittingScreen):
-    """The overview, and the lesson or the statistics above it; `look` finds out anew where the learner stands."""
+    """The overview, and the pages opened from it: a lesson or the statistics; `look` computes the standing again."""
 
     def __init__(self, desk: Desk, look: Callable[[], Standing], actions: HomeActions) -> None:
         super().__init__(desk)
@@ -150,7 +150,7 @@ class Home(SittingScreen):
 
     @property
     def _demo(self) -> DemoLink | None:
-        """The demo of the first concept to see, of the weakest or of the next one."""
+        """The demo of the first concept for a new learner, else of the weakest or the next concept."""
         names = [FIRST_CONCEPT] * self._now.fresh
         names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)

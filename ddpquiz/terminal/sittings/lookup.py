@@ -13,12 +13,15 @@ from ddpquiz.curriculum.search import Hit
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.layout import indented
-from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.style import prose
+from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.pages.item import named
 from ddpquiz.terminal.pages.listing import heading, one_line, to_read
 from ddpquiz.terminal.sittings import question_view
 
 _SHOWN = 8  # hits; more words find fewer
+_WIDE = 1_000_000  # columns: the words are one line
+_EMPTY = TextArea()
 LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 
 
@@ -27,7 +30,7 @@ class Lookup:
     """A search: the words typed so far, the hits, and which of them is marked, open and answered."""
 
     catalog: Catalog
-    text: str = ""
+    area: TextArea = _EMPTY
     hits: tuple[Hit, ...] = ()
     at: int = 0
     open: bool = False
@@ -48,22 +51,25 @@ class Lookup:
                 return replace(self, at=min(self.at + 1, max(0, len(self.hits) - 1)))
             case "up":
                 return replace(self, at=max(0, self.at - 1))
-            case "backspace":
-                return self.search(self.text[:-1])
-            case "ctrl+u":
-                return self.search("")
             case _:
-                return self.search(self.text + text) if (text := typed(key)) else self
+                return self._edited(self.area.insert(text) if (text := typed(key)) else self.area.key(key, _WIDE))
 
-    def search(self, text: str) -> Lookup:
-        return replace(self, text=text, hits=tuple(to_read(self.catalog.search(text))[:_SHOWN]), at=0)
+    def changes_text(self, key: str) -> bool:
+        """Return whether a key changes the words or moves the cursor in them."""
+        found = self.key(key)
+        return found is not None and found.area != self.area
+
+    def _edited(self, area: TextArea) -> Lookup:
+        if area.text == self.area.text:
+            return replace(self, area=area)
+        return replace(self, area=area, hits=tuple(to_read(self.catalog.search(area.text))[:_SHOWN]), at=0)
 
     def opened(self, words: str) -> Lookup:
         """Return the search for these words, for a terminal that cannot be painted.
 
-        A hit is open when it is the only one or when the words are its name; a question that is named shows its answer.
+        A hit is opened if it is the only one or if the words are its name; a question that is named shows its answer.
         """
-        found = self.search(words)
+        found = self._edited(TextArea().insert(words))
         at = next((at for at, hit in enumerate(found.hits) if hit.key == words), 0)
         is_named = any(hit.key == words for hit in found.hits)
         return replace(found, at=at, open=is_named or len(found.hits) == 1, answered=is_named)
@@ -72,7 +78,7 @@ class Lookup:
         if self.open:
             return self._page(self.hits[self.at])
         if not self.hits:
-            return Text("Nothing found." if self.text.strip() else "Type words to search for.")
+            return Text("Nothing found." if self.area.text.strip() else "Type words to search for.")
         lines: list[RenderableType] = []
         for number, hit in enumerate(self.hits):
             mark = "> " if number == self.at else "  "
@@ -80,7 +86,7 @@ class Lookup:
         return Group(*lines)
 
     def field(self) -> list[RenderableType]:
-        return [] if self.open else [Text(f"/{plain(self.text)}_")]
+        return [] if self.open else [Text.assemble("/", self.area.line())]
 
     def keys(self) -> list[Hotkey]:
         back = Hotkey("esc", "back to the list" if self.open else "back to the card")

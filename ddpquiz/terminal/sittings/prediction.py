@@ -1,4 +1,4 @@
-"""A prediction: a question about a demo that is asked before the demo runs, and its verdict after the run."""
+"""A prediction: a question about a demo, asked before the demo runs, and its verdict after the run."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,9 @@ from ddpquiz.learning.judge import Verdict, expected, judge
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings import question_view
-from ddpquiz.terminal.sittings.answer_entry import ESCAPE, AnswerScreen
+from ddpquiz.terminal.sittings.answer_entry import AnswerScreen
 from ddpquiz.terminal.sittings.sitting import note_lines
+from ddpquiz.terminal.sittings.typing_screen import ESCAPE, command_line
 
 NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
@@ -19,7 +20,7 @@ _COMMANDS = (NONE, HELP, LEAVE)
 
 
 class NoRun(Exception):  # noqa: N818  # not an error
-    """The learner wants no run."""
+    """The learner declined the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,9 @@ class Prediction:
 
 
 def ask(posed: Posed, demo: str, console: Console) -> Prediction | None:
-    """Ask for a prediction on a screen of its own; None when the learner declines.
+    """Ask for a prediction on a screen of its own; return None if the learner gives none.
 
-    NoRun when the learner wants no run after all, KeyboardInterrupt for ctrl+c.
+    Raises NoRun if the learner declines the run, and KeyboardInterrupt for ctrl+c.
     """
     screen = PredictionScreen(posed, demo)
     screen.show(console)
@@ -59,13 +60,13 @@ class PredictionScreen(AnswerScreen):
         return self._posed
 
     def handle_key(self, key: str) -> None:
-        """Obey a key; NoRun when it means that no run is wanted, as esc does twice where an answer is typed."""
-        if self.entry.escaped and key == ESCAPE:
+        """Obey a key. Raises NoRun if it declines the run, as pressing esc twice does while an answer is typed."""
+        if self.escaped and key == ESCAPE:
             raise NoRun
         super().handle_key(key)
 
     def enter(self, key: str) -> None:
-        """Add a key to the answer; enter without an answer declines."""
+        """Add a key to the answer; enter without an answer gives no prediction."""
         if key == "enter" and not self.entry.text:
             self.left = True
         else:
@@ -86,17 +87,17 @@ class PredictionScreen(AnswerScreen):
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
     def above_keys(self) -> list[RenderableType]:
-        field = [question_view.field(self._posed.question, self.entry)] if self.typing else []
-        return [*note_lines(self.note), *field]
+        field = command_line() if self.escaped else question_view.field(self._posed.question, self.entry)
+        return [*note_lines(self.note), *([field] if self.typing else [])]
 
     def keys(self) -> list[Hotkey]:
         keys = self.entry.keys(self._posed.question)
         if not self.typing:
             return [*keys, *_COMMANDS]
-        return list(_COMMANDS) if self.entry.escaped else keys
+        return self.escape_keys() if self.escaped else keys
 
-    def commands(self) -> list[Hotkey]:
-        return list(_COMMANDS) if self.typing and not self.entry.escaped else []
+    def escape_keys(self) -> list[Hotkey]:
+        return list(_COMMANDS)
 
     def submit(self, text: str) -> None:
         verdict = judge(self._posed, text)
@@ -107,7 +108,7 @@ class PredictionScreen(AnswerScreen):
 
 
 def verdict_line(prediction: Prediction, posed: Posed) -> str:
-    """Return in a line whether a prediction was right, what was predicted, and what the run showed."""
+    """Return in one line whether a prediction was right, what was predicted, and what the run showed."""
     if prediction.verdict.right:
         return f"✓ You predicted {prediction.words}. The run showed the same."
     right = [option.text for option in posed.question.options if option.right]

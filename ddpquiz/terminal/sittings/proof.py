@@ -1,4 +1,4 @@
-"""A proof on the screen: what runs, what was observed, and which answer that speaks for."""
+"""A proof on the screen: what runs, what was observed, and which answers agree with it."""
 
 import contextlib
 import sys
@@ -23,7 +23,7 @@ from ddpquiz.terminal.sittings import question_view
 
 
 def show(posed: Posed, console: Console) -> bool:
-    """Print the question, what runs, and then what that showed; return whether it agrees with the key."""
+    """Print the question, what runs, and what was observed; return whether it agrees with the answer."""
     layout.show(console, Group(*question(posed), _head(posed)))
     console.print(_running(posed), soft_wrap=True)  # code stays as it is, to be copied
     agrees = True
@@ -34,7 +34,7 @@ def show(posed: Posed, console: Console) -> bool:
 
 
 def visit(posed: Posed, console: Console) -> bool:
-    """Do the same in the middle of a sitting, on a screen of its own that can be scrolled until a key leads back."""
+    """Do the same inside a sitting, on a screen of its own; return when the learner leaves it."""
     with Screen(console) as screen:
         shown = ProofScreen(posed)
         with _unechoed():
@@ -45,7 +45,7 @@ def visit(posed: Posed, console: Console) -> bool:
 
 
 class ProofScreen(KeyScreen):
-    """A proof that runs, and then can be read. What was observed stands above what ran, so that it is in sight."""
+    """A proof that runs and can then be read; the observations stand above the code, so that they are visible."""
 
     def __init__(self, posed: Posed) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class ProofScreen(KeyScreen):
         self._found: list[ProofOutcome] = []
 
     def run(self, screen: Screen) -> bool:
-        """Run the proof, and paint what was observed so far; return whether it agrees with the key."""
+        """Run the proof, painting each observation; return whether they agree with the answer."""
         foot = Text("it runs · ctrl+c stops it", style="quiet")
         screen.paint(self.body(), foot)
         for found in observe(self._posed):
@@ -86,7 +86,7 @@ class ProofScreen(KeyScreen):
 
 
 def question(posed: Posed) -> list[RenderableType]:
-    """Draw the question that a proof is about, with the values drawn; its code unless that is part of what runs."""
+    """Draw the question of a proof with its values, and its code unless the proof runs that code."""
     asked = posed.question
     parts: list[RenderableType] = [prose(asked.ask, "bold"), Text()]
     if asked.code and asked.code.strip() not in _source(posed):
@@ -96,14 +96,14 @@ def question(posed: Posed) -> list[RenderableType]:
 
 @dataclass(frozen=True, slots=True)
 class ProofOutcome:
-    """One thing that a proof showed, and whether it agrees with the key."""
+    """One observation of a proof, and whether it agrees with the answer."""
 
     shown: RenderableType
     agrees: bool = True
 
 
 def observe(posed: Posed) -> Iterator[ProofOutcome]:
-    """Run a proof, and yield what it shows, bit by bit."""
+    """Run a proof, and yield its observations one by one."""
     asked, runner = posed.question, proof_runner.ProofRunner()
     if _each_option_runs(asked):
         for option in asked.options:
@@ -123,7 +123,7 @@ def observe(posed: Posed) -> Iterator[ProofOutcome]:
 
 
 def _head(posed: Posed) -> RenderableType:
-    """Draw where a proof runs, and what stands in its code for the answer."""
+    """Draw where a proof runs, and what stands for the answer in its code."""
     asked = posed.question
     ranks = int(worth(asked.proof.ranks, posed.values)) if asked.proof else 1
     on_ranks = f"{ranks} rank{'s' * (ranks != 1)} on CPU over Gloo"
@@ -140,7 +140,7 @@ def _running(posed: Posed) -> RenderableType:
 
 
 def _source(posed: Posed) -> str:
-    """Return the code that runs; none where a demo does."""
+    """Return the code that runs; it is empty for a demo."""
     is_code = isinstance(posed.question.proof, CodeProof)
     return proof_runner.source(posed, _lines_in_order(posed.question)) if is_code else ""
 
@@ -167,7 +167,7 @@ def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
 
 
 def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
-    """Hold a computed or printed answer against what was observed."""
+    """Compare a computed or printed answer with the observation."""
     asked = posed.question
     if asked.kind is Kind.NUMBER:
         held = proof_runner.all_close(number(asked.answer), max(asked.tolerance, 1e-5), observed)  # the text is rounded
@@ -179,7 +179,7 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
 
 @contextlib.contextmanager
 def _unechoed() -> Iterator[None]:
-    """Let keys that are pressed meanwhile draw nothing on the screen; ctrl+c still interrupts."""
+    """Turn the echo of keys off; ctrl+c still interrupts."""
     try:
         before = termios.tcgetattr(sys.stdin.fileno())
     except (OSError, ValueError, termios.error):

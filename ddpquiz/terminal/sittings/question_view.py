@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict, answered, expected
-from ddpquiz.learning.quiz import Answer, Quiz
+from ddpquiz.learning.quiz_state import Answer, Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings.answer_entry import Entry
@@ -23,6 +23,9 @@ _HOW = {
     Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type what this prints.",
 }
+IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
+_EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
+_HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
@@ -35,8 +38,21 @@ def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
     return header(f"Question {quiz.number}{most}", sort, question.level, question.concept, flag)
 
 
+def remark(quiz: Quiz) -> str:
+    """Return a remark about the question on screen."""
+    if quiz.posed is None:
+        return ""
+    if quiz.pending:
+        return _HOW_SURE.format(given=plain(answered(quiz.pending.posed, quiz.pending.given)))
+    if quiz.given:
+        return f"Your answer is {plain(answered(quiz.given.posed, quiz.given.given))}. You can change it."
+    if quiz.rules.exam and not quiz.place:
+        return f"{_EXAM} It ends early once enough is known." if quiz.rules.adaptive else _EXAM
+    return ""
+
+
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
-    """Draw a question, what was chosen so far where keys are read one by one, and the hints."""
+    """Draw a question, the hints, and, if `typed` is given, which options are chosen so far."""
     question = posed.question
     parts = stem(question)
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
@@ -49,14 +65,15 @@ def asked(posed: Posed, hints: int, typed: str | None = None) -> list[Renderable
 
 
 def judged(answer: Answer) -> list[RenderableType]:
-    """Draw what is right, why the rest is wrong, the steps, and a check."""
+    """Draw the right answer, why the others are wrong, the steps, and a check."""
     posed, question = answer.posed, answer.posed.question
     parts: list[RenderableType] = []
     if question.options:
         chosen = answer.verdict.chosen
         missed = question.kind is Kind.CHOICES and not answer.verdict.right and bool(chosen)
         options = [(place, question.options[index]) for place, index in enumerate(posed.shown)]
-        options.sort(key=lambda each: (each[0] not in chosen, not each[1].right))  # yours first, then what is right
+        # The chosen ones first, then the right ones
+        options.sort(key=lambda each: (each[0] not in chosen, not each[1].right))
         parts += [
             _judged_option(place + 1, one, chosen=place in chosen, missed=missed and one.right and place not in chosen)
             for place, one in options
@@ -72,7 +89,7 @@ def judged(answer: Answer) -> list[RenderableType]:
 
 
 def stem(question: Question) -> list[RenderableType]:
-    """Draw what is asked, without anything to choose from."""
+    """Draw a question without its options or lines."""
     unit = f" The unit is {plain(question.unit)}." if question.unit else ""
     how = Text(_HOW[question.kind] + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
@@ -92,7 +109,7 @@ def _choices(posed: Posed) -> list[Text]:
 
 
 def verdict_view(answer: Answer, around: Callable[[int], RenderableType]) -> RenderableType:
-    """Draw a question with what is right, in sight on any terminal; `around` draws what else is on the screen."""
+    """Draw a question with its solution so that both fit a small terminal; `around` draws the rest of the screen."""
     ask, more = prose(answer.posed.question.ask, "bold"), stem(answer.posed.question)[1:-1]
     return Folded(ask, more, [Text(), *judged(answer)], title="The question", around=around)
 
@@ -105,19 +122,12 @@ def answer_text(posed: Posed, given: str, verdict: Verdict) -> str:
 
 
 def field(question: Question, entry: Entry) -> Text:
-    """Draw what was typed so far; it belongs to the foot, so that it is in sight however tall the question is."""
-    if entry.escaped:
-        return command_line()
+    """Draw what was typed so far; it stands in the foot, so that it is visible below a long question."""
     return Text.assemble(("> ", "accent"), entry.area.line(), f" {plain(question.unit)}")
 
 
-def command_line() -> Text:
-    """Draw what stands in place of a text while a key is a command."""
-    return Text.assemble(("command: ", "warn"), ("_", "accent"))
-
-
 def is_calculation(question: Question) -> bool:
-    """Whether the proof of a question only computes, in one process without communication."""
+    """Return whether the proof of a question runs in one process without communication."""
     proof = question.proof
     return isinstance(proof, CodeProof) and proof.ranks == "1" and "dist." not in (proof.code or question.code)
 
@@ -131,7 +141,7 @@ def _judged_option(place: int, option: Option, *, chosen: bool, missed: bool) ->
 
 
 def verdict(answer: Answer) -> Text:
-    """Return in a line whether an answer is right."""
+    """Return in one line whether an answer is right."""
     if answer.late and not answer.given:
         return Text("Time is up, without an answer. Take your time to read the solution.", style="warn")
     if answer.solved:

@@ -1,4 +1,4 @@
-"""A quiz on the screen: keys go in, verdicts come out, and each answer is saved at once."""
+"""The screen of a quiz: each answer is saved before its verdict is shown."""
 
 import random
 from collections.abc import Hashable
@@ -13,28 +13,27 @@ from ddpquiz.learning import mastery, quiz, quiz_scores
 from ddpquiz.learning.answers import AnswerLog
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Given, GoTo, Late, QuizAction, SetSureness
+from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.sittings import question_view, quiz_keys, quiz_result
+from ddpquiz.terminal.sittings import question_view, quiz_hotkeys, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
+from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
+from ddpquiz.terminal.sittings.typing_screen import command_line
 
 _ACTIONS = {"h": QuizAction.HINT, "x": QuizAction.SOLVE, "s": QuizAction.SKIP}
 
 
 class QuizScreen(AnswerScreen, SittingScreen):
-    """A quiz. `about` are the words of the command that say what is asked about, `go_on` is the whole command."""
+    """A quiz."""
 
-    def __init__(
-        self, desk: Desk, state: quiz.Quiz, dice: random.Random, *, opening: str = "", about: str = "", go_on: str = ""
-    ) -> None:
+    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
         super().__init__(desk)
         self.quiz = state
-        self.note = opening
-        self._about = about
-        self._go_on = go_on
-        self._first: quiz.Quiz | None = None  # before what was wrong was asked once more
+        self.note = command.opening
+        self.command = command
+        self._first: Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
         before = self._strengths(state.began).values()
@@ -66,10 +65,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return Group(self._where(), Text(), *asked, Text())
 
     def above_keys(self) -> list[RenderableType]:
-        """Draw the note, what was typed so far, and the clock: in sight, however tall the question is."""
+        """Draw the note, what was typed so far, and the clock; they are visible below a long question."""
         posed = self.typing
         left = self._left()
-        field = [question_view.field(posed.question, self.entry)] if posed else []
+        field = [command_line() if self.escaped else question_view.field(posed.question, self.entry)] if posed else []
         return [*self._note_lines(), *field, *([question_view.remaining(left)] if left is not None else [])]
 
     def patience(self) -> float | None:
@@ -86,68 +85,80 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return True
 
     def keys(self) -> list[Hotkey]:
-        return quiz_keys.keys(self.quiz, self.entry, self._flag_key(), demo=self._demo is not None)
+        has_demo = self._demo is not None
+        return quiz_hotkeys.keys(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
 
-    def commands(self) -> list[Hotkey]:
-        if not self.typing or self.entry.escaped:
-            return []
-        return quiz_keys.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
+    def escape_keys(self) -> list[Hotkey]:
+        return quiz_hotkeys.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
 
     def press(self, key: str) -> None:
         posed = self.quiz.posed
         match key:
             case "u":
                 self._do(QuizAction.UNDO)
-            case "enter" if self.quiz.overview and self.quiz.open:
-                self._do(GoTo(self.quiz.open[0]))
-            case "q" if self.quiz.overview:
-                self._stop()
             case _ if self.quiz.overview:
-                pass
-            case "d" if not self.quiz.rules.exam or posed is None:
-                self._show_demo()
-            case "r" if posed is None and self.quiz.missed:
-                self._retry()
-            case "enter" | "q" | "escape" if posed is None:
-                self.left = True
+                self._press_in_overview(key)
             case _ if posed is None:
-                pass
-            case "q" if self.quiz.rules.exam:
-                self._do(QuizAction.OVERVIEW)
+                self._press_at_end(key)
             case "q":
                 self._stop()
+            case "d":
+                self._show_demo()
             case "f":
                 self.flag(posed.question.key)
             case "p":
                 self._prove(posed)
-            case _ if self.quiz.judged:
-                if key in ("enter", "space"):
-                    self._do(QuizAction.NEXT)
-            case _ if self.quiz.pending:
-                said = sureness(chance(posed.question))
-                if key.isdecimal() and int(key) in said:
-                    self._do(SetSureness(said[int(key)]))
-            case "d" | "h" | "x" if self.quiz.rules.exam:
-                self.note = quiz_keys.IN_EXAM
-            case "h" | "x" | "s":
-                self._do(_ACTIONS[key])
-            case _ if not self.typing:
-                self.enter(key)
+            case "enter" | "space" if self.quiz.judged:
+                self._do(QuizAction.NEXT)
+            case _ if not self.quiz.judged:
+                self._press_on_question(posed, key)
+
+    def _press_in_overview(self, key: str) -> None:
+        if key == "enter" and self.quiz.open:
+            self._do(GoTo(self.quiz.open[0]))
+        elif key == "q":
+            self._stop()
+
+    def _press_at_end(self, key: str) -> None:
+        if key == "d":
+            self._show_demo()
+        elif key == "r" and self.quiz.missed:
+            self._retry()
+        elif key in ("enter", "q", "escape"):
+            self.left = True
+
+    def _press_on_question(self, posed: Posed, key: str) -> None:
+        """Obey a key while a question waits for its answer, or for how sure the learner is of it."""
+        if self.quiz.pending:
+            said = sureness(chance(posed.question))
+            if key.isdecimal() and int(key) in said:
+                self._do(SetSureness(said[int(key)]))
+        elif self.quiz.rules.exam and key in ("h", "x"):
+            self.note = question_view.IN_EXAM
+        elif key in _ACTIONS:
+            self._do(_ACTIONS[key])
+        elif not self.typing:
+            self.enter(key)
 
     def _stop(self) -> None:
-        """End the quiz; leave at once where there is no result."""
+        """End the quiz, and leave at once if there is no result; an exam shows its overview first."""
+        if self.quiz.rules.exam and not self.quiz.overview:
+            self._do(QuizAction.OVERVIEW)
+            return
         self._do(QuizAction.STOP)
         self.left = not self.quiz.answers
 
     def _show_demo(self) -> None:
         """Run the demo, while no clock runs; before the answer it counts as all hints."""
         posed = self.quiz.posed
-        if self._left() is None and not self.quiz.pending:
+        if posed and self.quiz.rules.exam:
+            self.note = question_view.IN_EXAM
+        elif self._left() is None and not self.quiz.pending:
             shown = self.run_demo(self._demo, answered=posed.question.key if posed else "")
             self._do(QuizAction.DEMO if shown else QuizAction.BACK)
 
     def summary(self) -> RenderableType:
-        """Draw the result; the verdicts of an exam stand above it, so that the result stays in sight."""
+        """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
         unfinished = self.quiz.stopped or not self.quiz.over
         if unfinished and not self.quiz.answers and not self._first:
             return Group()
@@ -155,14 +166,15 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def _result(self) -> RenderableType:
         return quiz_result.result(
-            self._first or self.quiz,
-            self.quiz if self._first else None,
-            self._strengths(self.desk.clock()),
-            self._log.called,
-            self.desk.concepts,
-            self._about,
-            self._go_on,
-            explained=self._is_first,
+            quiz_result.QuizResult(
+                quiz=self._first or self.quiz,
+                again=self.quiz if self._first else None,
+                strengths=self._strengths(self.desk.clock()),
+                called=self._log.called,
+                concepts=self.desk.concepts,
+                command=self.command,
+                explained=self._is_first,
+            )
         )
 
     def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
@@ -193,7 +205,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return question_view.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key))
 
     def _note_lines(self) -> list[RenderableType]:
-        return note_lines(self.note or quiz_keys.remark(self.quiz))
+        return note_lines(self.note or question_view.remark(self.quiz))
 
     def _flag_key(self) -> Hotkey:
         posed = self.quiz.posed
@@ -212,10 +224,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._first = self._first or self.quiz
         missed = self.desk.questions({question.key for question in self.quiz.missed})  # to be posed anew
         self.quiz = quiz.begin(missed, self._dice, self.desk.clock(), retry=True)
-        self.entry = Entry()  # what stood there when the quiz was stopped is no answer to the first question
+        self.entry = Entry()  # drop what was entered before the quiz was stopped
         self._log.close()
 
-    def _do(self, event: quiz.Event) -> None:
+    def _do(self, event: Event) -> None:
         """Do a step, and save what it changed before anything else is shown."""
         now = self.desk.clock()
         after = quiz.step(self.quiz, event, now)
@@ -225,7 +237,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         if added:
             self._log.append(added, retry=self.quiz.retry)
         if (after.place, after.answer, after.pending) != (self.quiz.place, self.quiz.answer, self.quiz.pending):
-            self.entry = Entry.of(after.given)
+            self.entry, self.escaped = Entry.of(after.given), False
         if isinstance(event, Given):
             self.note = after.unclear
         self.quiz = after

@@ -1,6 +1,6 @@
 """A quiz where whole lines are read: in a pipe, or on a terminal that cannot be painted."""
 
-from typing import Any
+import random
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -8,27 +8,28 @@ from rich.text import Text
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz import Given, QuizAction, SetSureness
+from ddpquiz.learning.quiz_state import Given, Quiz, QuizAction, SetSureness
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings import question_view, quiz_keys
+from ddpquiz.terminal.sittings import question_view
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command
 from ddpquiz.terminal.sittings.quiz import QuizScreen
+from ddpquiz.terminal.sittings.quiz_result import QuizCommand
+from ddpquiz.terminal.sittings.sitting import Desk
 
 
 class QuizByLines(QuizScreen):
-    """A quiz that obeys lines as well as keys. With `final`, nobody is there to answer an unreadable line again."""
+    """A quiz that obeys lines as well as keys."""
 
-    def __init__(self, *args: Any, final: bool = False, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, desk: Desk, state: Quiz, dice: random.Random, command: QuizCommand) -> None:
+        super().__init__(desk, state, dice, command)
         self.unread: dict[str, str] = {}  # why the answer to a question could not be read
-        self._final = final
-        self._unread_sureness = False  # the next line says how sure somebody was of such an answer
+        self._unread_sureness = False  # the next line is the sureness of such an answer
 
     def new_lines(self) -> RenderableType:
         if answer := self.quiz.shown:
             return Group(question_view.verdict(answer), *question_view.judged(answer))
         if self.quiz.pending:
-            return Text(quiz_keys.remark(self.quiz))
+            return Text(question_view.remark(self.quiz))
         if self.quiz.overview:
             return question_view.overview(self.quiz)
         assert self.quiz.posed is not None  # noqa: S101
@@ -36,9 +37,9 @@ class QuizByLines(QuizScreen):
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
 
     def goes_on(self) -> bool:
-        """Go on after a verdict, which stays in sight, and end an exam whose answers no line can change."""
-        goes_on = self.quiz.judged or (self.quiz.overview and self._final)
-        self._do(QuizAction.STOP if self.quiz.overview and self._final else QuizAction.NEXT)
+        """Go on after a verdict, and end an exam whose answers nobody can change."""
+        goes_on = self.quiz.judged or (self.quiz.overview and self.command.final)
+        self._do(QuizAction.STOP if self.quiz.overview and self.command.final else QuizAction.NEXT)
         return goes_on
 
     def handle_line(self, line: str) -> None:
@@ -49,7 +50,7 @@ class QuizByLines(QuizScreen):
         posed = self.quiz.posed
         key = line.removeprefix(":")
         said = sureness(chance(posed.question)) if posed and self.quiz.pending else {}
-        if said and (key in map(str, said) or self._final or not key):
+        if said and (key in map(str, said) or self.command.final or not key):
             self._do(SetSureness(said.get(int(key)) if key.isdecimal() else None))
             return
         as_key = key in {*COMMANDS, "p"} and (key != line or not self.typing)
@@ -62,7 +63,7 @@ class QuizByLines(QuizScreen):
             if key == "h" and posed and self.quiz.hints:
                 self.note = " ".join(posed.question.hints[self.quiz.hints - 1 : self.quiz.hints])
         elif self.quiz.pending:
-            self.note = quiz_keys.remark(self.quiz)
+            self.note = question_view.remark(self.quiz)
         elif posed and is_command(line, posed.question):
             self.note = f"`{line}` is a key: type :{line} to use it."
             self._pass_over(posed, line, self.note)
@@ -73,8 +74,8 @@ class QuizByLines(QuizScreen):
             self.obey("enter")
 
     def _pass_over(self, posed: Posed, line: str, unclear: str) -> None:
-        """Report a line that cannot be read as an answer, and skip the question, when nobody is there to try again."""
-        if not self._final or not unclear:
+        """If nobody is there to try again, report a line that is not an answer, and skip the question."""
+        if not self.command.final or not unclear:
             return
         key = posed.question.key
         self.unread[key] = unclear

@@ -1,17 +1,18 @@
 """The result of a quiz: the score, the verdict on each concept, calibration, and what to do next."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, Level
-from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean, calibration
+from ddpquiz.learning.calibration import ENOUGH, Calibration, Lean
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import MEANING, WORDS, Strength
-from ddpquiz.learning.quiz import Quiz
-from ddpquiz.learning.quiz_scores import LevelScore, scores, wanting
-from ddpquiz.terminal.kit.layout import Commands, columns, section
+from ddpquiz.learning.quiz_scores import LevelScore, calibration_of, scores, wanting
+from ddpquiz.learning.quiz_state import Quiz
+from ddpquiz.terminal.kit.layout import Commands, columns, counted, section
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings import question_view
 
@@ -23,46 +24,56 @@ _LEANS = {
 }
 
 
-def result(
-    quiz: Quiz,
-    again: Quiz | None,
-    strengths: Mapping[str, Strength],
-    called: int,
-    concepts: Mapping[str, Concept],
-    about: str = "",
-    go_on: str = "",
-    explained: bool = False,
-) -> Group:
-    """Draw the result of a quiz; `again` is the last retry of what was wrong, `called` counts cards that became due.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuizCommand:
+    """The command that started a quiz."""
 
-    `about` are the words of the command that say what was asked about, `go_on` is the whole command that was given.
-    With `explained`, the percentages come with their legend.
-    """
+    whole: str = ""
+    about: str = ""  # the words of it that say what is asked about
+    opening: str = ""  # a remark above the first question
+    final: bool = False  # nobody is there to answer an unreadable line again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuizResult:
+    """The values of which the result of a quiz is drawn."""
+
+    quiz: Quiz
+    again: Quiz | None  # the last retry of what was wrong
+    strengths: Mapping[str, Strength]
+    called: int  # cards that became due
+    concepts: Mapping[str, Concept]
+    command: QuizCommand
+    explained: bool  # the percentages come with their legend
+
+
+def result(done: QuizResult) -> Group:
+    """Draw the result of a quiz."""
+    quiz, strengths = done.quiz, done.strengths
     exam = quiz.rules.exam
     parts: list[RenderableType] = [Text(f"Done: {_score(scores(quiz, '')[''], exam=exam)}.", style="head")]
     if quiz.late:
         parts.append(Text(f"Time was up on {_questions(len(quiz.late))}.", style="warn"))
-    if again:
-        parts.append(Text(f"Once more: {_score(scores(again, '')[''])}. It does not count for the verdict."))
+    if done.again:
+        parts.append(Text(f"Once more: {_score(scores(done.again, '')[''])}. It does not count for the verdict."))
     by_concept = scores(quiz, "concept")
     shorts = {name: strengths[name].short for name in by_concept if name in strengths}
     tested = [name for name, score in by_concept.items() if score.answered and name in strengths]
     if len(by_concept) == 1 and tested:
-        parts += _verdict(tested[0], strengths[tested[0]], concepts)
+        parts += _verdict(tested[0], strengths[tested[0]], done.concepts)
     else:
         rows = (
             (Text(plain(name)), Text(_score(score, exam=exam)), Text(shorts.get(name, ""), style="quiet"))
             for name, score in by_concept.items()
         )
         parts += section("By concept", columns(rows))
-    if explained and any("%" in short for short in shorts.values()):
+    if done.explained and any("%" in short for short in shorts.values()):
         parts += legend()
     levels = scores(quiz, "level").items()
     parts += section("By level", columns((Text(level), Text(_score(score, exam=exam))) for level, score in levels))
-    if sure := sureness(quiz):
+    if sure := calibration_of(quiz):
         parts += section("How sure you were", *_calibration(sure))
-    parts += section("Next", _next(again or quiz, called, concepts, f"ddpquiz test {about}".rstrip(), go_on))
-    return Group(*parts)
+    return Group(*parts, *section("Next", _next(done)))
 
 
 def legend() -> list[RenderableType]:
@@ -70,13 +81,8 @@ def legend() -> list[RenderableType]:
     return section("What the percentages mean", Text(MEANING, style="quiet"), Text(WORDS, style="quiet"))
 
 
-def sureness(quiz: Quiz) -> Calibration | None:
-    """Return how sure the learner was and how often right, if that was asked for."""
-    return calibration((each.confidence, each.verdict.right) for each in quiz.answers if each.confidence is not None)
-
-
 def review(quiz: Quiz) -> list[RenderableType]:
-    """Draw each question of an exam with the verdict on it; nothing of another quiz, which has shown them."""
+    """Draw each question of an exam with its verdict; a quiz has shown its verdicts already."""
     if not quiz.rules.exam:
         return []
     answers = {id(answer.posed): answer for answer in quiz.answers}
@@ -87,10 +93,8 @@ def review(quiz: Quiz) -> list[RenderableType]:
         late = ": time was up" if number - 1 in quiz.late else ""
         parts.append(question_view.verdict(answer) if answer else Text(f"Not answered{late}.", style="warn"))
         parts += [Text(), *question_view.stem(posed.question)]
-        parts += [
-            *(question_view.judged(answer) if answer else []),
-            Text(),
-        ]  # a question that may be asked again does not show its solution
+        parts += question_view.judged(answer) if answer else []  # a question that may be asked again shows no solution
+        parts.append(Text())
     return parts
 
 
@@ -107,21 +111,23 @@ def _calibration(sure: Calibration) -> list[RenderableType]:
     return [columns(rows), Text(lean), Text(brier, style="quiet")]
 
 
-def _next(quiz: Quiz, called: int, concepts: Mapping[str, Concept], test: str, go_on: str) -> RenderableType:
-    asked = {posed.question.concept for posed in quiz.asked}
+def _next(done: QuizResult) -> RenderableType:
+    quiz = done.again or done.quiz
+    test = f"ddpquiz test {done.command.about}".rstrip()
     score = scores(quiz, "").get("")
     rows: list[tuple[str, str]] = []
     if quiz.missed:
         rows.append((f"{test} --wrong", "answer what was wrong once more"))
     if weak := wanting(quiz):
         rows.append((f"ddpquiz learn {weak}", "read about the concept that cost most"))
-    if called:
-        rows.append(("ddpquiz study", f"{called} card{'s' * (called != 1)} became due because of wrong answers"))
+    if done.called:
+        rows.append(("ddpquiz study", f"{counted(done.called, 'card')} became due because of wrong answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
-        command = f"{test} --wrong" if quiz.retry else go_on or test
+        command = f"{test} --wrong" if quiz.retry else done.command.whole or test
         rows.append((command, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
     if not rows:
-        harder = any(q.level is Level.HARD for name in asked & concepts.keys() for q in concepts[name].questions)
+        concepts = {posed.question.concept for posed in quiz.asked} & done.concepts.keys()
+        harder = any(one.level is Level.HARD for name in concepts for one in done.concepts[name].questions)
         hardest = all(posed.question.level is Level.HARD for posed in quiz.asked)
         rows = [(f"{test} --level hard", "harder ones") if harder and not hardest else ("ddpquiz test", "others")]
     return Commands(rows)
@@ -138,4 +144,4 @@ def _score(score: LevelScore, *, exam: bool = False) -> str:
 
 
 def _questions(count: int) -> str:
-    return f"{count} question{'s' * (count != 1)}"
+    return counted(count, "question")

@@ -31,24 +31,25 @@ SOURCE = Hotkey("v", "source", "show the source of this item")
 
 
 class Actions(Protocol):
-    """What a sitting can start; each leaves the terminal usable and may raise UserError."""
+    """What a sitting can start. Each method leaves the terminal usable, and may raise UserError."""
 
     def warm(self) -> None:
-        """Get ready for demos while the learner reads."""
+        """Prepare for demos while the learner reads."""
 
     def demo(self, link: DemoLink, *, answered: str, step: bool) -> str | None:
-        """Run a demo, after a prediction by another question than the one `answered`; return what to say about it.
+        """Run a demo after a prediction; return a remark about it, or None if the learner declined the run.
 
-        None when the learner wanted no run. With `step`, the run opens at its first operation once it has ended.
+        The question `answered` is not used for the prediction. With `step`, the run opens at its first operation once
+        it has ended.
         """
 
     def prove(self, posed: Posed) -> object:
-        """Run the proof of a question, and return when the learner has read what was observed."""
+        """Run the proof of a question, and return once the learner has read the result."""
 
 
 @dataclass
 class Desk:
-    """What every sitting needs: the log, the concepts, what can be run, and the clock."""
+    """What every sitting needs: the progress, the concepts, the sources, the actions, and the clock."""
 
     progress: Progress
     concepts: Mapping[str, Concept]
@@ -57,12 +58,12 @@ class Desk:
     clock: Callable[[], datetime]
 
     def questions(self, keys: Collection[str]) -> list[Question]:
-        """Return questions as they stand in the content, in its order."""
+        """Return the questions with these keys, in the order of the content."""
         return [each for concept in self.concepts.values() for each in concept.questions if each.key in keys]
 
 
 class SittingScreen(KeyScreen):
-    """A screen of a sitting, controlled by keys or, in a pipe, by lines."""
+    """The screen of a sitting, controlled by keys or, in a pipe, by lines."""
 
     def __init__(self, desk: Desk) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class SittingScreen(KeyScreen):
         self.handle_key(line)
 
     def goes_on(self) -> bool:
-        """Go on without a line, where everything stays in sight; return whether it did."""
+        """Go on without a line if no line is needed here; return whether it did."""
         return False
 
     def line_keys(self) -> list[Hotkey]:
@@ -101,7 +102,7 @@ class SittingScreen(KeyScreen):
         return found.demos[0] if found and found.demos else None
 
     def run_demo(self, link: DemoLink | None, *, answered: str = "", step: bool = False) -> bool:
-        """Run a demo, and come back; return whether the learner saw it. For the options see `Actions.demo`."""
+        """Run a demo; return whether the learner saw it. For the options see `Actions.demo`."""
         if link is None:
             self.note = "This concept has no demo."
             return False
@@ -140,9 +141,9 @@ class SittingScreen(KeyScreen):
         self.note = source_line(source) if source else key
 
     def read(self, console: Console, lines: Iterable[str], *, asked: bool = False) -> None:
-        """Obey lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.
+        """Read lines instead of keys, in a pipe or on a terminal that cannot be painted, and print what is new.
 
-        With `asked`, the keys are printed each time, for a person. The sitting ends with the lines.
+        With `asked`, the keys are printed before each line, for a person. The sitting ends when the lines end.
         """
         scene: Hashable = None
         commands = iter(lines)
@@ -166,7 +167,7 @@ class SittingScreen(KeyScreen):
                 show(console, Group(*note_lines(self.note)))
 
     def _leave(self, run: Callable[[], object]) -> object:
-        """Run something that has the terminal to itself, and return what it returns; a failure becomes the note."""
+        """Run a function that uses the whole terminal, and return its result; a failure becomes the note."""
         try:
             with self._away() if self._away else contextlib.nullcontext():
                 return run()

@@ -1,9 +1,9 @@
-"""Cards on the screen: keys or lines go in, the next card comes out, and each grade is saved at once."""
+"""The screen of a sitting with cards: each grade is saved before the next card is shown."""
 
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cached_property
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,7 +11,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed import pose
-from ddpquiz.learning import standing, study
+from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
@@ -23,7 +23,7 @@ from ddpquiz.terminal.sittings.card_view import BURY, GOOD, GRADES, NAMES, SHOW,
 from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
 
-_ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY}
+_ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
 
 
 class StudyScreen(SittingScreen):
@@ -34,11 +34,9 @@ class StudyScreen(SittingScreen):
         desk: Desk,
         sitting: study.Sitting,
         *,
-        weakest: Callable[[], str | None] = lambda: None,
         a_day: int | None = standing.NEW_A_DAY,
-        welcome: bool = False,
-        opening: str = "",
         go_on: str = "ddpquiz study",
+        opening: Sequence[str] = (),
     ) -> None:
         super().__init__(desk)
         self.sitting = sitting
@@ -46,8 +44,7 @@ class StudyScreen(SittingScreen):
         self._receipts: list[Receipt | None] = []  # of what was done, in order; None where the log does not change
         self._a_day = a_day  # new cards; None: without a limit
         self._go_on = go_on
-        self._weakest = cache(weakest)  # before this sitting; computed when it is needed
-        self._opening = [card_view.WELCOME] * welcome + [opening] * bool(opening)
+        self._opening = opening  # texts above the first card
 
     @property
     def scene(self) -> Hashable:
@@ -122,6 +119,10 @@ class StudyScreen(SittingScreen):
         else:
             super().handle_key(key)
 
+    def _scrolling(self, key: str) -> str:
+        """Return the key as it scrolls: one that moves in the words of a search scrolls nothing."""
+        return "" if self.lookup and self.lookup.changes_text(key) else super()._scrolling(key)
+
     def press(self, key: str) -> None:
         card = self.sitting.card
         match key:
@@ -134,28 +135,30 @@ class StudyScreen(SittingScreen):
                 self._do(StudyAction.BACK)
             case "n" if card is None:
                 self._do(StudyAction.MORE)
-            case "enter" | "q" | "escape" if card is None:  # space may be one tap too many
-                self.left = True
             case _ if card is None:
-                pass
-            case "space" | "enter":
-                self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
-            case "1" | "2" | "3" | "4" if int(key) <= len(self.sitting.buttons):
-                self._do(self.sitting.buttons[int(key) - 1])
-            case "s" | "x" | "b":
-                self._do(_ACTIONS[key])
+                self.left = key in ("enter", "q", "escape")  # not space, which may be pressed once too often
             case "p":
                 self._prove()
-            case "v" if self.sitting.shown:
-                self.show_source(card.source)
             case "f":
                 self.flag(card.key)
-            case "q":
-                self._do(StudyAction.STOP)
-                self.left = True
+            case "v" if self.sitting.shown:
+                self.show_source(card.source)
+            case _:
+                self._press_on_card(key)
+
+    def _press_on_card(self, key: str) -> None:
+        """Obey a key that does something to the card on screen."""
+        buttons = dict(zip("1234", self.sitting.buttons, strict=False))
+        if key in ("space", "enter"):
+            self._do(Grade.GOOD if self.sitting.shown else StudyAction.SHOW)
+        elif key in buttons:
+            self._do(buttons[key])
+        elif key in _ACTIONS:
+            self._do(_ACTIONS[key])
+            self.left = self.sitting.stopped
 
     def summary(self) -> RenderableType:
-        return card_view.result(self.sitting, self.desk, self._a_day, self._go_on, self._weakest)
+        return card_view.result(self.sitting, self.desk, self._a_day, self._go_on, self._concept_to_read())
 
     def new_lines(self) -> RenderableType:
         if self.lookup:
@@ -204,10 +207,19 @@ class StudyScreen(SittingScreen):
         stuck = self.sitting.stuck
         return card_view.about_last(self.sitting, has_demo=bool(stuck and self.demo_of(stuck.concept)))
 
+    def _concept_to_read(self) -> str | None:
+        """Return the concept of which most was forgotten, or else the one that answers show to be weakest."""
+        return study.sum_up(self.sitting).wanting or self._weakest
+
+    @cached_property
+    def _weakest(self) -> str | None:
+        answers = (row for row in self.desk.progress.last_answers() if row.item.split("/")[0] in self.desk.concepts)
+        return mastery.weakest(mastery.strengths(answers, study_day(self.desk.clock())))
+
     def _concept_to_run(self) -> str | None:
-        """Return the concept whose demo helps now: that of a card forgotten too often, or of the card on screen."""
+        """Return the concept whose demo `d` runs: that of a card forgotten too often, or of the card on screen."""
         if self.sitting.card is None:
-            return study.sum_up(self.sitting).wanting or self._weakest()
+            return self._concept_to_read()
         stuck = None if self.sitting.shown else self.sitting.stuck
         return (stuck or self.sitting.card).concept
 

@@ -1,10 +1,9 @@
-"""The keys of a quiz that work now, and remarks about the question on screen."""
+"""The hotkeys of a quiz: those that work now, as the line of keys and the help list them."""
 
 from ddpquiz.learning.calibration import sureness
-from ddpquiz.learning.judge import answered, chance
-from ddpquiz.learning.quiz import Quiz
+from ddpquiz.learning.judge import chance
+from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
-from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.sittings.answer_entry import Entry, is_typed
 from ddpquiz.terminal.sittings.question_view import is_calculation
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF
@@ -24,15 +23,11 @@ PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to chan
 FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
 END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
 END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
-IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
-_EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
-_ADAPTIVE_EXAM = f"{_EXAM} It ends early once enough is known."
 _SURE = ("guess", "unsure", "fairly", "sure")
-_HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
 
 
-def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
-    """Return the keys that work now; `demo` says whether there is one to run."""
+def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -> list[Hotkey]:
+    """Return the keys that work now; `demo` says whether there is one to run, `escaped` that escape was pressed."""
     demos = [DEMO] if demo else []
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
@@ -51,7 +46,7 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
         return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
     if not is_typed(question):
         return [*entry.keys(question), *commands(quiz, flag, demo=demo)]
-    return [FROM_ESCAPE, *commands(quiz, flag, demo=demo)] if entry.escaped else entry.keys(question)
+    return [FROM_ESCAPE, *commands(quiz, flag, demo=demo)] if escaped else entry.keys(question)
 
 
 def commands(quiz: Quiz, flag: Hotkey, *, demo: bool) -> list[Hotkey]:
@@ -71,16 +66,3 @@ def _back(quiz: Quiz) -> list[Hotkey]:
     if quiz.previous and not quiz.looked:
         return [UNDO]
     return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
-
-
-def remark(quiz: Quiz) -> str:
-    """Return a remark about the question on screen."""
-    if quiz.posed is None:
-        return ""
-    if quiz.pending:
-        return _HOW_SURE.format(given=plain(answered(quiz.pending.posed, quiz.pending.given)))
-    if quiz.given:
-        return f"Your answer is {plain(answered(quiz.given.posed, quiz.given.given))}. You can change it."
-    if quiz.rules.exam and not quiz.place:
-        return _ADAPTIVE_EXAM if quiz.rules.adaptive else _EXAM
-    return ""

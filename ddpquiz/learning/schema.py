@@ -1,4 +1,4 @@
-"""The versions of the progress database: each migration brings the one before up to date."""
+"""The schema of the progress database, as migrations: each brings the version before up to date."""
 
 # Each migration is run once, in one transaction with the number that records it. Never change one: add the next.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -39,7 +39,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
         "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
         "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-        # Derived from the log; `Progress.rebuild` makes it again
+        # Derived from the log; `Progress.rebuild` derives it again
         """CREATE TABLE card (
             item TEXT NOT NULL PRIMARY KEY,
             due TEXT NOT NULL,
