@@ -30,7 +30,7 @@ CASES = {
         "vars: {n: [3, four, 8], s: [1200, 2400]}",
         "129:19: `n`: expected a number, got `four`",
     ),
-    "a draw that stands there twice": (
+    "a repeated draw": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, 4, 4], s: [1200, 2400]}",
         "129:15: `n`: a value is listed twice",
@@ -102,7 +102,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_does_not_fit_is_named_with_its_place(place, name):
+def test_a_mistake_is_reported_with_its_place(place, name):
     old, new, *expected = CASES[name]
     place.write_text(changed((old, new)), "utf-8")
     assert complaints() == expected

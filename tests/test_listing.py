@@ -105,7 +105,7 @@ def test_titles_are_never_cut():
     )
 
 
-def test_a_demo_stands_where_a_concept_is_about_it_with_the_time_that_it_took():
+def test_a_demo_is_listed_under_its_concepts_track_with_its_time():
     early = replace(RING, id="why", track="early", demos=(DemoLink("ring", "x"), DemoLink("ddp", "x")))
     late = replace(RING, id="ddp", track="late", demos=(DemoLink("ddp", "x"),))
     tracks = (Track("early", "Early", ("why",)), Track("late", "Late", ("ddp",)))

@@ -92,7 +92,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_does_not_fit_is_named_with_its_place(place, name):
+def test_a_mistake_is_reported_with_its_place(place, name):
     old, new, *expected = CASES[name]
     place.write_text(changed((old, new)), "utf-8")
     assert complaints() == expected

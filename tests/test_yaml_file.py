@@ -11,7 +11,7 @@ from ddpquiz.curriculum.yaml_file import LARGEST
 
 # What is wrong: the valid text, what stands there instead, and every complaint
 CASES = {
-    "a key that stands there twice": (
+    "a repeated key": (
         "needs: []\n",
         "needs: []\ntitle: again\n",
         "3:1: repeated key `title`; it was first used in line 1",
@@ -94,7 +94,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_does_not_fit_is_named_with_its_place(place, name):
+def test_a_mistake_is_reported_with_its_place(place, name):
     old, new, *expected = CASES[name]
     place.write_text(changed((old, new)), "utf-8")
     assert complaints() == expected
