@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ddpquiz.analysis.dump_entry import COALESCED, Dump, DumpedCall, Entry
+from ddpquiz.analysis.dump_entry import COALESCED, Dump, DumpedCall, DumpEntry
 from ddpquiz.analysis.operation import POINT_TO_POINT
 
 Channel = tuple[int, int]  # from which rank to which
@@ -32,10 +32,10 @@ class DumpedGroup:
     aligned: frozenset[int] = frozenset()
     least: int = 0
     _holders: Counter[int] = field(default_factory=Counter)  # how many members have an entry of a collective
-    _channels: defaultdict[Channel, dict[int, list[Entry]]] = field(default_factory=lambda: defaultdict(dict))
-    _last_ended: int = 0
+    _channels: defaultdict[Channel, dict[int, list[DumpEntry]]] = field(default_factory=lambda: defaultdict(dict))
+    _last_succeeded: int = 0
 
-    def add(self, rank: int, entries: Sequence[Entry]) -> None:
+    def add(self, rank: int, entries: Sequence[DumpEntry]) -> None:
         """Count the entries of a member."""
         held = set()
         for entry in entries:
@@ -45,8 +45,8 @@ class DumpedGroup:
             sequence = entry.sequence
             self.last[rank] = max(self.last.get(rank, 0), sequence)
             self.latest[sequence] = max(self.latest.get(sequence, 0), entry.created)
-            if entry.has_ended:
-                self._last_ended = max(self._last_ended, sequence)
+            if entry.may_have_succeeded:
+                self._last_succeeded = max(self._last_succeeded, sequence)
             if entry.retained:
                 held.add(sequence)
         self._holders.update(held)
@@ -60,7 +60,7 @@ class DumpedGroup:
         present = [rank for rank in self.members if rank in dumps]
         for rank in present:
             if rank not in self.last and not dumps[rank].is_whole:
-                self.last[rank] = self._last_ended  # a collective that has ended was issued by all members
+                self.last[rank] = self._last_succeeded  # a collective that has succeeded was issued by all
         self.least = min(self.last.get(rank, 0) for rank in present)
         lasts = sorted(self.last.values())
         self.aligned = frozenset(
@@ -72,14 +72,14 @@ class DumpedGroup:
             if all(rank in dumps for rank in ends) and not all(dumps[rank].is_whole for rank in ends):
                 _align_ends([entries.get(rank, []) for rank in ends])
 
-    def _add_to_channel(self, rank: int, entry: Entry) -> None:
+    def _add_to_channel(self, rank: int, entry: DumpEntry) -> None:
         peer = self.peer(entry.call)
         if peer is not None and entry.call.op in POINT_TO_POINT:
             channel = (rank, peer) if entry.call.op == "send" else (peer, rank)
             self._channels[channel].setdefault(rank, []).append(entry)
 
 
-def _align_ends(sides: Sequence[Sequence[Entry]]) -> None:
+def _align_ends(sides: Sequence[Sequence[DumpEntry]]) -> None:
     """Leave as many ended operations on each side of a channel, the last ones."""
     ended = [[entry for entry in side if entry.has_ended] for side in sides]
     fewest = min(map(len, ended))
@@ -93,8 +93,8 @@ def join_coalesced(dump: Dump) -> None:
 
     The first of them may be lost: then what is left of them is not retained.
     """
-    parts: defaultdict[tuple[str, bool, int], list[Entry]] = defaultdict(list)
-    kept: list[Entry] = []
+    parts: defaultdict[tuple[str, bool, int], list[DumpEntry]] = defaultdict(list)
+    kept: list[DumpEntry] = []
     first = None if dump.is_whole or not dump.entries else dump.entries[0]
     for entry in dump.entries:
         together = parts[entry.group, entry.point_to_point, entry.sequence]

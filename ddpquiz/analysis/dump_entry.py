@@ -25,6 +25,7 @@ NAMES = {  # of operators where the backends have others than scripts
     "REDUCE_SCATTER_coalesced": "reduce_scatter_tensor_coalesced", "all_to_all_v_single": "all_to_all_single",
     "recvAnySource": "recv",
 }  # fmt: skip
+WITHOUT_TIMES = ("gloo",)  # backends that do not record when an operation completed, only that it is over
 COALESCED = "coalesced"  # an entry that closes a group of operations which a backend starts together
 DTYPES = {  # C++ names with the names that scripts use, and the bytes of an element
     "Byte": ("uint8", 1), "Char": ("int8", 1), "Short": ("int16", 2), "Int": ("int32", 4), "Long": ("int64", 8),
@@ -53,7 +54,7 @@ class DumpedCall:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class DumpEntry:
     """One operation that a rank has issued; `sequence` counts those of its group from 1. Times are in nanoseconds.
 
     `sequence` counts collectives, or sends and receives, and operations that a backend starts together share it.
@@ -77,6 +78,11 @@ class Entry:
     def has_ended(self) -> bool:
         return self.retired or self.completed is not None
 
+    @property
+    def may_have_succeeded(self) -> bool:
+        """True unless the watchdog ended it: then its backend would have recorded that it completed."""
+        return self.completed is not None or (self.retired and self.call.backend in WITHOUT_TIMES)
+
 
 @dataclass(slots=True)
 class Dump:
@@ -90,7 +96,7 @@ class Dump:
     rank: int
     groups: dict[str, tuple[int, ...]]
     last_completed: dict[str, int]  # sequence number, by process group
-    entries: list[Entry]
+    entries: list[DumpEntry]
     is_whole: bool
     script: str
     ranks: int
@@ -135,12 +141,12 @@ class DumpReader:
         known_ranks = (rank, *(member for members in groups.values() for member in members))
         return Dump(
             path, rank, groups, last_completed, [self._entry(fields) for fields in entries],
-            is_whole=max(by_record) + 1 == len(entries) if entries else not last_completed,
+            is_whole=max(by_record) + 1 == len(entries) if entries else max(last_completed.values(), default=0) < 1,
             script=next(filter(None, (self._sites.outermost(_frames(fields)) for fields in entries)), ""),
             ranks=max(max(known_ranks) + 1, *map(_ranks_gathered_from, entries), 0),
         )  # fmt: skip
 
-    def _entry(self, fields: DumpFields) -> Entry:
+    def _entry(self, fields: DumpFields) -> DumpEntry:
         match fields.items.get("process_group"):
             case [str(group), str(description)]:
                 pass
@@ -149,7 +155,7 @@ class DumpReader:
         point_to_point = fields.flag("is_p2p")
         created = fields.number("time_created_ns")
         completed = fields.number("time_discovered_completed_ns", none=0)  # JSON has 0 for None
-        return Entry(
+        return DumpEntry(
             group=group,
             description=description,
             sequence=fields.number("p2p_seq_id" if point_to_point else "collective_seq_id"),

@@ -17,7 +17,7 @@ MAX_BYTES = 256 << 20
 MAX_VALUES = 8_000_000  # about 50,000 entries; they need less than 1 GB
 
 Step = Callable[[int], int]
-_STOP = pickle.STOP[0]
+_STOP, _BINGET = pickle.STOP[0], pickle.BINGET[0]
 _INT, _FLOAT = struct.Struct("<i"), struct.Struct(">d")
 
 HOW = "Use a dump that `torch.distributed` or NCCL's watchdog wrote."
@@ -62,15 +62,20 @@ class PickleReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._stack: list[Any] = []
-        self._outer: list[list[Any]] = []  # the stacks below each mark
+        self._marks: list[int] = []  # heights of the stack
         self._memo: dict[int, Any] = {}
 
     def read(self) -> Any:
         """Return the value of the pickle; ValueError says what is wrong with it."""
         steps, data, at = self._steps(), self._data, 0
+        push, memo = self._stack.append, self._memo
         try:
             for _ in range(MAX_VALUES):
                 opcode = data[at]
+                if opcode == _BINGET:  # half of all opcodes
+                    push(memo[data[at + 1]])
+                    at += 2
+                    continue
                 if opcode == _STOP:
                     return self._stack.pop()
                 step = steps[opcode]
@@ -100,7 +105,6 @@ class PickleReader:
             pickle.BINPUT: lambda at: self._put(self._data[at], at + 1),
             pickle.LONG_BINPUT: lambda at: self._put(self._length(at, 4), at + 4),
             pickle.MEMOIZE: lambda at: self._put(len(self._memo), at),
-            pickle.BINGET: lambda at: self._push(self._memo[self._data[at]], at + 1),
             pickle.LONG_BINGET: lambda at: self._push(self._memo[self._length(at, 4)], at + 4),
             pickle.MARK: self._mark,
             pickle.EMPTY_LIST: lambda at: self._push([], at),
@@ -142,12 +146,13 @@ class PickleReader:
         return at
 
     def _mark(self, at: int) -> int:
-        self._outer.append(self._stack)
-        self._stack = []
+        self._marks.append(len(self._stack))
         return at
 
     def _pop_to_mark(self) -> list[Any]:
-        items, self._stack = self._stack, self._outer.pop()
+        height = self._marks.pop()
+        items = self._stack[height:]
+        del self._stack[height:]
         return items
 
     def _pop(self, count: int) -> list[Any]:
@@ -165,5 +170,7 @@ class PickleReader:
         keys, values = items[::2], items[1::2]
         if not {*map(type, keys)} <= {str}:
             raise ValueError("it holds a key that is not a text")
+        if len(keys) > len(values):
+            raise IndexError
         self._stack[-1].update(zip(keys, values, strict=True))
         return at

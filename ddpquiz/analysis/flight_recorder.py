@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ddpquiz.analysis.dump_alignment import DumpedGroup, find_groups, join_coalesced
-from ddpquiz.analysis.dump_entry import Dump, DumpedCall, DumpReader, Entry
+from ddpquiz.analysis.dump_entry import WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
 from ddpquiz.analysis.dump_notes import notes_on
 from ddpquiz.analysis.event_codec import decode, encode
 from ddpquiz.analysis.events import Began, Ended, Event, Issued, Started, when
@@ -14,7 +14,6 @@ from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.errors import UserError
 
 DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of other backends: cuda
-WITHOUT_TIMES = ("gloo",)  # backends that do not record when an operation completed, only that it is over
 MAX_SECONDS = 1e8
 
 
@@ -42,7 +41,7 @@ class _DumpedJob:
             join_coalesced(dump)
         self.groups = find_groups(dumps, self.ranks)
         for rank, dump in dumps.items():
-            own: defaultdict[str, list[Entry]] = defaultdict(list)
+            own: defaultdict[str, list[DumpEntry]] = defaultdict(list)
             for entry in dump.entries:
                 own[entry.group].append(entry)
             for name, entries in own.items():
@@ -66,41 +65,40 @@ class _DumpedJob:
         notes = notes_on(self.dumps, {*self.groups.values()}, left_out)
         return JobRecord((self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", notes=notes)
 
-    def _is_retained(self, rank: int, entry: Entry) -> bool:
+    def _is_retained(self, rank: int, entry: DumpEntry) -> bool:
         aligned = self.groups[rank, entry.group].aligned
         return entry.retained and (entry.point_to_point or entry.sequence in aligned)
 
-    def _events(self, rank: int, entries: Sequence[Entry]) -> Iterator[Event]:
+    def _events(self, rank: int, entries: Sequence[DumpEntry]) -> Iterator[Event]:
         """Yield what a rank did; the operations of one thread never go back in time."""
         now = self._seconds(entries[0].created) if entries else 0.0
         yield Started(now, rank, 0)
-        mixed = {entry.status for entry in entries if entry.point_to_point}
+        # The status of a group counts its collectives and its sends together, and on Gloo also what has no entry
+        mixed = {entry.status for entry in entries if entry.point_to_point or entry.call.backend in WITHOUT_TIMES}
         for number, entry in enumerate(entries):
             group = self.groups[rank, entry.group]
             now = max(now, self._seconds(entry.created))
             yield Issued(now, rank, number, self._operation(rank, entry.call, group))
-            is_counted = entry.call.backend in WITHOUT_TIMES or entry.status in mixed
-            last_completed = -1 if is_counted else self.dumps[rank].last_completed.get(entry.status, -1)
-            if entry.has_ended or entry.sequence <= last_completed:
+            last_completed = self.dumps[rank].last_completed.get(entry.status, -1)
+            if entry.has_ended or (entry.status not in mixed and entry.sequence <= last_completed):
                 failed = self._has_failed(entry, group)
                 yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
 
-    def _has_failed(self, entry: Entry, group: DumpedGroup) -> bool:
+    def _has_failed(self, entry: DumpEntry, group: DumpedGroup) -> bool:
         """Return True if a rank no longer waits for an operation although it cannot have succeeded."""
-        if entry.completed is not None or not entry.retired:
+        if not entry.may_have_succeeded:
+            return entry.retired
+        if entry.completed is not None:
             return False
-        if entry.call.backend not in WITHOUT_TIMES:
-            return True  # the watchdog ended it
         return entry.sequence > group.least and entry.call.op not in ROOTED  # a root need not wait for the others
 
-    def _end(self, entry: Entry, group: DumpedGroup, *, failed: bool) -> float:
+    def _end(self, entry: DumpEntry, group: DumpedGroup, *, failed: bool) -> float:
         """Return when an operation ended, or else the earliest time at which it can have ended."""
         if entry.completed is not None:
             return self._seconds(entry.completed)
         if failed and entry.call.backend not in WITHOUT_TIMES:
             return self._seconds(entry.created) + entry.timeout / 1e3
-        is_pair = entry.point_to_point
-        return self._seconds(entry.created if is_pair else group.latest[entry.sequence])
+        return self._seconds(entry.created if entry.point_to_point else group.latest[entry.sequence])
 
     def _seconds(self, nanoseconds: int) -> float:
         return max(0, nanoseconds - self._begin) / 1e9
@@ -112,10 +110,7 @@ class _DumpedJob:
                 call.op, group.members, group.peer(call), call.shapes, call.dtype, call.bytes, call.file, call.line,
                 group.name,
             )  # fmt: skip
-            try:
-                decode(encode(Issued(0.0, rank, 0, operation)))
-            except ValueError as wrong:
-                raise UserError(f"{self.dumps[rank].path} holds an operation that cannot be: {wrong}.") from None
+            _check(Issued(0.0, rank, 0, operation), self.dumps[rank].path)
             self._operations[call, group] = operation
         return self._operations[call, group]
 
@@ -124,8 +119,18 @@ class _DumpedJob:
         devices = {DEVICES.get(backend, "cuda") for backend in backends}
         script = next((dump.script for dump in self.dumps.values() if dump.script), "")
         first = next(iter(self.dumps.values())).path
-        return Began(
+        began = Began(
             script=script or first.resolve().parent.name, args=(), ranks=self.ranks,
             device="cuda" if "cuda" in devices else min(devices, default="cpu"), backend=",".join(sorted(backends)),
             reason="as PyTorch's Flight Recorder dumps say",
         )  # fmt: skip
+        _check(began, first)
+        return began
+
+
+def _check(event: Event, path: Path) -> None:
+    """Raise UserError if an event has a value that no event of a saved run may have."""
+    try:
+        decode(encode(event))
+    except ValueError as wrong:
+        raise UserError(f"{path} has a value that cannot be: {wrong}.") from None
