@@ -1,0 +1,136 @@
+"""PyTorch's Flight Recorder dumps, one file a rank, as the record of a job."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ddpquiz.analysis.dump_alignment import DumpedGroup, find_groups, join_coalesced
+from ddpquiz.analysis.dump_entry import WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
+from ddpquiz.analysis.dump_notes import notes_on
+from ddpquiz.analysis.event_codec import decode, encode
+from ddpquiz.analysis.events import Began, Ended, Event, Issued, Started, when
+from ddpquiz.analysis.job_record import JobRecord
+from ddpquiz.analysis.operation import ROOTED, Operation
+from ddpquiz.errors import UserError
+
+DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of other backends: cuda
+MAX_SECONDS = 1e8
+
+
+def read_dumps(paths: Sequence[Path]) -> JobRecord:
+    """Return what the dumps of a job's ranks hold; UserError names a file that cannot be read."""
+    if not paths:
+        raise UserError("There are no Flight Recorder dumps to read.")
+    reader, dumps = DumpReader(), dict[int, Dump]()
+    for path in paths:
+        dump = reader.read(path)
+        if (other := dumps.get(dump.rank)) is not None:
+            raise UserError(f"{other.path} and {path} are both dumps of rank {dump.rank}. Leave one of them out.")
+        dumps[dump.rank] = dump
+    dumps = dict(sorted(dumps.items()))
+    return _DumpedJob(dumps).record()
+
+
+class _DumpedJob:
+    """Puts the dumps of a job together."""
+
+    def __init__(self, dumps: dict[int, Dump]) -> None:
+        self.dumps = dumps
+        self.ranks = max(dump.ranks for dump in dumps.values())
+        for dump in dumps.values():
+            join_coalesced(dump)
+        self.groups = find_groups(dumps, self.ranks)
+        for rank, dump in dumps.items():
+            own: defaultdict[str, list[DumpEntry]] = defaultdict(list)
+            for entry in dump.entries:
+                own[entry.group].append(entry)
+            for name, entries in own.items():
+                self.groups[rank, name].add(rank, entries)
+        for group in {*self.groups.values()}:
+            group.align(dumps)
+        self._begin = min((dump.entries[0].created for dump in dumps.values() if dump.entries), default=0)
+        self._operations: dict[tuple[DumpedCall, DumpedGroup], Operation] = {}
+
+    def record(self) -> JobRecord:
+        """Return the events of all ranks, in order, and what is not known."""
+        left_out = 0
+        events: list[Event] = []
+        for rank, dump in self.dumps.items():
+            retained = [entry for entry in dump.entries if self._is_retained(rank, entry)]
+            left_out += len(dump.entries) - len(retained)
+            events += self._events(rank, retained)
+        events.sort(key=lambda event: (when(event), isinstance(event, Ended)))
+        if events and when(events[-1]) >= MAX_SECONDS:
+            raise UserError("The times in the dumps are more than three years apart. Read dumps of one job only.")
+        notes = notes_on(self.dumps, {*self.groups.values()}, left_out)
+        return JobRecord((self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", notes=notes)
+
+    def _is_retained(self, rank: int, entry: DumpEntry) -> bool:
+        aligned = self.groups[rank, entry.group].aligned
+        return entry.retained and (entry.point_to_point or entry.sequence in aligned)
+
+    def _events(self, rank: int, entries: Sequence[DumpEntry]) -> Iterator[Event]:
+        """Yield what a rank did; the operations of one thread never go back in time."""
+        now = self._seconds(entries[0].created) if entries else 0.0
+        yield Started(now, rank, 0)
+        # The status of a group counts its collectives and its sends together, and on Gloo also what has no entry
+        mixed = {entry.status for entry in entries if entry.point_to_point or entry.call.backend in WITHOUT_TIMES}
+        for number, entry in enumerate(entries):
+            group = self.groups[rank, entry.group]
+            now = max(now, self._seconds(entry.created))
+            yield Issued(now, rank, number, self._operation(rank, entry.call, group))
+            last_completed = self.dumps[rank].last_completed.get(entry.status, -1)
+            if entry.has_ended or (entry.status not in mixed and entry.sequence <= last_completed):
+                failed = self._has_failed(entry, group)
+                yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
+
+    def _has_failed(self, entry: DumpEntry, group: DumpedGroup) -> bool:
+        """Return True if a rank no longer waits for an operation although it cannot have succeeded."""
+        if not entry.may_have_succeeded:
+            return entry.retired
+        if entry.completed is not None:
+            return False
+        return entry.sequence > group.least and entry.call.op not in ROOTED  # a root need not wait for the others
+
+    def _end(self, entry: DumpEntry, group: DumpedGroup, *, failed: bool) -> float:
+        """Return when an operation ended, or else the earliest time at which it can have ended."""
+        if entry.completed is not None:
+            return self._seconds(entry.completed)
+        if failed and entry.call.backend not in WITHOUT_TIMES:
+            return self._seconds(entry.created) + entry.timeout / 1e3
+        return self._seconds(entry.created if entry.point_to_point else group.latest[entry.sequence])
+
+    def _seconds(self, nanoseconds: int) -> float:
+        return max(0, nanoseconds - self._begin) / 1e9
+
+    def _operation(self, rank: int, call: DumpedCall, group: DumpedGroup) -> Operation:
+        """Return what a call asks for in a group; equal ones are one object."""
+        if (call, group) not in self._operations:
+            operation = Operation(
+                call.op, group.members, group.peer(call), call.shapes, call.dtype, call.bytes, call.file, call.line,
+                group.name,
+            )  # fmt: skip
+            _check(Issued(0.0, rank, 0, operation), self.dumps[rank].path)
+            self._operations[call, group] = operation
+        return self._operations[call, group]
+
+    def _began(self) -> Began:
+        backends = {entry.call.backend for dump in self.dumps.values() for entry in dump.entries}
+        devices = {DEVICES.get(backend, "cuda") for backend in backends}
+        script = next((dump.script for dump in self.dumps.values() if dump.script), "")
+        first = next(iter(self.dumps.values())).path
+        began = Began(
+            script=script or first.resolve().parent.name, args=(), ranks=self.ranks,
+            device="cuda" if "cuda" in devices else min(devices, default="cpu"), backend=",".join(sorted(backends)),
+            reason="as PyTorch's Flight Recorder dumps say",
+        )  # fmt: skip
+        _check(began, first)
+        return began
+
+
+def _check(event: Event, path: Path) -> None:
+    """Raise UserError if an event has a value that no event of a saved run may have."""
+    try:
+        decode(encode(event))
+    except ValueError as wrong:
+        raise UserError(f"{path} has a value that cannot be: {wrong}.") from None
