@@ -50,10 +50,8 @@ def carry(seconds: float, bucket: int, buffer: torch.Tensor, arrived: torch.futu
 
 
 def time_backward(ddp: DistributedDataParallel, x: torch.Tensor, order: list[int]) -> tuple[float, float]:
-    """Run backward twice: before the second DDP sorts its buckets anew, by the order in which gradients came.
-
-    Returns when the second began and how many seconds it took.
-    """
+    """Run backward twice; return when the second began and how many seconds it took."""
+    # Before the second DDP sorts its buckets anew, by the order in which gradients came.
     for pace["rehearsal"] in (True, False):
         ddp.zero_grad()
         loss = ddp(x).square().mean()

@@ -27,18 +27,13 @@ from torch.nn.functional import scaled_dot_product_attention
 WIDTH = 8
 
 
-def ring_attention(
-    q: torch.Tensor, block: torch.Tensor, mine: torch.Tensor, causal: bool
-) -> tuple[torch.Tensor, int, int]:
-    """Attend over a ring: the block in hand is used while the next one travels.
-
-    Returns the output, how many scores this rank computed, and the bytes that it sent.
-    """
+def ring_attention(q: torch.Tensor, block: torch.Tensor, mine: torch.Tensor, causal: bool) -> tuple:
+    """Attend with queries `q` over a ring; return the output, the number of scores and the bytes that were sent."""
     rank, world = dist.get_rank(), dist.get_world_size()
     highest = torch.full((len(mine), 1), -math.inf, device=q.device)  # of each query's scores so far
     total, output = torch.zeros_like(highest), torch.zeros_like(q)
     work, sent = [], 0
-    for step in range(world):
+    for step in range(world):  # the block in hand is used while the next one travels
         if step < world - 1:
             arriving, requests = pass_on(block)
         k, v, positions = block.split([WIDTH, WIDTH, 1], dim=1)
