@@ -62,6 +62,57 @@ class SyncedBatchNorm(BatchNorm1d):
         return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
 
 
+def compare(way: str, norms: tuple[type, type], x: torch.Tensor, y: torch.Tensor) -> tuple[torch.nn.Module, ...]:
+    """Pass the same batches through DDP and through one process that has all samples; return both models."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    model, alone = (model_with(norm, x.device) for norm in norms)
+    output = deepcopy(model)[:2](x[0, rank])  # of the norm, on copies: its statistics change when it is called
+    whole_output = deepcopy(alone)[:2](x[0].flatten(0, 1)).unflatten(0, (world, -1))[rank]
+    ddp = DistributedDataParallel(model)
+    for batch in range(BATCHES):
+        gradient = gradient_of(mse_loss(ddp(x[batch, rank]), y[batch, rank]), model)
+        whole = gradient_of(mse_loss(alone(x[batch].flatten(0, 1)), y[batch].flatten(0, 1)), alone)
+    output_off = ((output - whole_output).norm() / whole_output.norm()).item()
+    gradient_off = ((gradient - whole).norm() / whole.norm()).item()
+    if way == "local":
+        hidden = model[0](x[0])
+        print(f"batch mean (own samples): {hidden[rank, :, 0].mean():.3f}")
+        print(f"batch mean (all samples): {hidden[..., 0].mean():.3f}")
+    print(f"output off ({way}): {output_off:.1%}")
+    print(f"gradient off ({way}): {gradient_off:.1%}")
+    if way == "layer norm":
+        assert output_off < 1e-5, "LayerNorm gives a sample the same result in any batch"
+        assert gradient_off < 1e-4, "with LayerNorm, DDP's gradient is that of one process"
+    elif way == "synced":
+        assert output_off < 1e-5, "synced statistics: the results of samples are those of one process"
+        assert gradient_off < 1e-4, "synced statistics: DDP's gradient is that of one process"
+    elif world > 1:
+        assert output_off > 2e-4, "local statistics: the results of samples differ from those of one process"
+        assert gradient_off > 2e-4, "local statistics: DDP's gradient is not that of one process"
+    return ddp, alone
+
+
+def evaluate(way: str, ddp: DistributedDataParallel, alone: torch.nn.Sequential, x: torch.Tensor) -> None:
+    """Evaluation uses the running statistics. DDP copies rank 0's to all ranks before each forward."""
+    statistics = ddp.module[1]
+    print(f"running mean ({'training' if way == 'local' else way}): {statistics.running_mean[0]:.3f}")
+    ddp.eval()
+    ddp(x[0, dist.get_rank()])
+    if way == "local":
+        first = model_with(BatchNorm1d, x.device)
+        for batch in range(BATCHES):
+            first(x[batch, 0])  # only rank 0's samples
+        print(f"running mean (evaluation): {statistics.running_mean[0]:.3f}")
+        assert torch.allclose(statistics.running_mean, first[1].running_mean), (
+            "evaluation uses rank 0's running statistics, without the other ranks' samples"
+        )
+    else:
+        print(f"running mean (one process): {alone[1].running_mean[0]:.3f}")
+        assert torch.allclose(statistics.running_mean, alone[1].running_mean, atol=1e-5), (
+            "synced running statistics are those of all ranks' samples"
+        )
+
+
 def model_with(norm: type[torch.nn.Module], device: torch.device) -> torch.nn.Sequential:
     """Build a small model, the same each time except for its norm."""
     torch.manual_seed(0)
@@ -91,61 +142,20 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
-    rank, world = dist.get_rank(), dist.get_world_size()
+    world = dist.get_world_size()
 
-    # 1. Samples differ from rank to rank, as when files or classes are shared out. x[b, r] is rank r's part of batch b.
+    # Samples differ from rank to rank, as when files or classes are shared out. x[b, r] is rank r's part of batch b.
     apart = args.skew * torch.arange(world)[:, None, None]
     x = torch.randn(BATCHES, world, args.batch, WIDTH, generator=torch.Generator().manual_seed(1)) + apart
     x = x.to(device)
     y = x.sin().sum(-1, keepdim=True)
 
-    # 2. Pass the same batches through DDP, and through one process that has all samples.
     print(f"setting: {BATCHES} batches, {args.batch} samples a rank in each")
     ways = {"local": (BatchNorm1d, BatchNorm1d), "synced": (SyncedBatchNorm, BatchNorm1d)}
     for way, norms in ({"layer norm": (LayerNorm, LayerNorm)} if args.layer_norm else ways).items():
-        model, alone = (model_with(norm, device) for norm in norms)
-        output = deepcopy(model)[:2](x[0, rank])  # of the norm, on copies: its statistics change when it is called
-        whole_output = deepcopy(alone)[:2](x[0].flatten(0, 1)).unflatten(0, (world, -1))[rank]
-        ddp = DistributedDataParallel(model)
-        for batch in range(BATCHES):
-            gradient = gradient_of(mse_loss(ddp(x[batch, rank]), y[batch, rank]), model)
-            whole = gradient_of(mse_loss(alone(x[batch].flatten(0, 1)), y[batch].flatten(0, 1)), alone)
-        output_off = ((output - whole_output).norm() / whole_output.norm()).item()
-        gradient_off = ((gradient - whole).norm() / whole.norm()).item()
-        if way == "local":
-            hidden = model[0](x[0])
-            print(f"batch mean (own samples): {hidden[rank, :, 0].mean():.3f}")
-            print(f"batch mean (all samples): {hidden[..., 0].mean():.3f}")
-        print(f"output off ({way}): {output_off:.1%}")
-        print(f"gradient off ({way}): {gradient_off:.1%}")
-
-        # 3. Evaluation uses the running statistics. DDP copies rank 0's to all ranks before each forward.
+        ddp, alone = compare(way, norms, x, y)
         if not args.layer_norm:
-            name = "training" if way == "local" else way
-            print(f"running mean ({name}): {model[1].running_mean[0]:.3f}")
-            ddp.eval()
-            ddp(x[0, rank])
-        if way == "layer norm":
-            assert output_off < 1e-5, "LayerNorm gives a sample the same result in any batch"
-            assert gradient_off < 1e-4, "with LayerNorm, DDP's gradient is that of one process"
-        elif way == "local":
-            first = model_with(BatchNorm1d, device)
-            for batch in range(BATCHES):
-                first(x[batch, 0])  # only rank 0's samples
-            print(f"running mean (evaluation): {model[1].running_mean[0]:.3f}")
-            if world > 1:
-                assert output_off > 2e-4, "local statistics: the results of samples differ from those of one process"
-                assert gradient_off > 2e-4, "local statistics: DDP's gradient is not that of one process"
-            assert torch.allclose(model[1].running_mean, first[1].running_mean), (
-                "evaluation uses rank 0's running statistics, without the other ranks' samples"
-            )
-        else:
-            print(f"running mean (one process): {alone[1].running_mean[0]:.3f}")
-            assert output_off < 1e-5, "synced statistics: the results of samples are those of one process"
-            assert gradient_off < 1e-4, "synced statistics: DDP's gradient is that of one process"
-            assert torch.allclose(model[1].running_mean, alone[1].running_mean, atol=1e-5), (
-                "synced running statistics are those of all ranks' samples"
-            )
+            evaluate(way, ddp, alone, x)
         del ddp  # before the group: DDP still refers to it
     dist.destroy_process_group()
 

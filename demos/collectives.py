@@ -24,6 +24,90 @@ import torch.distributed as dist
 OPERATIONS = ("broadcast", "scatter", "gather", "all-gather", "reduce", "all-reduce", "reduce-scatter", "all-to-all")
 
 
+def broadcast_and_scatter(todo: tuple[str, ...], table: torch.Tensor, root: int) -> None:
+    """One rank gives. Broadcast: every rank gets the whole. Scatter: rank r gets part r."""
+    rank, mine = dist.get_rank(), table[dist.get_rank()]
+    if "broadcast" in todo:
+        x = mine.clone()
+        show("broadcast before", x)
+        dist.broadcast(x, src=root)
+        show("broadcast after", x)
+        assert torch.equal(x, table[root]), "broadcast: every rank holds the root's numbers"
+
+    if "scatter" in todo:
+        parts, x = mine.split(1), torch.full_like(mine[:1], -1)
+        show("scatter before", mine if rank == root else None)
+        dist.scatter(x, list(parts) if rank == root else None, src=root)
+        show("scatter after", x)
+        assert torch.equal(x, table[root, rank : rank + 1]), "scatter: rank r holds part r of the root's numbers"
+
+
+def gather_and_all_gather(todo: tuple[str, ...], table: torch.Tensor, root: int) -> None:
+    """All ranks give, nothing is added up. Gather: to the root only. All-gather: to all ranks."""
+    rank, parts = dist.get_rank(), table[dist.get_rank()].split(1)
+    if "gather" in todo:
+        collected = [torch.full_like(part, -1) for part in parts] if rank == root else None
+        show("gather before", parts[0])
+        dist.gather(parts[0], collected, dst=root)
+        show("gather after", collected)
+        if collected is not None:
+            assert torch.equal(torch.cat(collected), table[:, 0]), "gather: the root holds one number of each rank"
+
+    if "all-gather" in todo:
+        collected = [torch.full_like(part, -1) for part in parts]
+        show("all-gather before", parts[0])
+        dist.all_gather(collected, parts[0])
+        show("all-gather after", collected)
+        assert torch.equal(torch.cat(collected), table[:, 0]), "all-gather: every rank holds one number of each rank"
+
+
+def reduce_and_all_reduce(todo: tuple[str, ...], table: torch.Tensor, root: int, op: dist.ReduceOp) -> None:
+    """All ranks give, and numbers in the same place are added up. Reduce: at the root. All-reduce: at every rank."""
+    rank, mine = dist.get_rank(), table[dist.get_rank()]
+    reduced = table.sum(dim=0) if op == dist.ReduceOp.SUM else table.amax(dim=0)
+    if "reduce" in todo:
+        x = mine.clone()
+        show("reduce before", x)
+        dist.reduce(x, dst=root, op=op)
+        # On the other ranks the result is undefined. Gloo leaves partial sums there: never read them.
+        if rank != root:
+            print(f"reduce after: undefined, {' '.join(map(str, x.tolist()))}")
+        else:
+            show("reduce after", x)
+            assert torch.equal(x, reduced), "reduce: the root holds the sum (or maximum) over all ranks"
+
+    if "all-reduce" in todo:
+        x = mine.clone()
+        show("all-reduce before", x)
+        dist.all_reduce(x, op=op)
+        show("all-reduce after", x)
+        assert torch.equal(x, reduced), "all-reduce: every rank holds the sum (or maximum) over all ranks"
+
+    # The same, but rank r keeps only part r. An all-gather after it completes an all-reduce, as in a ring.
+    if "reduce-scatter" in todo:
+        x, collected = torch.full_like(mine[:1], -1), [torch.full_like(part, -1) for part in mine.split(1)]
+        reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # the older name
+        show("reduce-scatter before", mine)
+        reduce_scatter(x, mine, op=op)
+        show("reduce-scatter after", x)
+        assert torch.equal(x, reduced[rank : rank + 1]), "reduce-scatter: rank r holds part r of the sum (or maximum)"
+        dist.all_gather(collected, x)
+        show("then all-gather", collected)
+        whole = mine.clone()
+        dist.all_reduce(whole, op=op)
+        assert torch.equal(torch.cat(collected), whole), "reduce-scatter, then all-gather, equals all-reduce"
+
+
+def all_to_all(table: torch.Tensor) -> None:
+    """Every rank gives each rank another part: rows become columns. Tokens are sent to experts this way."""
+    rank, mine = dist.get_rank(), table[dist.get_rank()]
+    x = torch.empty_like(mine)
+    show("all-to-all before", mine)
+    dist.all_to_all_single(x, mine)  # cuts `mine` into one part for each rank
+    show("all-to-all after", x)
+    assert torch.equal(x, table[:, rank]), "all-to-all: rank r holds part r of every rank's numbers"
+
+
 def show(label: str, numbers: torch.Tensor | list[torch.Tensor] | None) -> None:
     """Print what this rank holds."""
     held = torch.cat(numbers) if isinstance(numbers, list) else numbers
@@ -45,94 +129,18 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
-    rank, world, root = dist.get_rank(), dist.get_world_size(), args.root
-    op = dist.ReduceOp.SUM if args.reduce == "sum" else dist.ReduceOp.MAX
-    todo = (args.op,) if args.op else OPERATIONS
 
     # Row r of the table is what rank r brings. Any process can write it down: the plain answers need no communication.
-    table = torch.arange(world, device=device) + 10 * torch.arange(world, device=device)[:, None]
-    reduced = table.sum(dim=0) if args.reduce == "sum" else table.amax(dim=0)
-    mine = table[rank]
-    parts = mine.split(1)  # my numbers one by one: number c is meant for rank c
-
-    def empty(count: int) -> list[torch.Tensor]:
-        return [torch.full_like(parts[0], -1) for _ in range(count)]
-
+    ranks = torch.arange(dist.get_world_size(), device=device)
+    table = ranks + 10 * ranks[:, None]
+    todo = (args.op,) if args.op else OPERATIONS
     if {"broadcast", "scatter", "gather", "reduce"} & set(todo):
-        print(f"root: {'this rank' if rank == root else 'no'}")
-
-    # 1. One rank gives. Broadcast: every rank gets the whole. Scatter: rank r gets part r.
-    if "broadcast" in todo:
-        x = mine.clone()
-        show("broadcast before", x)
-        dist.broadcast(x, src=root)
-        show("broadcast after", x)
-        assert torch.equal(x, table[root]), "broadcast: every rank holds the root's numbers"
-
-    if "scatter" in todo:
-        (x,) = empty(1)
-        show("scatter before", mine if rank == root else None)
-        dist.scatter(x, list(parts) if rank == root else None, src=root)
-        show("scatter after", x)
-        assert torch.equal(x, table[root, rank : rank + 1]), "scatter: rank r holds part r of the root's numbers"
-
-    # 2. All ranks give, nothing is added up. Gather: to the root only. All-gather: to all ranks.
-    if "gather" in todo:
-        collected = empty(world) if rank == root else None
-        show("gather before", parts[0])
-        dist.gather(parts[0], collected, dst=root)
-        show("gather after", collected)
-        if collected is not None:
-            assert torch.equal(torch.cat(collected), table[:, 0]), "gather: the root holds one number of each rank"
-
-    if "all-gather" in todo:
-        collected = empty(world)
-        show("all-gather before", parts[0])
-        dist.all_gather(collected, parts[0])
-        show("all-gather after", collected)
-        assert torch.equal(torch.cat(collected), table[:, 0]), "all-gather: every rank holds one number of each rank"
-
-    # 3. All ranks give, and numbers in the same place are added up. Reduce: at the root. All-reduce: at every rank.
-    if "reduce" in todo:
-        x = mine.clone()
-        show("reduce before", x)
-        dist.reduce(x, dst=root, op=op)
-        # On the other ranks the result is undefined. Gloo leaves partial sums there: never read them.
-        if rank != root:
-            print(f"reduce after: undefined, {' '.join(map(str, x.tolist()))}")
-        else:
-            show("reduce after", x)
-            assert torch.equal(x, reduced), "reduce: the root holds the sum (or maximum) over all ranks"
-
-    if "all-reduce" in todo:
-        x = mine.clone()
-        show("all-reduce before", x)
-        dist.all_reduce(x, op=op)
-        show("all-reduce after", x)
-        assert torch.equal(x, reduced), "all-reduce: every rank holds the sum (or maximum) over all ranks"
-
-    # 4. The same, but rank r keeps only part r. An all-gather after it completes an all-reduce, as in a ring.
-    if "reduce-scatter" in todo:
-        (x,), collected = empty(1), empty(world)
-        reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # the older name
-        show("reduce-scatter before", mine)
-        reduce_scatter(x, mine, op=op)
-        show("reduce-scatter after", x)
-        assert torch.equal(x, reduced[rank : rank + 1]), "reduce-scatter: rank r holds part r of the sum (or maximum)"
-        dist.all_gather(collected, x)
-        show("then all-gather", collected)
-        whole = mine.clone()
-        dist.all_reduce(whole, op=op)
-        assert torch.equal(torch.cat(collected), whole), "reduce-scatter, then all-gather, equals all-reduce"
-
-    # 5. Every rank gives each rank another part: rows become columns. Tokens are sent to experts this way.
+        print(f"root: {'this rank' if dist.get_rank() == args.root else 'no'}")
+    broadcast_and_scatter(todo, table, args.root)
+    gather_and_all_gather(todo, table, args.root)
+    reduce_and_all_reduce(todo, table, args.root, dist.ReduceOp.SUM if args.reduce == "sum" else dist.ReduceOp.MAX)
     if "all-to-all" in todo:
-        x = torch.empty_like(mine)
-        show("all-to-all before", mine)
-        dist.all_to_all_single(x, mine)  # cuts `mine` into one part for each rank
-        show("all-to-all after", x)
-        assert torch.equal(x, table[:, rank]), "all-to-all: rank r holds part r of every rank's numbers"
-
+        all_to_all(table)
     # dist.barrier() is not among the eight: it makes ranks wait for each other and moves no data.
     dist.destroy_process_group()
 

@@ -80,41 +80,22 @@ class Compressor:
         return arrived, sent
 
 
-def main() -> None:
-    """Train four ways at once and compare bytes and losses."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--method", choices=["powersgd", "topk"], default="powersgd", help="how gradients are compressed"
-    )
-    parser.add_argument("--r", type=int, default=2, choices=[2, 3, 4], help="columns of PowerSGD's thin matrices")
-    args = parser.parse_args()
-    device = torch.device("cpu")
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
-    rank, world = dist.get_rank(), dist.get_world_size()
+def gradient(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the mean gradient of a linear regression over these ranks' samples."""
+    return (x.mT @ (x @ weights - y)).mean(dim=0) / SAMPLES
 
-    # 1. All samples are known to all, so that one process can check the result; a rank trains with its own.
-    data = torch.Generator().manual_seed(2)
-    x, noise = (torch.randn(world, SAMPLES, width, generator=data).to(device) for width in (ROWS, COLS))
-    y = x @ torch.randn(ROWS, COLS, generator=data).to(device) + 0.5 * noise
 
-    def gradient(weights: torch.Tensor, part: slice) -> torch.Tensor:
-        return (x[part].mT @ (x[part] @ weights - y[part])).mean(dim=0) / SAMPLES
-
-    # 2. Training, one step of each way after the other.
-    names = {"powersgd": f"PowerSGD, r = {args.r}", "topk": f"top-k, k = {args.r * (ROWS + COLS) // 2}"}
-    print(f"compressed: {ROWS} x {COLS} numbers, by {names[args.method]}")
-    ways = [Compressor(way, args.method, args.r, device) for way in WAYS]
-    weights, losses = torch.zeros(len(ways), ROWS, COLS, device=device), []
+def train(ways: list[Compressor], x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, list[float]]:
+    """Train, one step of each way after the other; return the weights and losses at the end."""
+    weights, losses = torch.zeros(len(ways), ROWS, COLS, device=x.device), []
+    mine = slice(dist.get_rank(), dist.get_rank() + 1)  # of the samples
     for step in range(STEPS):
         for number, way in enumerate(ways):
-            mine, carried = gradient(weights[number], slice(rank, rank + 1)), way.error
-            arrived = way.send(mine)
+            own, carried = gradient(weights[number], x[mine], y[mine]), way.error
+            arrived = way.send(own)
             weights[number] -= LR * arrived
             if step == STEPS - 1 and way.way == "feedback":
-                wanted, left = mean_of(mine + carried), mean_of(way.error)
+                wanted, left = mean_of(own + carried), mean_of(way.error)
                 assert torch.allclose(arrived + left, wanted, atol=1e-5), (
                     "with feedback nothing is lost: the part that is not sent is kept"
                 )
@@ -125,32 +106,61 @@ def main() -> None:
             print(f"error feedback kept (norm): {mean_of(ways[2].error).norm():.2f}")
     behind = [way for way, loss in zip(WAYS, losses, strict=True) if loss > 1.5 * losses[0]]
     print(f"far behind: {', '.join(behind) or 'none'}")
-    sent = [way.bytes for way in ways]
-    for name, count in zip(("whole", "fp16", "compressed"), sent, strict=False):
-        print(f"bytes a step ({name}): {count}")
-    if rank == 0:
+    for name, way in zip(("whole", "fp16", "compressed"), ways, strict=False):
+        print(f"bytes a step ({name}): {way.bytes}")
+    if dist.get_rank() == 0:
         print(f"Training is not over after {STEPS} steps: feedback may be a little ahead of")
         print("whole gradients, because a late part can speed training up or slow it down.")
+    return weights, losses
 
-    # 3. Compare with one process on all samples, with the formulas, and the ways with each other.
-    alone = torch.zeros(ROWS, COLS, device=device)
+
+def check_weights(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> None:
+    """Compare the weights with those of one process on all samples, and with those of the other ranks."""
+    alone = torch.zeros_like(weights[0])
     for _ in range(STEPS):
-        alone -= LR * gradient(alone, slice(None))
-    whole, fp16, feedback, without = losses
+        alone -= LR * gradient(alone, x, y)
     assert torch.allclose(weights[0], alone, atol=1e-4), "whole gradients train like one process on all samples"
-    replicas = [torch.empty_like(weights) for _ in range(world)]
+    replicas = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
     dist.all_gather(replicas, weights)
     assert all(torch.equal(weights, replica) for replica in replicas), "in every way all ranks hold the same weights"
+
+
+def check_ways(losses: list[float], sent: list[int], method: str, r: int) -> None:
+    """Compare the bytes that were sent with the formulas, and the losses with each other."""
+    whole, fp16, feedback, without = losses
     assert sent[1] * 2 == sent[0], "half precision sends half of the bytes"
     assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1 %"
-    if args.method == "powersgd":
-        assert sent[2] == 4 * args.r * (ROWS + COLS), (
-            "PowerSGD sends (rows + columns) * r numbers instead of rows * columns"
-        )
+    if method == "powersgd":
+        assert sent[2] == 4 * r * (ROWS + COLS), "PowerSGD sends (rows + columns) * r numbers instead of rows * columns"
     else:
-        assert sent[2] == 4 * args.r * (ROWS + COLS), "top-k sends k numbers and their k places"
+        assert sent[2] == 4 * r * (ROWS + COLS), "top-k sends k numbers and their k places"
     assert without > 1.5 * whole, "without error feedback the loss stays behind"
     assert feedback - whole < 0.1 * (without - whole), "with error feedback, at the same number of bytes, it does not"
+
+
+def main() -> None:
+    """Train four ways at once and compare bytes and losses."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--method", choices=["powersgd", "topk"], default="powersgd", help="how to compress gradients")
+    parser.add_argument("--r", type=int, default=2, choices=[2, 3, 4], help="columns of PowerSGD's thin matrices")
+    args = parser.parse_args()
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
+
+    # All samples are known to all, so that one process can check the result; a rank trains with its own.
+    data, world = torch.Generator().manual_seed(2), dist.get_world_size()
+    x, noise = (torch.randn(world, SAMPLES, width, generator=data).to(device) for width in (ROWS, COLS))
+    y = x @ torch.randn(ROWS, COLS, generator=data).to(device) + 0.5 * noise
+
+    names = {"powersgd": f"PowerSGD, r = {args.r}", "topk": f"top-k, k = {args.r * (ROWS + COLS) // 2}"}
+    print(f"compressed: {ROWS} x {COLS} numbers, by {names[args.method]}")
+    ways = [Compressor(way, args.method, args.r, device) for way in WAYS]
+    weights, losses = train(ways, x, y)
+    check_weights(weights, x, y)
+    check_ways(losses, [way.bytes for way in ways], args.method, args.r)
     dist.destroy_process_group()
 
 

@@ -26,6 +26,66 @@ LEARNING_RATE = 0.05
 NUDGE = 0.5  # what --perturb adds to each weight of one rank
 
 
+def wrap(model: torch.nn.Linear) -> DistributedDataParallel:
+    """Make replicas that start out different equal: DDP broadcasts rank 0's weights to all ranks."""
+    starts = of_all_ranks(model.weight)
+    show("weights before wrapping", model.weight)
+    ddp = DistributedDataParallel(model)
+    show("weights after wrapping", model.weight)
+    if len(starts) > 1:
+        assert not torch.equal(starts[0], starts[-1]), "different seeds gave the replicas different weights"
+    assert torch.equal(model.weight, starts[0]), "after wrapping every rank holds the weights that rank 0 started with"
+    return ddp
+
+
+def average_gradients(ddp: DistributedDataParallel, loss_of: torch.nn.MSELoss, data: tuple[torch.Tensor, ...]) -> None:
+    """Run one backward pass, and compare its gradient with the rank's own and with one process's."""
+    model, world, (x, y, whole_x, whole_y) = ddp.module, dist.get_world_size(), data
+    (own,) = torch.autograd.grad(loss_of(model(x), y), model.weight)  # this bypasses DDP's hooks
+    (whole,) = torch.autograd.grad(loss_of(model(whole_x), whole_y), model.weight)  # one process, the whole batch
+    loss_of(ddp(x), y).backward()
+    show("own gradient", own)
+    show("gradient after backward", model.weight.grad)
+    show("one process (all data)", whole)
+    print(f"gradient / one process: {model.weight.grad.norm() / whole.norm():.3f}")
+    mean = torch.stack(of_all_ranks(own)).mean(0)
+    assert torch.allclose(model.weight.grad, mean), "backward leaves the mean of all ranks' gradients on every rank"
+    if loss_of.reduction == "mean":
+        assert torch.allclose(mean, whole), "with a mean loss the average is one process's gradient on the whole batch"
+    else:  # the whole batch's gradient is the sum over ranks, and DDP divided that sum by their number
+        assert torch.allclose(mean, whole / world), "with a sum loss the average is only 1/N of one process's gradient"
+
+
+def train(
+    ddp: DistributedDataParallel, loss_of: torch.nn.MSELoss, data: tuple[torch.Tensor, ...], args: argparse.Namespace
+) -> None:
+    """Each rank makes its own steps. Only gradients are exchanged, and weights are never compared."""
+    model, rank, world, (x, y, whole_x, whole_y) = ddp.module, dist.get_rank(), dist.get_world_size(), data
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    alone = model.weight.detach().clone().requires_grad_()  # one process on the whole batch, for comparison
+    for step in range(args.steps):
+        if rank == args.perturb and step == args.steps // 2:
+            model.weight.data += NUDGE
+        optimizer.zero_grad()
+        loss = loss_of(ddp(x), y)
+        loss.backward()
+        optimizer.step()
+        replicas = of_all_ranks(model.weight)
+        print(f"loss of own samples: {loss.item():.4f}")
+        print(f"weight gap to rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
+        if args.perturb is None:
+            same = all(torch.equal(replica, model.weight) for replica in replicas)
+            assert same, "after every step all replicas are equal, bit for bit"
+        (gradient,) = torch.autograd.grad(loss_of(whole_x @ alone.T, whole_y), alone)
+        alone.data -= LEARNING_RATE * (gradient if args.loss == "mean" else gradient / world)
+    show("weights after training", model.weight)
+    if args.perturb is None:
+        assert torch.allclose(model.weight, alone, atol=1e-5), "training ends where one process ends on the whole batch"
+    else:
+        gap = replicas[args.perturb] - replicas[(args.perturb + 1) % world] - NUDGE
+        assert gap.abs().max() < 1e-5, "the changed replica stays different: equal steps keep the distance"
+
+
 def of_all_ranks(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Gather every rank's copy of `tensor`, in the order of ranks."""
     copies = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
@@ -57,67 +117,17 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    # 1. The same whole batch is known to all, so that one process can check the result; training uses only x and y.
-    data = torch.Generator().manual_seed(7)
-    whole_x = torch.randn(4 * world, 2, generator=data).to(device)
+    # The same whole batch is known to all, so that one process can check the result; training uses only x and y.
+    seeded = torch.Generator().manual_seed(7)
+    whole_x = torch.randn(4 * world, 2, generator=seeded).to(device)
     whole_y = whole_x @ torch.tensor([[2.0], [-1.0]], device=device) + 0.5
     x, y = whole_x[rank::world], whole_y[rank::world]
-    loss_of = torch.nn.MSELoss(reduction=args.loss)
+    data, loss_of = (x, y, whole_x, whole_y), torch.nn.MSELoss(reduction=args.loss)
 
-    # 2. Replicas that start out different are made equal by wrapping: rank 0's weights are broadcast.
     torch.manual_seed(rank)
-    model = torch.nn.Linear(2, 1, bias=False).to(device)
-    starts = of_all_ranks(model.weight)
-    show("weights before wrapping", model.weight)
-    ddp = DistributedDataParallel(model)
-    show("weights after wrapping", model.weight)
-    if world > 1:
-        assert not torch.equal(starts[0], starts[-1]), "different seeds gave the replicas different weights"
-    assert torch.equal(model.weight, starts[0]), "after wrapping every rank holds the weights that rank 0 started with"
-
-    # 3. One backward pass. autograd.grad bypasses DDP's hooks, so it shows this rank's own gradient.
-    (own,) = torch.autograd.grad(loss_of(model(x), y), model.weight)
-    (whole,) = torch.autograd.grad(loss_of(model(whole_x), whole_y), model.weight)  # one process, the whole batch
-    loss_of(ddp(x), y).backward()
-    show("own gradient", own)
-    show("gradient after backward", model.weight.grad)
-    show("one process (all data)", whole)
-    print(f"gradient / one process: {model.weight.grad.norm() / whole.norm():.3f}")
-    mean = torch.stack(of_all_ranks(own)).mean(0)
-    assert torch.allclose(model.weight.grad, mean), "backward leaves the mean of all ranks' gradients on every rank"
-    if args.loss == "mean":
-        assert torch.allclose(mean, whole), "with a mean loss the average is one process's gradient on the whole batch"
-    else:  # the whole batch's gradient is the sum over ranks, and DDP divided that sum by their number
-        assert torch.allclose(mean, whole / world), "with a sum loss the average is only 1/N of one process's gradient"
-
-    # 4. Training: each rank makes its own step. Only gradients are exchanged, and weights are never compared.
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    alone = starts[0].clone().requires_grad_()  # one process on the whole batch, for comparison
-    for step in range(args.steps):
-        if rank == args.perturb and step == args.steps // 2:
-            model.weight.data += NUDGE
-        optimizer.zero_grad()
-        loss = loss_of(ddp(x), y)
-        loss.backward()
-        optimizer.step()
-        replicas = of_all_ranks(model.weight)
-        print(f"loss of own samples: {loss.item():.4f}")
-        print(f"weight gap to rank 0: {(model.weight - replicas[0]).norm().item():.3f}")
-        if args.perturb is None:
-            same = all(torch.equal(replica, model.weight) for replica in replicas)
-            assert same, "after every step all replicas are equal, bit for bit"
-
-        (gradient,) = torch.autograd.grad(loss_of(whole_x @ alone.T, whole_y), alone)
-        alone.data -= LEARNING_RATE * (gradient if args.loss == "mean" else gradient / world)
-    show("weights after training", model.weight)
-    if args.perturb is None:
-        assert torch.allclose(model.weight, alone, atol=1e-5), "training ends where one process ends on the whole batch"
-    else:
-        gap = replicas[args.perturb] - replicas[(args.perturb + 1) % world]
-        assert torch.allclose(gap, torch.full_like(gap, NUDGE), atol=1e-5), (
-            "the changed replica stays different: equal steps keep the distance"
-        )
-
+    ddp = wrap(torch.nn.Linear(2, 1, bias=False).to(device))
+    average_gradients(ddp, loss_of, data)
+    train(ddp, loss_of, data, args)
     del ddp  # before the group: DDP still refers to it
     dist.destroy_process_group()
 

@@ -77,43 +77,9 @@ def data_parallel_backward(model: torch.nn.Module, x: torch.Tensor, y: torch.Ten
                 weight.grad += gradient
 
 
-def gradient_of(model: torch.nn.Module) -> torch.Tensor:
-    """Return all gradients of the model as one vector."""
-    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
-
-
-def main() -> None:
-    """Train one model both ways, beside one process that has the whole batch."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--width", type=int, default=32, help="inputs and hidden units of the model")
-    parser.add_argument("--batch", type=int, default=48, help="samples in the whole batch")
-    parser.add_argument("--steps", type=int, default=3, help="training steps")
-    args = parser.parse_args()
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if min(args.width, args.batch, args.steps) < 1 or args.batch % world:
-        raise SystemExit(f"--width and --steps need 1 or more, and --batch a multiple of the {world} ranks.")
-
-    device = torch.device("cpu")
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
-
-    torch.manual_seed(0)
-    layers = torch.nn.Linear(args.width, args.width), torch.nn.ReLU(), torch.nn.Linear(args.width, 1)
-    whole = torch.nn.Sequential(*layers).to(device)  # trained by one process, to compare with
-    dp, ddp = deepcopy(whole), DistributedDataParallel(deepcopy(whole))
-    size = sum(weight.nbytes for weight in whole.parameters())
-    reduced = 0
-
-    def count(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        nonlocal reduced
-        reduced += bucket.buffer().nbytes
-        return allreduce_hook(group, bucket)  # what DDP does without a hook
-
-    print(f"dp is imitated as: device {rank}")
-    print(f"bytes of the model: {size}")
-    ddp.register_comm_hook(dist.group.WORLD, count)
+def train(dp: torch.nn.Module, ddp: DistributedDataParallel, whole: torch.nn.Module, args: argparse.Namespace) -> None:
+    """Train one model both ways, beside one process that has the whole batch; compare the gradients."""
+    rank, world, device = dist.get_rank(), dist.get_world_size(), next(whole.parameters()).device
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.05) for model in (dp, ddp, whole)]
     data = torch.Generator().manual_seed(1)
     for _ in range(args.steps):
@@ -144,6 +110,10 @@ def main() -> None:
         for optimizer in optimizers:
             optimizer.step()
 
+
+def compare_bytes(reduced: int, size: int, args: argparse.Namespace, device: torch.device) -> None:
+    """Compare the bytes that dp and DDP moved, of a model of `size` bytes, with the formulas."""
+    rank, world = dist.get_rank(), dist.get_world_size()
     print(f"steps: {args.steps}")
     for what in "batch", "weights", "outputs", "gradients":
         print(f"dp bytes of {what}: {moved[what]}")
@@ -158,8 +128,8 @@ def main() -> None:
     totals = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
     dist.all_gather(totals, torch.tensor([moved.total()], device=device))
     middle, *rest = (total.item() for total in totals)
-    given = (args.batch - args.batch // world) * (x[0].nbytes + 2 * y[0].nbytes)  # inputs, outputs and their gradients
-    assert middle == args.steps * (2 * (world - 1) * size + given), (
+    sample = 4 * (args.width + 2)  # bytes of its inputs, its output and the output's gradient
+    assert middle == args.steps * (2 * (world - 1) * size + (args.batch - args.batch // world) * sample), (
         "in every step device 0 sends a model to each other device and gets a gradient back, besides the batch"
     )
     assert reduced == args.steps * size, (
@@ -169,7 +139,47 @@ def main() -> None:
         assert middle == sum(rest), "every byte that DataParallel moves has device 0 at one end"
         assert middle > ring, "device 0 moves more than any rank of DDP's ring"
 
-    del ddp, model, optimizers  # before the group: DDP still refers to it
+
+def gradient_of(model: torch.nn.Module) -> torch.Tensor:
+    """Return all gradients of the model as one vector."""
+    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
+
+
+def main() -> None:
+    """Train one model both ways; compare gradients, then bytes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--width", type=int, default=32, help="inputs and hidden units of the model")
+    parser.add_argument("--batch", type=int, default=48, help="samples in the whole batch")
+    parser.add_argument("--steps", type=int, default=3, help="training steps")
+    args = parser.parse_args()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if min(args.width, args.batch, args.steps) < 1 or args.batch % world:
+        raise SystemExit(f"--width and --steps need 1 or more, and --batch a multiple of the {world} ranks.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(args.width, args.width), torch.nn.ReLU(), torch.nn.Linear(args.width, 1)
+    whole = torch.nn.Sequential(*layers).to(device)  # trained by one process, to compare with
+    dp, ddp = deepcopy(whole), DistributedDataParallel(deepcopy(whole))
+    size = sum(weight.nbytes for weight in whole.parameters())
+    reduced = 0
+
+    def count(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        nonlocal reduced
+        reduced += bucket.buffer().nbytes
+        return allreduce_hook(group, bucket)  # what DDP does without a hook
+
+    print(f"dp is imitated as: device {rank}")
+    print(f"bytes of the model: {size}")
+    ddp.register_comm_hook(dist.group.WORLD, count)
+    train(dp, ddp, whole, args)
+    compare_bytes(reduced, size, args, device)
+    del ddp  # before the group: DDP still refers to it
     dist.destroy_process_group()
 
 

@@ -50,8 +50,22 @@ def learn(weights: Tensor, momentum: Tensor, step: int, shares: int, share: int)
     weights.sub_(LR * momentum)
 
 
-def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
-    """Train from the last checkpoint to the end, and compare with one process that is not interrupted."""
+def resume(path: Path, args: argparse.Namespace, pids: list[int], device: torch.device) -> dict:
+    """Load the checkpoint: it is all that a new process knows of the past."""
+    past = torch.load(path, map_location=device, weights_only=True)
+    if args.forget:
+        past["momentum"].zero_()
+    print(f"process: {past['pids'][dist.get_rank()]} then {os.getpid()}")
+    print(f"killed in step: {args.kill_at}")
+    print(f"resumed at step: {past['step']}")
+    print(f"finished steps lost: {args.kill_at - past['step']}")
+    assert 0 <= args.kill_at - past["step"] < args.every, "only the steps since the last checkpoint are lost"
+    assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the rank that died"
+    return past
+
+
+def train(args: argparse.Namespace, attempt: int, device: torch.device) -> tuple[Tensor, int]:
+    """Train from the last checkpoint to the end; return the weights, and the step in which this attempt began."""
     rank, world = dist.get_rank(), dist.get_world_size()
     job = os.environ["MASTER_PORT"] if HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # the same in each attempt
     folder = Path(tempfile.gettempdir(), f"elastic-{job}")  # on a cluster: a shared folder
@@ -66,7 +80,6 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
             print(f"next step in checkpoint: {step}")
         dist.barrier()  # no rank goes on before the checkpoint is written
 
-    # 2. All that a new process knows of the past is in the checkpoint.
     first = 0
     if attempt == 0:
         if rank == 0:
@@ -74,18 +87,10 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
             folder.mkdir(mode=0o700)  # fails if another user has made it: a checkpoint there could be theirs
         save(0)
     else:
-        past = torch.load(path, map_location=device, weights_only=True)
-        first, weights = past["step"], past["weights"]
-        if not args.forget:
-            momentum = past["momentum"]
-        print(f"process: {past['pids'][rank]} then {os.getpid()}")
-        print(f"killed in step: {args.kill_at}")
-        print(f"resumed at step: {first}")
-        print(f"finished steps lost: {args.kill_at - first}")
-        assert 0 <= args.kill_at - first < args.every, "only the steps since the last checkpoint are lost"
-        assert set(pids).isdisjoint(past["pids"]), "every rank is a new process, not only the rank that died"
+        past = resume(path, args, pids, device)
+        first, weights, momentum = past["step"], past["weights"], past["momentum"]
 
-    # 3. Training, with a death in the first attempt.
+    # Training, with a death in the first attempt.
     for step in range(first, STEPS):
         print(f"step: {step}")
         time.sleep(0.05)  # time to look
@@ -98,15 +103,18 @@ def train(args: argparse.Namespace, attempt: int, device: torch.device) -> None:
     dist.barrier()
     if rank == 0:
         shutil.rmtree(folder)
+    return weights, first
 
-    # 4. Compare with one process that uses all samples and is not interrupted.
-    alone, its_momentum = torch.zeros_like(weights), torch.zeros_like(momentum)
+
+def compare(weights: Tensor, forgot: bool) -> None:
+    """Compare with one process that uses all samples and is not interrupted."""
+    alone, its_momentum = torch.zeros_like(weights), torch.zeros_like(weights)
     for step in range(STEPS):
         learn(alone, its_momentum, step, 1, 0)
     print(f"weights: {' '.join(f'{number:.4f}' for number in weights.flatten().tolist())}")
     print(f"weights if nobody dies: {' '.join(f'{number:.4f}' for number in alone.flatten().tolist())}")
     off = (weights - alone).abs().max()
-    if args.forget and first > 0:
+    if forgot:
         assert off > 1e-3, "without the optimizer's momentum, a restart changes the result"
     else:
         assert off < 1e-5, "the weights at the end are those of a run without a failure"
@@ -131,14 +139,15 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
 
-    # 1. Form a new group in each attempt. The store still holds the keys of the last group (pytorch issue 135712).
+    # Form a new group in each attempt. The store still holds the keys of the last group (pytorch issue 135712).
     found = dist.PrefixStore(f"attempt {attempt}", store()) if HOSTED else None
     backend, patience = "nccl" if device.type == "cuda" else "gloo", timedelta(seconds=10)
     dist.init_process_group(backend, store=found, rank=rank, world_size=world, timeout=patience)
     print(f"process: {os.getpid()}")
     print(f"restarts: {attempt}")
     try:
-        train(args, attempt, device)
+        weights, first = train(args, attempt, device)
+        compare(weights, forgot=args.forget and first > 0)
     except RuntimeError as lost:  # another rank is gone; the agent has noticed it too
         print(f"Rank {rank} cannot go on: {str(lost).rpartition('] ')[2].partition('. ')[0]}")
         raise SystemExit(1) from None

@@ -21,9 +21,11 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from datetime import timedelta
+from functools import partial
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -40,9 +42,59 @@ SPLIT = ("nothing (DDP)", "Adam's averages", "gradients and averages", "weights,
 calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it moves
 
 
-def held(tensors: Iterable[torch.Tensor]) -> int:
-    """Return the bytes of `tensors` that this rank has in memory."""
-    return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
+def shard(layers: nn.Sequential, args: argparse.Namespace) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Shard the layers. fully_shard goes from the inside out; the optimizer comes after it: it must see the shards."""
+    stage = args.stage
+    if stage >= 2:
+        mesh = init_device_mesh(layers[0][0].weight.device.type, (dist.get_world_size(),))
+        for module in [layers] if args.one_group else [*layers, layers]:
+            fully_shard(module, mesh=mesh, reshard_after_forward=stage == 3)
+    model = layers if stage >= 2 else DistributedDataParallel(layers)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+    if stage == 1:
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=LR)
+    return model, optimizer
+
+
+def watch(layers: nn.Sequential, counts: list[int]) -> None:
+    """While a layer computes, in forward and in backward, count the layers that are whole: a shard is a DTensor."""
+
+    def show(moment: str) -> None:
+        now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("abcd", layers, strict=True)]
+        counts.append(LAYERS - now.count("."))
+        print(f"{moment}: {' '.join(now)}", flush=True)
+
+    def hook(name: str, _: object, __: object, output: torch.Tensor) -> None:
+        show(f"forward {name}")
+        output.register_hook(lambda _: show(f"backward {name}"))
+
+    for name, layer in zip("abcd", layers, strict=True):
+        layer[0].register_forward_hook(partial(hook, name))
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, data: torch.Tensor) -> list[int]:
+    """Train, and beside it one process on the whole batch; return the bytes that this rank held in the last step."""
+    rank, world, (whole_x, whole_y) = dist.get_rank(), dist.get_world_size(), data
+    x, y = whole_x[rank::world], whole_y[rank::world]
+    alone = torch.optim.Adam(whole.parameters(), lr=LR)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        calls.clear(), moved.clear()
+        with Collectives():
+            loss = mse_loss(model(x), y)
+            weights_held = held(model.parameters())
+            loss.backward()
+            gradients_held = held(weights.grad for weights in model.parameters())
+            optimizer.step()
+        alone.zero_grad()
+        mse_loss(whole(whole_x), whole_y).backward()
+        alone.step()
+    states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
+    averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
+    for mine, right in zip(model.parameters(), whole.parameters(), strict=True):
+        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
+        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
+    return [weights_held, gradients_held, averages_held]
 
 
 class Collectives(TorchDispatchMode):
@@ -58,6 +110,40 @@ class Collectives(TorchDispatchMode):
         return op(*args, **(kwargs or {}))
 
 
+def held(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of `tensors` that this rank has in memory."""
+    return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
+
+
+def compare(shares: list[int], counts: list[int], size: int, args: argparse.Namespace, device: torch.device) -> None:
+    """Compare memory and traffic with the formulas."""
+    world, stage = dist.get_world_size(), args.stage
+    # Memory: 4 + 4 + 8 bytes per parameter, each divided by N or not (Rajbhandari et al. 2020).
+    share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]
+    if WIDTH % world == 0:
+        assert shares[:2] == share, "stage 2 divides the gradients by N, stage 3 the weights too"
+    in_all = torch.tensor(shares[2], device=device)
+    dist.all_reduce(in_all)
+    assert in_all == 8 * size * (1 if stage else world), (
+        "from stage 1 on, Adam's averages exist once; in DDP, on every rank"
+    )
+
+    # Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
+    groups = 1 if args.one_group else LAYERS
+    assert max(counts) == (LAYERS // groups if stage == 3 else LAYERS), (
+        "in stage 3 one group of layers is whole at a time, in the other stages all layers are"
+    )
+    if world == 1:  # a single rank has nothing to gather
+        return
+    models = 2 if stage in (0, 2) else 3
+    assert moved.total() == models * size, "stages 0 and 2 move 2 models a step, 1 and 3 move 3"
+    if stage >= 2:
+        both = {"all-gather": groups * (stage - 1), "reduce-scatter": groups}
+        assert calls == both, (
+            "a group is gathered for forward, again for backward if it was freed, and reduce-scattered once"
+        )
+
+
 def main() -> None:
     """Train with one stage of ZeRO; compare bytes with the formula, weights with one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -66,10 +152,9 @@ def main() -> None:
     )
     parser.add_argument("--one-group", action="store_true", help="shard the model as one group, not layer by layer")
     args = parser.parse_args()
-    rank, world, stage = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), args.stage
     if not hasattr(torch.cpu.Stream, "record_event"):
         raise SystemExit(f"fully_shard on the CPU needs a torch newer than 2.6: this is {torch.__version__}.")
-    if args.one_group and stage < 2:
+    if args.one_group and args.stage < 2:
         raise SystemExit("--one-group is about how fully_shard cuts the model: it needs --stage 2 or 3.")
 
     device = torch.device("cpu")
@@ -78,96 +163,27 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    # 1. The same model on all ranks, and the whole batch, of which each rank uses its own part.
+    # The same model on all ranks, and the whole batch, of which each rank uses its own part.
     torch.manual_seed(0)
-    blocks = [torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH, bias=False), torch.nn.Tanh()) for _ in range(LAYERS)]
-    whole = torch.nn.Sequential(*blocks).to(device)
+    blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh()) for _ in range(LAYERS)]
+    whole, counts = nn.Sequential(*blocks).to(device), []
     size = sum(weights.numel() for weights in whole.parameters())
-    whole_x, whole_y = torch.randn(2, 4 * world, WIDTH).to(device)
-    x, y = whole_x[rank::world], whole_y[rank::world]
+    data = torch.randn(2, 4 * dist.get_world_size(), WIDTH).to(device)
 
-    # 2. Shard it. fully_shard goes from the inside out, and the optimizer comes after it: it must see the shards.
     layers = deepcopy(whole)
-    if stage >= 2:
-        mesh = init_device_mesh(device.type, (world,))
-        for module in [layers] if args.one_group else [*layers, layers]:
-            fully_shard(module, mesh=mesh, reshard_after_forward=stage == 3)
-    model = layers if stage >= 2 else DistributedDataParallel(layers)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
-    if stage == 1:
-        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=LR)
-
-    # 3. While a layer computes, in forward and in backward, see which layers are whole: a shard is a DTensor.
-    counts = []
-
-    def show(moment: str) -> None:
-        now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("abcd", layers, strict=True)]
-        counts.append(LAYERS - now.count("."))
-        print(f"{moment}: {' '.join(now)}", flush=True)
-
-    def watch(name: str, layer: torch.nn.Module) -> None:
-        def hook(_: object, __: object, output: torch.Tensor) -> None:
-            show(f"forward {name}")
-            output.register_hook(lambda _: show(f"backward {name}"))
-
-        layer.register_forward_hook(hook)
-
-    for name, layer in zip("abcd", layers, strict=True):
-        watch(name, layer[0])
-
-    # 4. Train, and look closely at the last step; and train one process on the whole batch.
-    alone = torch.optim.Adam(whole.parameters(), lr=LR)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        calls.clear(), moved.clear()
-        with Collectives():
-            loss = mse_loss(model(x), y)
-            weights_held = held(layers.parameters())
-            loss.backward()
-            gradients_held = held(weights.grad for weights in layers.parameters())
-            optimizer.step()
-        alone.zero_grad()
-        mse_loss(whole(whole_x), whole_y).backward()
-        alone.step()
-    states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
-    averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
+    model, optimizer = shard(layers, args)
+    watch(layers, counts)
+    shares = train(model, optimizer, whole, data)
     print(f"most layers whole: {max(counts)}")
-    shares = (weights_held, gradients_held, averages_held)
     print(f"bytes per parameter: {' + '.join(f'{each / size:.3g}' for each in shares)}")
     print(f"collectives a step: {' + '.join(f'{n} {SHORT[name]}' for name, n in calls.items())}")
     print(f"traffic (models a step): {moved.total() / size:g}")
-    if rank == 0:
-        print(f"Stage {stage} of ZeRO splits {SPLIT[stage]}. DDP stores 4 + 4 + 8 bytes per parameter.")
+    if dist.get_rank() == 0:
+        print(f"Stage {args.stage} of ZeRO splits {SPLIT[args.stage]}. DDP stores 4 + 4 + 8 bytes per parameter.")
         print("AG: all-gather, RS: reduce-scatter, AR: all-reduce, BC: broadcast.")
         print("Traffic 1: all weights pass through one collective; an all-reduce counts as 2.")
 
-    # 5. Memory: 4 + 4 + 8 bytes per parameter, each divided by N or not (Rajbhandari et al. 2020).
-    share = [4 * size // (world if stage >= least else 1) for least in (3, 2)]
-    if WIDTH % world == 0:
-        assert [weights_held, gradients_held] == share, "stage 2 divides the gradients by N, stage 3 the weights too"
-    in_all = torch.tensor(averages_held, device=device)
-    dist.all_reduce(in_all)
-    assert in_all == 8 * size * (1 if stage else world), (
-        "from stage 1 on, Adam's averages exist once; in DDP, on every rank"
-    )
-
-    # 6. Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
-    groups = 1 if args.one_group else LAYERS
-    assert max(counts) == (LAYERS // groups if stage == 3 else LAYERS), (
-        "in stage 3 one group of layers is whole at a time, in the other stages all layers are"
-    )
-    if world > 1:  # a single rank has nothing to gather
-        models = 2 if stage in (0, 2) else 3
-        assert moved.total() == models * size, "stages 0 and 2 move 2 models a step, 1 and 3 move 3"
-        if stage >= 2:
-            both = {"all-gather": groups * (stage - 1), "reduce-scatter": groups}
-            assert calls == both, (
-                "a group is gathered for forward, again for backward if it was freed, and reduce-scattered once"
-            )
-    for mine, right in zip(layers.parameters(), whole.parameters(), strict=True):
-        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
-        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
-
+    compare(shares, counts, size, args, device)
     del model  # before the group: DDP still refers to it
     dist.destroy_process_group()
 

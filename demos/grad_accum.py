@@ -28,6 +28,57 @@ from torch.nn.parallel import DistributedDataParallel
 SAMPLES = 4  # in a micro-batch of one rank
 
 
+def accumulate(
+    way: str, ddp: DistributedDataParallel, x: torch.Tensor, y: torch.Tensor, args: argparse.Namespace
+) -> None:
+    """Add up the gradients of this rank's micro-batches in one of three ways."""
+    weight, count = ddp.module.weight, len(x)
+    ddp.zero_grad()
+    for number in range(1, count + 1):
+        quiet = way != "plain ddp" and (number < count or args.never_sync)
+        # DDP decides in *forward* whether backward will all-reduce, so forward must be inside no_sync too.
+        with ddp.no_sync() if quiet and way == "no_sync" else nullcontext():
+            loss = mse_loss(ddp(x[number - 1]), y[number - 1]) / (1 if args.undivided else count)
+            with ddp.no_sync() if quiet else nullcontext():
+                loss.backward()
+        if way == "no_sync" and number >= count - 1:
+            print(f"no_sync grad ({number} of {count}): {shown(weight.grad)}")
+            if number < count and dist.get_world_size() > 1:
+                assert spread(weight.grad) > 0.01, (
+                    "inside no_sync each rank adds up its own gradients; nothing is averaged yet"
+                )
+
+
+def compare(made: dict[str, tuple[int, torch.Tensor]], whole: torch.Tensor, args: argparse.Namespace) -> None:
+    """Compare the all-reduces and gradient of each way with those of one process on the whole batch."""
+    count = args.micro_batches
+    print(f"one process (all data): {shown(whole)}")
+    print(f"norm no_sync / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
+    for way, (times, _) in made.items():
+        print(f"all-reduces ({way}): {times}")
+    if dist.get_rank() == 0:
+        print("The model has two weights, so a gradient is two numbers.")
+        print("The norms are those of the gradient after the last micro-batch.")
+        print("Late no_sync is around backward only, but DDP has decided in forward.")
+    assert made["plain ddp"][0] == count, "without no_sync every micro-batch costs an all-reduce"
+    assert made["late no_sync"][0] == count, "with forward outside no_sync, every micro-batch still costs an all-reduce"
+    if args.never_sync:
+        times, gradient = made["no_sync"]
+        assert times == 0, "no_sync around every backward leaves out every all-reduce"
+        assert spread(gradient) > 0.01, "never averaged, the ranks' gradients differ, and so would their next weights"
+        return
+    assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch, one all-reduce is enough"
+    for _, gradient in made.values():
+        if args.undivided:
+            assert torch.allclose(gradient, count * whole, atol=1e-5), (
+                "without dividing the losses, the gradient is too large by the number of micro-batches"
+            )
+        else:
+            assert torch.allclose(gradient, whole, atol=1e-6), (
+                "micro-batches with divided losses leave one process's gradient on the whole batch"
+            )
+
+
 def spread(tensor: torch.Tensor) -> float:
     """Return the largest difference between the ranks' copies of `tensor`."""
     high, low = tensor.clone(), tensor.clone()
@@ -80,49 +131,9 @@ def main() -> None:
     made = {}
     for way in "plain ddp", "no_sync", "late no_sync":
         all_reduces = 0
-        ddp.zero_grad()
-        for number in range(1, count + 1):
-            quiet = way != "plain ddp" and (number < count or args.never_sync)
-            # DDP decides in *forward* whether backward will all-reduce, so forward must be inside no_sync too.
-            with ddp.no_sync() if quiet and way == "no_sync" else nullcontext():
-                loss = mse_loss(ddp(x[rank, number - 1]), y[rank, number - 1]) / (1 if args.undivided else count)
-                with ddp.no_sync() if quiet else nullcontext():
-                    loss.backward()
-            if way == "no_sync" and number >= count - 1:
-                print(f"no_sync grad ({number} of {count}): {shown(model.weight.grad)}")
-                if number < count and world > 1:
-                    assert spread(model.weight.grad) > 0.01, (
-                        "inside no_sync each rank adds up its own gradients; nothing is averaged yet"
-                    )
+        accumulate(way, ddp, x[rank], y[rank], args)
         made[way] = all_reduces, model.weight.grad.clone()
-
-    # 4. Compare.
-    print(f"one process (all data): {shown(whole)}")
-    print(f"norm no_sync / one process: {made['no_sync'][1].norm() / whole.norm():.3f}")
-    for way, (times, _) in made.items():
-        print(f"all-reduces ({way}): {times}")
-    if rank == 0:
-        print("The model has two weights, so a gradient is two numbers.")
-        print("The norms are those of the gradient after the last micro-batch.")
-        print("Late no_sync is around backward only, but DDP has decided in forward.")
-    assert made["plain ddp"][0] == count, "without no_sync every micro-batch costs an all-reduce"
-    assert made["late no_sync"][0] == count, "with forward outside no_sync, every micro-batch still costs an all-reduce"
-    if args.never_sync:
-        times, gradient = made["no_sync"]
-        assert times == 0, "no_sync around every backward leaves out every all-reduce"
-        assert spread(gradient) > 0.01, "never averaged, the ranks' gradients differ, and so would their next weights"
-    else:
-        assert made["no_sync"][0] == 1, "with no_sync around all but the last micro-batch, one all-reduce is enough"
-        for _, gradient in made.values():
-            if args.undivided:
-                assert torch.allclose(gradient, count * whole, atol=1e-5), (
-                    "without dividing the losses, the gradient is too large by the number of micro-batches"
-                )
-            else:
-                assert torch.allclose(gradient, whole, atol=1e-6), (
-                    "micro-batches with divided losses leave one process's gradient on the whole batch"
-                )
-
+    compare(made, whole, args)
     del ddp  # before the group: DDP still refers to it
     dist.destroy_process_group()
 

@@ -32,67 +32,69 @@ from torch.nn.utils import clip_grad_norm_
 ROWS, FEATURES, SAMPLES = 24, 4, 8  # the weight is ROWS x FEATURES; samples of a rank
 
 
-def degrees(x: torch.Tensor, y: torch.Tensor) -> float:
-    """Return the angle between two gradients."""
-    cosine = torch.nn.functional.cosine_similarity(x.flatten().double(), y.flatten().double(), dim=0)
-    return math.degrees(math.acos(min(1.0, cosine.item())))
+def clip_too_early(own: torch.Tensor, args: argparse.Namespace) -> torch.Tensor:
+    """Clip each rank's own gradient and average afterwards: the wrong order, for the ranks' scales differ."""
+    early = own * scale(vector_norm(own, args.norm), args) / dist.get_world_size()
+    dist.all_reduce(early)
+    return early
 
 
-def of_all_ranks(tensor: torch.Tensor) -> torch.Tensor:
-    """Gather the tensors of all ranks and concatenate them in the order of ranks."""
-    tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(tensors, tensor.contiguous())
-    return torch.cat(tensors)
-
-
-def differ(scale: torch.Tensor) -> bool:
-    """Return True if the scales of the ranks differ."""
-    scales = of_all_ranks(scale[None])
-    return (scales.max() - scales.min()).item() > 0.05
-
-
-def main() -> None:
-    """Clip one gradient as replicas hold it and as shards, and compare with one process."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--max-norm", type=float, default=1.0, help="the longest gradient allowed")
-    parser.add_argument("--norm", type=float, choices=[2.0, math.inf], default=2.0, help="2 (the default) or inf")
-    parser.add_argument(
-        "--outlier", type=float, default=4.0, help="how many times too large the last rank's inputs are"
+def clip_shards(gradient: torch.Tensor, clipped: torch.Tensor, norm: torch.Tensor, args: argparse.Namespace) -> None:
+    """Shards by hand: each rank has some rows of the averaged gradient, and the ranks join their norms."""
+    shard = gradient.chunk(dist.get_world_size())[dist.get_rank()]
+    mine = vector_norm(shard, args.norm)
+    joined = mine.clone() if args.norm == math.inf else mine**2
+    dist.all_reduce(joined, dist.ReduceOp.MAX if args.norm == math.inf else dist.ReduceOp.SUM)
+    joined = joined if args.norm == math.inf else joined.sqrt()
+    right, wrong = of_all_ranks(shard * scale(joined, args)), of_all_ranks(shard * scale(mine, args))
+    print(f"norm of own shard: {mine:.2f}")
+    print(f"norm of all shards: {joined:.2f}")
+    print(f"scale (own shard): {scale(mine, args):.3f}")
+    print(f"scale (all shards): {scale(joined, args):.3f}")
+    print(f"degrees off (own shard): {degrees(wrong, clipped):.1f}")
+    print(f"degrees off (all shards): {degrees(right, clipped):.1f}")
+    assert torch.allclose(joined, norm), (
+        "the norms of the shards, joined over the ranks, are the norm of the whole gradient"
     )
-    args = parser.parse_args()
-    world = int(os.environ["WORLD_SIZE"])
-    if ROWS % world:
-        raise SystemExit(f"The {ROWS} rows are cut into equal shards: take 1, 2, 3, 4, 6, 8, 12 or 24 ranks.")
-    if args.max_norm <= 0 or args.outlier <= 0:
-        raise SystemExit("--max-norm and --outlier must be above 0.")
+    assert torch.allclose(right, clipped, atol=1e-6), (
+        "shards scaled by the norm of all shards are one process's clipped gradient"
+    )
+    if differ(scale(mine, args)):
+        assert degrees(wrong, clipped) > 0.1, "scaled by their own norms, the shards turn the step in another direction"
 
-    device = torch.device("cpu")
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
-    rank = dist.get_rank()
 
-    def scale(norm: torch.Tensor) -> torch.Tensor:
-        return (args.max_norm / (norm + 1e-6)).clamp(max=1.0)  # as in torch/nn/utils/clip_grad.py
+def clip_dtensor(gradient: torch.Tensor, clipped: torch.Tensor, norm: torch.Tensor, args: argparse.Namespace) -> None:
+    """Shards as torch keeps them: the weight and its gradient are DTensors, and so is the norm."""
+    mesh = init_device_mesh(gradient.device.type, (dist.get_world_size(),))
+    sharded = torch.nn.Parameter(distribute_tensor(torch.zeros_like(gradient), mesh, [Shard(0)]))
+    sharded.grad = distribute_tensor(gradient, mesh, [Shard(0)])
+    total = clip_grad_norm_([sharded], args.max_norm, args.norm)
+    # What .item() or .to_local() would give here, the whole norm or only this shard's, depends on norm and version.
+    assert torch.allclose(total.full_tensor(), norm), "full_tensor() of a DTensor's norm is the norm over all ranks"
+    assert torch.allclose(sharded.grad.full_tensor(), clipped, atol=1e-6), (
+        "clip_grad_norm_ scales all shards of a DTensor alike"
+    )
 
-    # 1. A layer whose lower rows have larger gradients, the batches of all ranks, and one process's clipped gradient.
+
+def compare(args: argparse.Namespace, device: torch.device) -> None:
+    """Clip one gradient as replicas hold it, too early, and as shards; compare with one process."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    # A layer whose lower rows have larger gradients, the batches of all ranks, and one process's clipped gradient.
     torch.manual_seed(0)
     weight = torch.randn(ROWS, FEATURES) * torch.logspace(-1, 0.5, ROWS)[:, None]
     x = torch.randn(world, SAMPLES, FEATURES)
     x[-1] *= args.outlier
-    weight, x = weight.to(device), x.to(device)
+    x, y = x.to(device), (x @ weight.T).to(device)
     model = torch.nn.Linear(FEATURES, ROWS, bias=False).to(device)
     torch.nn.init.zeros_(model.weight)
-    (whole,) = torch.autograd.grad(mse_loss(model(x), x @ weight.T), model.weight)
-    clipped = whole * scale(vector_norm(whole, args.norm))
+    (whole,) = torch.autograd.grad(mse_loss(model(x), y), model.weight)
+    (own,) = torch.autograd.grad(mse_loss(model(x[rank]), y[rank]), model.weight)
+    clipped = whole * scale(vector_norm(whole, args.norm), args)
 
-    # 2. Replicas: backward has averaged already, so each rank may clip by itself. Before that, ranks do not agree.
-    (own,) = torch.autograd.grad(mse_loss(model(x[rank]), x[rank] @ weight.T), model.weight)
-    early = own * scale(vector_norm(own, args.norm)) / world
-    dist.all_reduce(early)  # clipped first and averaged afterwards: the wrong order
+    early = clip_too_early(own, args)
+    # Replicas: backward has averaged already, so each rank may clip by itself.
     ddp = DistributedDataParallel(model)
-    mse_loss(ddp(x[rank]), x[rank] @ weight.T).backward()
+    mse_loss(ddp(x[rank]), y[rank]).backward()
     gradient = model.weight.grad.clone()
     norm = clip_grad_norm_(model.parameters(), args.max_norm, args.norm)  # returns the norm from before clipping
     if rank == 0:
@@ -102,49 +104,59 @@ def main() -> None:
     assert torch.allclose(model.weight.grad, clipped, atol=1e-6), (
         "replicas that clip after backward all hold one process's clipped gradient"
     )
-
-    # 3. Shards by hand: each rank has some rows of the averaged gradient, and the ranks join their norms.
-    shard = gradient.chunk(world)[rank]
-    mine = vector_norm(shard, args.norm)
-    joined = mine.clone() if args.norm == math.inf else mine**2
-    dist.all_reduce(joined, dist.ReduceOp.MAX if args.norm == math.inf else dist.ReduceOp.SUM)
-    joined = joined if args.norm == math.inf else joined.sqrt()
-    right, wrong = of_all_ranks(shard * scale(joined)), of_all_ranks(shard * scale(mine))
-    print(f"norm of own shard: {mine:.2f}")
-    print(f"norm of all shards: {joined:.2f}")
-    print(f"scale (own shard): {scale(mine):.3f}")
-    print(f"scale (all shards): {scale(joined):.3f}")
-    print(f"degrees off (own shard): {degrees(wrong, clipped):.1f}")
-    print(f"degrees off (all shards): {degrees(right, clipped):.1f}")
+    clip_shards(gradient, clipped, norm, args)
     print(f"degrees off (clip first): {degrees(early, clipped):.1f}")
     if rank == 0:
         how = "the largest of the shards' norms" if args.norm == math.inf else "the root of the sum of their squares"
         print(f"Norm of all shards: {how}.")
         print("Degrees off one process's step. Clip first: clipped, then averaged.")
-    assert torch.allclose(joined, norm), (
-        "the norms of the shards, joined over the ranks, are the norm of the whole gradient"
-    )
-    assert torch.allclose(right, clipped, atol=1e-6), (
-        "shards scaled by the norm of all shards are one process's clipped gradient"
-    )
-
-    # 4. Shards as torch keeps them: the weight and its gradient are DTensors, and so is the norm.
-    mesh = init_device_mesh(device.type, (world,))
-    sharded = torch.nn.Parameter(distribute_tensor(weight, mesh, [Shard(0)]))
-    sharded.grad = distribute_tensor(gradient, mesh, [Shard(0)])
-    total = clip_grad_norm_([sharded], args.max_norm, args.norm)
-    # What .item() or .to_local() would give here, the whole norm or only this shard's, depends on norm and version.
-    assert torch.allclose(total.full_tensor(), norm), "full_tensor() of a DTensor's norm is the norm over all ranks"
-    assert torch.allclose(sharded.grad.full_tensor(), clipped, atol=1e-6), (
-        "clip_grad_norm_ scales all shards of a DTensor alike"
-    )
-
-    # 5. What goes wrong, if anything is clipped.
-    if differ(scale(mine)):
-        assert degrees(wrong, clipped) > 0.1, "scaled by their own norms, the shards turn the step in another direction"
-    if differ(scale(vector_norm(own, args.norm))):
+    clip_dtensor(gradient, clipped, norm, args)
+    if differ(scale(vector_norm(own, args.norm), args)):
         assert degrees(early, clipped) > 0.1, "clipped before averaging, the step goes in another direction"
-    del ddp  # before the group: DDP still refers to it
+
+
+def scale(norm: torch.Tensor, args: argparse.Namespace) -> torch.Tensor:
+    """Return the factor that clips a gradient of this norm, as in torch/nn/utils/clip_grad.py."""
+    return (args.max_norm / (norm + 1e-6)).clamp(max=1.0)
+
+
+def differ(scale: torch.Tensor) -> bool:
+    """Return True if the scales of the ranks differ."""
+    scales = of_all_ranks(scale[None])
+    return (scales.max() - scales.min()).item() > 0.05
+
+
+def of_all_ranks(tensor: torch.Tensor) -> torch.Tensor:
+    """Gather the tensors of all ranks and concatenate them in the order of ranks."""
+    tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(tensors, tensor.contiguous())
+    return torch.cat(tensors)
+
+
+def degrees(x: torch.Tensor, y: torch.Tensor) -> float:
+    """Return the angle between two gradients."""
+    cosine = torch.nn.functional.cosine_similarity(x.flatten().double(), y.flatten().double(), dim=0)
+    return math.degrees(math.acos(min(1.0, cosine.item())))
+
+
+def main() -> None:
+    """Check the arguments, form the group, and compare the ways to clip."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-norm", type=float, default=1.0, help="the longest gradient allowed")
+    parser.add_argument("--norm", type=float, choices=[2.0, math.inf], default=2.0, help="2 (the default) or inf")
+    parser.add_argument("--outlier", type=float, default=4.0, help="how many times too large the last inputs are")
+    args = parser.parse_args()
+    if ROWS % int(os.environ["WORLD_SIZE"]):
+        raise SystemExit(f"The {ROWS} rows are cut into equal shards: take 1, 2, 3, 4, 6, 8, 12 or 24 ranks.")
+    if args.max_norm <= 0 or args.outlier <= 0:
+        raise SystemExit("--max-norm and --outlier must be above 0.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+    compare(args, device)
     dist.destroy_process_group()
 
 

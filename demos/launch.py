@@ -57,6 +57,43 @@ def miss(store: dist.Store, rank: int, others: list[int], seconds: float) -> Non
     assert [r for r in range(len(others) + 1) if r not in others] == absent, "the store tells which rank never came"
 
 
+def introduce(rank: int, waited: float, late: int | None) -> None:
+    """Say who is here: each rank sends its numbers to all."""
+    world, node, local_rank = (int(os.environ.get(name, "0")) for name in ("WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK"))
+    mine = []  # one name in the script, one list in each process
+    mine.append(rank)
+    facts = torch.tensor([rank, node, local_rank, os.getpid(), len(mine), round(waited * 1000)])
+    everybody = [torch.empty_like(facts) for _ in range(world)]
+    dist.all_gather(everybody, facts)
+    ranks, nodes, local_ranks, pids, lengths, waits = torch.stack(everybody).T.tolist()
+    print(f"joined: {' '.join(map(str, ranks))}")
+    print(f"own list after append: {mine}")
+    if rank == 0:
+        print("All ranks ran the same append, each on a list of its own.")
+
+    assert (dist.get_rank(), dist.get_world_size()) == (rank, world), (
+        "the group takes rank and size from RANK, WORLD_SIZE"
+    )
+    assert sorted(ranks) == list(range(world)), "the ranks are 0 to N-1, each exactly once"
+    assert len(set(zip(nodes, pids, strict=True))) == world, "each rank is a process of its own"
+    neighbours = sorted(local for local, on in zip(local_ranks, nodes, strict=True) if on == node)
+    local_world = int(os.environ["LOCAL_WORLD_SIZE"])
+    assert neighbours == list(range(local_world)), "on a node the local ranks are 0, 1, 2, ...: a GPU for each"
+    assert lengths == [1] * world, "a variable belongs to one process: no rank sees what the others append"
+    if late is not None:
+        on_time = [wait for r, wait in enumerate(waits) if r != late]
+        assert min(on_time) > LATE * 1000 / 2, "every rank on time waited for the late one"  # half: a busy machine
+        assert waits[late] < min(on_time), "the late rank itself waited least"
+
+
+def show_environment(device: torch.device) -> None:
+    """Print what the launcher wrote into the environment of this process."""
+    for name in GIVEN:
+        print(f"{name.lower()}: {os.environ.get(name, 'not set')}")
+    print(f"device: {device}")
+    print(f"pid: {os.getpid()}")
+
+
 def main() -> None:
     """Show the environment, then join: in time, too late, without one rank or without one variable."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -66,27 +103,23 @@ def main() -> None:
     unusual.add_argument("--omit", choices=NEEDED, help="do not set this variable")
     parser.add_argument("--timeout", type=float, default=2, help="seconds that the others wait for a missing rank")
     args = parser.parse_args()
-
-    # 1. What the launcher wrote into the environment of this process.
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    local_rank, local_world = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    node = int(os.environ.get("GROUP_RANK", "0"))
     guest = args.missing if args.late is None else args.late
     if guest is not None and (world < 2 or not 0 <= guest < world):
         raise SystemExit(f"No rank {guest} with another rank to wait for it: {world} rank(s) were started.")
+
+    # 1. What the launcher wrote into the environment of this process.
     device = torch.device("cpu")
-    if torch.cuda.device_count() >= local_world:  # a GPU for each rank: the local rank says which
-        device = torch.device("cuda", local_rank)
+    if torch.cuda.device_count() >= int(
+        os.environ["LOCAL_WORLD_SIZE"]
+    ):  # a GPU for each rank: the local rank says which
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     if args.omit:
         del os.environ[args.omit]
     if rank == 0:
         print("Rows rank to master_port are the environment; group_rank numbers nodes.")
-    for name in GIVEN:
-        print(f"{name.lower()}: {os.environ.get(name, 'not set')}")
-    print(f"device: {device}")
-    print(f"pid: {os.getpid()}")
-
+    show_environment(device)
     if args.omit:
         _, said = join(30)
         assert f"environment variable {args.omit} expected" in said, (
@@ -109,31 +142,7 @@ def main() -> None:
     if said:
         raise SystemExit(said)
     print(f"waited to join: {waited:.2f} s")
-
-    # 4. Who is here? Each rank sends its numbers to all.
-    mine = []  # one name in the script, one list in each process
-    mine.append(rank)
-    facts = torch.tensor([rank, node, local_rank, os.getpid(), len(mine), round(waited * 1000)])
-    everybody = [torch.empty_like(facts) for _ in range(world)]
-    dist.all_gather(everybody, facts)
-    ranks, nodes, local_ranks, pids, lengths, waits = torch.stack(everybody).T.tolist()
-    print(f"joined: {' '.join(map(str, ranks))}")
-    print(f"own list after append: {mine}")
-    if rank == 0:
-        print("All ranks ran the same append, each on a list of its own.")
-
-    assert (dist.get_rank(), dist.get_world_size()) == (rank, world), (
-        "the group takes rank and size from RANK, WORLD_SIZE"
-    )
-    assert sorted(ranks) == list(range(world)), "the ranks are 0 to N-1, each exactly once"
-    assert len(set(zip(nodes, pids, strict=True))) == world, "each rank is a process of its own"
-    neighbours = [local for local, on in zip(local_ranks, nodes, strict=True) if on == node]
-    assert sorted(neighbours) == list(range(local_world)), "on a node the local ranks are 0, 1, 2, ...: a GPU for each"
-    assert lengths == [1] * world, "a variable belongs to one process: no rank sees what the others append"
-    if args.late is not None:
-        on_time = [wait for r, wait in enumerate(waits) if r != args.late]
-        assert min(on_time) > LATE * 1000 / 2, "every rank on time waited for the late one"  # half: a busy machine
-        assert waits[args.late] < min(on_time), "the late rank itself waited least"
+    introduce(rank, waited, args.late)
     dist.destroy_process_group()
 
 

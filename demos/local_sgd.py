@@ -26,28 +26,84 @@ FEATURES, SAMPLES = 8, 32  # of the linear regression; samples of each rank
 RATES = {"sgd": 0.1, "adam": 0.05}
 
 
-def optimizer_of(name: str, model: torch.nn.Module) -> torch.optim.Optimizer:
-    """Make an optimizer for a replica."""
-    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name](model.parameters(), lr=RATES[name])
-
-
-def replica(device: torch.device) -> torch.nn.Linear:
-    """Make a model with the same weights on every rank."""
-    model = torch.nn.Linear(FEATURES, 1, bias=False).to(device)
-    torch.nn.init.zeros_(model.weight)
-    return model
-
-
-def loss_of(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Return the mean squared error of a model with these weights."""
-    return torch.nn.functional.mse_loss(x @ weights.T, y)
-
-
 def step(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor) -> None:
     """Make one ordinary training step."""
     optimizer.zero_grad()
     loss_of(model.weight, x, y).backward()
     optimizer.step()
+
+
+def train(model: torch.nn.Linear, optimizer: torch.optim.Optimizer, data: list, args: argparse.Namespace) -> tuple:
+    """Take local steps and average the weights after every H; return the mean of all replicas and the bytes sent."""
+    world, (x, y, all_x, all_y) = dist.get_world_size(), data
+    sent = 0
+    for number in range(1, args.steps + 1):
+        step(model, optimizer, x, y)
+        replicas = of_all_ranks(model.weight.data)
+        mean = replicas.mean(dim=0)
+        due = number % args.every == 0
+        if due:
+            # Torch has this as PeriodicModelAverager, whose first average is at step 0.
+            dist.all_reduce(model.weight.data)
+            model.weight.data /= world
+            sent += model.weight.nbytes
+        print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
+        print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
+        print(f"loss of all samples: {loss_of(model.weight, all_x, all_y):.3f}")
+        if due:
+            compare_average(replicas, model.weight, data)
+    return mean, sent
+
+
+def compare_average(replicas: torch.Tensor, weights: torch.Tensor, data: list) -> None:
+    """Compare the replicas before an average with the weights of this rank after it."""
+    rank, mean, (x, y, all_x, all_y) = dist.get_rank(), replicas.mean(dim=0), data
+    losses, current = torch.stack([loss_of(each, all_x, all_y) for each in replicas]), loss_of(weights, all_x, all_y)
+    own_before, own_after = loss_of(replicas[rank], x, y), loss_of(weights, x, y)
+    print(f"distance before an average: {(replicas[rank] - mean).norm():.3f}")
+    print(f"own loss (average): {own_before:.2f} -> {own_after:.2f}")
+    print(f"all loss (average): {losses[rank]:.2f} -> {current:.2f}")
+    print(f"loss moves (own/all): {moved(own_before, own_after)}/{moved(losses[rank], current)}")
+    first, last = of_all_ranks(weights.data)[[0, -1]]
+    assert torch.equal(first, last), "after an average all replicas are equal, bit for bit"
+    assert torch.allclose(weights, mean, atol=1e-6), "after an average every rank holds the mean of all replicas"
+    if len(replicas) > 1:  # the loss is convex (Jensen); of a deep network this holds only for replicas that are close
+        assert current < losses.mean(), "the mean replica fits all samples better than the replicas did"
+
+
+def compare_with_ddp(mine: torch.Tensor, mean: torch.Tensor, sent: int, data: list, args: argparse.Namespace) -> None:
+    """Compare with one process that makes what DDP makes: every step has the mean gradient of all samples."""
+    world, (_, _, all_x, all_y) = dist.get_world_size(), data
+    alone, optimizer = replica(args.optimizer, all_x.device)
+    for _ in range(args.steps):
+        step(alone, optimizer, all_x, all_y)
+    off = (mine - alone.weight).norm().item()
+    print(f"all-reduced (bytes): {sent}")
+    print(f"all-reduced by ddp (bytes): {args.steps * mine.nbytes}")
+    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # of all replicas, after the last step
+    print(f"loss at the end (ddp): {loss_of(alone.weight, all_x, all_y):.3f}")
+    print(f"distance from ddp (norm): {off:.4f}")
+    print(f"weights of ddp (norm): {alone.weight.norm():.4f}")
+    averages = args.steps // args.every
+    assert sent == averages * mine.nbytes, "an average every H steps moves 1/H of DDP's bytes"
+    if world > 1 and args.every > 1:
+        assert off > 1e-3, "local steps do not end where DDP ends"
+    elif args.optimizer == "sgd":
+        assert off < 1e-4, "with SGD and H = 1, averaging weights is averaging gradients"
+    elif world > 1:
+        assert off > 1e-3, "Adam is not linear: averaging its weights is not averaging gradients, even with H = 1"
+
+
+def replica(name: str, device: torch.device) -> tuple[torch.nn.Linear, torch.optim.Optimizer]:
+    """Make a model with the same weights on every rank, and its optimizer."""
+    model = torch.nn.Linear(FEATURES, 1, bias=False).to(device)
+    torch.nn.init.zeros_(model.weight)
+    return model, {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name](model.parameters(), lr=RATES[name])
+
+
+def loss_of(weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the mean squared error of a model with these weights."""
+    return torch.nn.functional.mse_loss(x @ weights.T, y)
 
 
 def moved(before: torch.Tensor, after: torch.Tensor) -> str:
@@ -63,7 +119,7 @@ def of_all_ranks(weights: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    """Train with local steps, and beside it one process on all samples, as DDP would."""
+    """Train with local steps, then one process on all samples, as DDP would."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", type=int, default=5, metavar="H", help="local steps from one average to the next")
     parser.add_argument("--optimizer", choices=list(RATES), default="sgd", help="what takes the local steps")
@@ -80,69 +136,21 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
     rank, world = dist.get_rank(), dist.get_world_size()
 
-    # 1. All samples are known to all, so that one process can check the result. Each rank's suit other weights best.
-    data = torch.Generator().manual_seed(5)
-    whole_x = torch.randn(world, SAMPLES, FEATURES, generator=data)
-    best = torch.ones(FEATURES) + args.skew * torch.randn(world, FEATURES, generator=data)
+    # All samples are known to all, so that one process can check the result. Each rank's suit other weights best.
+    seeded = torch.Generator().manual_seed(5)
+    whole_x = torch.randn(world, SAMPLES, FEATURES, generator=seeded)
+    best = torch.ones(FEATURES) + args.skew * torch.randn(world, FEATURES, generator=seeded)
     whole_y = (whole_x * best[:, None]).sum(dim=2, keepdim=True)
     whole_x, whole_y = whole_x.to(device), whole_y.to(device)
-    x, y, all_x, all_y = whole_x[rank], whole_y[rank], whole_x.flatten(0, 1), whole_y.flatten(0, 1)
+    data = [whole_x[rank], whole_y[rank], whole_x.flatten(0, 1), whole_y.flatten(0, 1)]
 
-    # 2. Training. `alone` makes what DDP makes: every step has the mean gradient of all samples.
-    model, alone = replica(device), replica(device)
-    optimizer, alone_optimizer = optimizer_of(args.optimizer, model), optimizer_of(args.optimizer, alone)
+    model, optimizer = replica(args.optimizer, device)
     print(f"setting: H = {args.every} local step{'s' * (args.every > 1)}, {args.steps} steps in all")
     if rank == 0:
         print("The all_gather in every step only measures the distance: training sends")
         print("nothing but the all_reduce of each average.")
-    sent = 0
-    for number in range(1, args.steps + 1):
-        step(model, optimizer, x, y)
-        step(alone, alone_optimizer, all_x, all_y)
-        replicas = of_all_ranks(model.weight.data)
-        mean, losses = replicas.mean(dim=0), torch.stack([loss_of(weights, all_x, all_y) for weights in replicas])
-        apart = (model.weight - mean).norm()
-        due = number % args.every == 0
-        if due:
-            # Torch has this as PeriodicModelAverager, whose first average is at step 0.
-            dist.all_reduce(model.weight.data)
-            model.weight.data /= world
-            sent += model.weight.nbytes
-        current = loss_of(model.weight, all_x, all_y)
-        print(f"distance to the mean: {(model.weight - mean).norm():.3f}")
-        print(f"loss of own samples: {loss_of(model.weight, x, y):.3f}")
-        print(f"loss of all samples: {current:.3f}")
-        if not due:
-            continue
-        print(f"distance before an average: {apart:.3f}")
-        own_before, own_after = loss_of(replicas[rank], x, y), loss_of(model.weight, x, y)
-        print(f"own loss (average): {own_before:.2f} -> {own_after:.2f}")
-        print(f"all loss (average): {losses[rank]:.2f} -> {current:.2f}")
-        print(f"loss moves (own/all): {moved(own_before, own_after)}/{moved(losses[rank], current)}")
-        first, last = of_all_ranks(model.weight.data)[[0, -1]]
-        assert torch.equal(first, last), "after an average all replicas are equal, bit for bit"
-        assert torch.allclose(model.weight, mean, atol=1e-6), (
-            "after an average every rank holds the mean of all replicas"
-        )
-        if world > 1:  # the loss is convex (Jensen); of a deep network this holds only for replicas that are close
-            assert current < losses.mean(), "the mean replica fits all samples better than the replicas did"
-
-    # 3. Compare with one process on all samples, that is with DDP.
-    off = (model.weight - alone.weight).norm().item()
-    print(f"all-reduced (bytes): {sent}")
-    print(f"all-reduced by ddp (bytes): {args.steps * model.weight.nbytes}")
-    print(f"loss at the end (averaged): {loss_of(mean, all_x, all_y):.3f}")  # of all replicas, after the last step
-    print(f"loss at the end (ddp): {loss_of(alone.weight, all_x, all_y):.3f}")
-    print(f"distance from ddp (norm): {off:.4f}")
-    print(f"weights of ddp (norm): {alone.weight.norm():.4f}")
-    averages = args.steps // args.every
-    assert sent == averages * model.weight.nbytes, "an average every H steps moves 1/H of DDP's bytes"
-    if world > 1 and args.every > 1:
-        assert off > 1e-3, "local steps do not end where DDP ends"
-    elif args.optimizer == "sgd":
-        assert off < 1e-4, "with SGD and H = 1, averaging weights is averaging gradients"
-    elif world > 1:
-        assert off > 1e-3, "Adam is not linear: averaging its weights is not averaging gradients, even with H = 1"
+    mean, sent = train(model, optimizer, data, args)
+    compare_with_ddp(model.weight.data, mean, sent, data, args)
     dist.destroy_process_group()
 
 

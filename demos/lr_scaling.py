@@ -27,15 +27,6 @@ SAMPLES, FEATURES, BASE_BATCH, BASE_RATE = 1152, 8, 24, 0.05
 RULES = {"same": lambda _: 1, "sqrt": math.sqrt, "linear": lambda k: k}  # what multiplies the learning rate
 
 
-def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Make a linear problem, the same on all ranks; its flattest direction is 25 times flatter than its steepest."""
-    seeded = torch.Generator().manual_seed(0)
-    scale = torch.logspace(0, math.log10(0.2), FEATURES, dtype=torch.float64)
-    x = torch.randn(SAMPLES, FEATURES, generator=seeded, dtype=torch.float64) * scale
-    y = x @ (1 / scale) + 0.1 * torch.randn(SAMPLES, generator=seeded, dtype=torch.float64)
-    return x.to(device), y.to(device)
-
-
 def train(data: tuple[torch.Tensor, ...], batch: int, rate: float, epochs: int, alone: bool) -> tuple[list, int]:
     """Losses on all samples, before training and after each epoch, and the steps that it took."""
     x, y = data
@@ -59,6 +50,57 @@ def train(data: tuple[torch.Tensor, ...], batch: int, rate: float, epochs: int, 
     return losses, steps
 
 
+def show(runs: dict[str, tuple[float, list[float], int]], limit: float, args: argparse.Namespace) -> None:
+    """Print the base and the rules below each other."""
+    k, (_, base, base_steps) = args.k, runs["base"]
+    print(f"rate (largest stable): {limit:.3f}")
+    for rule, (rate, _, _) in runs.items():
+        print(f"rate ({rule}): {rate:.3f}")
+    for rule, (_, _, steps) in runs.items():
+        print(f"steps ({rule}): {steps}")
+    print(f"loss (before any step): {base[0]:.4g}")
+    for rule, (_, losses, _) in runs.items():
+        for loss in losses:
+            print(f"loss ({rule}): {loss:.4g}")
+    if "same" in runs and args.epochs >= k > 1:
+        print(f"loss (base after {base_steps // k} steps): {base[args.epochs // k]:.4g}")
+    for rule, (_, losses, _) in runs.items():
+        if rule != "base":
+            end = f"{losses[-1] / base[-1]:.2f} x base" if losses[-1] < losses[0] else "DIVERGED"  # also if it is NaN
+            print(f"end loss ({rule}): {end}")
+
+
+def compare(rule: str, runs: dict, limit: float, data: tuple[torch.Tensor, ...], args: argparse.Namespace) -> None:
+    """Compare what the ranks learned with one process, and with the base."""
+    k, (_, base, base_steps), (rate, losses, steps) = args.k, runs["base"], runs[rule]
+    single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
+    assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (
+        "ranks that share a batch learn what one process learns from all of it"
+    )
+    assert steps * k == base_steps, "k times the batch makes 1/k of the steps in the same epochs"
+
+    early = min(args.epochs, 4)  # much later, all stable rules have converged
+    if rule == "same" and k > 1:
+        assert losses[early] > base[early], "at the same rate, fewer steps leave a higher loss"
+    if rule == "sqrt" and k > 1:
+        assert losses[early] > base[early], "the square root of k is too little for plain SGD: the loss is higher"
+    if rule == "linear" and rate < 0.8 * limit:
+        assert math.isclose(losses[early], base[early], rel_tol=0.2), (
+            "the linear rule follows the base: its loss is within a fifth"
+        )
+    if rule == "linear" and rate > limit:
+        assert not losses[-1] < losses[0], "beyond the largest stable rate the linear rule ends worse than it began"
+
+
+def make_data(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make a linear problem, the same on all ranks; its flattest direction is 25 times flatter than its steepest."""
+    seeded = torch.Generator().manual_seed(0)
+    scale = torch.logspace(0, math.log10(0.2), FEATURES, dtype=torch.float64)
+    x = torch.randn(SAMPLES, FEATURES, generator=seeded, dtype=torch.float64) * scale
+    y = x @ (1 / scale) + 0.1 * torch.randn(SAMPLES, generator=seeded, dtype=torch.float64)
+    return x.to(device), y.to(device)
+
+
 def main() -> None:
     """Train the base alone, then k times its batch on all ranks under each rule."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -79,7 +121,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
     data = make_data(device)
 
-    # 1. The base: one process and small batches. On a quadratic loss gradient descent is stable up to 2 / curvature.
+    # The base: one process and small batches. On a quadratic loss gradient descent is stable up to 2 / curvature.
     base, base_steps = train(data, BASE_BATCH, BASE_RATE, args.epochs, alone=True)
     limit = 2 / torch.linalg.eigvalsh(2 * data[0].T @ data[0] / SAMPLES).max().item()
     print(f"setting: k = {k}, batches of {BASE_BATCH}, then of {k * BASE_BATCH}")
@@ -87,50 +129,16 @@ def main() -> None:
     if int(os.environ["RANK"]) == 0:
         print(f"The base is one process, batches of {BASE_BATCH}; each rank makes it for itself.")
 
-    # 2. The same epochs with k times the batch, shared out over the ranks.
+    # The same epochs with k times the batch, shared out over the ranks.
     rules = [args.rule] if args.rule != "all" else list(RULES) if k > 1 else ["same"]  # with k = 1 all are the same
     runs = {"base": (BASE_RATE, base, base_steps)}
     for rule in rules:
         rate = BASE_RATE * RULES[rule](k)
         runs[rule] = rate, *train(data, k * BASE_BATCH, rate, args.epochs, alone=False)
 
-    # 3. Print the base and the rules below each other.
-    print(f"rate (largest stable): {limit:.3f}")
-    for rule, (rate, _, _) in runs.items():
-        print(f"rate ({rule}): {rate:.3f}")
-    for rule, (_, _, steps) in runs.items():
-        print(f"steps ({rule}): {steps}")
-    print(f"loss (before any step): {base[0]:.4g}")
-    for rule, (_, losses, _) in runs.items():
-        for loss in losses:
-            print(f"loss ({rule}): {loss:.4g}")
-    if "same" in rules and args.epochs >= k > 1:
-        print(f"loss (base after {base_steps // k} steps): {base[args.epochs // k]:.4g}")
-    del runs["base"]
-    for rule, (_, losses, _) in runs.items():
-        end = f"{losses[-1] / base[-1]:.2f} x base" if losses[-1] < losses[0] else "DIVERGED"  # also if it is NaN
-        print(f"end loss ({rule}): {end}")
-
-    for rule, (rate, losses, steps) in runs.items():
-        diverged = not losses[-1] < losses[0]
-        single, _ = train(data, k * BASE_BATCH, rate, args.epochs, alone=True)
-        assert torch.allclose(torch.tensor(losses), torch.tensor(single), equal_nan=True), (
-            "ranks that share a batch learn what one process learns from all of it"
-        )
-        assert steps * k == base_steps, "k times the batch makes 1/k of the steps in the same epochs"
-
-        early = min(args.epochs, 4)  # much later, all stable rules have converged
-        if rule == "same" and k > 1:
-            assert losses[early] > base[early], "at the same rate, fewer steps leave a higher loss"
-        if rule == "sqrt" and k > 1:
-            assert losses[early] > base[early], "the square root of k is too little for plain SGD: the loss is higher"
-        if rule == "linear" and rate < 0.8 * limit:
-            assert math.isclose(losses[early], base[early], rel_tol=0.2), (
-                "the linear rule follows the base: its loss is within a fifth"
-            )
-        if rule == "linear" and rate > limit:
-            assert diverged, "beyond the largest stable rate the linear rule ends worse than it began"
-
+    show(runs, limit, args)
+    for rule in rules:
+        compare(rule, runs, limit, data, args)
     dist.destroy_process_group()
 
 

@@ -73,6 +73,53 @@ def train_step(stage: torch.nn.Sequential, x: torch.Tensor, y: torch.Tensor, sle
     return busy
 
 
+def compare_gradients(stage: torch.nn.Sequential, whole: torch.nn.Sequential, first: int, batch: torch.Tensor) -> None:
+    """Make one step without sleeps, and compare gradients with those of the uncut model."""
+    x, y = batch
+    uncut = whole[first : first + len(stage)]  # the same layers
+    train_step(stage, x, y, sleep=0)
+    mse_loss(whole(x), y).backward()
+    for mine, theirs in zip(stage.parameters(), uncut.parameters(), strict=True):
+        assert torch.allclose(mine.grad, theirs.grad, atol=1e-7), "each stage's gradients are those of the uncut model"
+    print(f"activation bytes sent: {sent['activations']}")
+    print(f"gradient bytes sent: {sent['gradients']}")
+    travelled = over_ranks(sent.total(), x.device)
+    if dist.get_world_size() > 1:
+        assert travelled == 2 * (dist.get_world_size() - 1) * x.nbytes, (
+            "at each cut only one batch of activations and its gradient are sent"
+        )
+
+
+def measure(stage: torch.nn.Sequential, batch: torch.Tensor, args: argparse.Namespace) -> None:
+    """Time the same step with sleeps."""
+    x, y = batch
+    print(f"timed: {STEPS} steps, a layer sleeps {1e3 * args.sleep:g} ms")
+    dist.barrier()
+    start = time.perf_counter()
+    busy = sum(train_step(stage, x, y, args.sleep) for _ in range(STEPS))
+    dist.barrier()
+    seconds = time.perf_counter() - start
+    share, fair = busy / seconds, len(stage) / args.layers
+    alone = 2 * args.sleep * args.layers  # one device, one layer after the other
+    print(f"seconds a step: {seconds / STEPS:.3f}")
+    print(f"seconds on one device (formula): {alone:.3f}")
+    print(f"share of all layers: {fair:.2f}")
+    print(f"busy share of the time: {share:.2f}")
+
+    slowest, together = over_ranks(seconds, x.device, dist.ReduceOp.MAX), over_ranks(share, x.device)
+    if args.sleep >= 0.01:  # less would drown in the time that messages and a busy machine take
+        assert slowest / STEPS > 0.99 * alone, "a step takes no less time than on one device"
+        assert 0.5 * fair < share < 1.5 * fair, "a rank computes for its share of the layers, and waits for the rest"
+        assert 0.5 < together < 1.2, "all ranks together are busy as long as one device"
+
+
+def over_ranks(number: float, device: torch.device, op: dist.ReduceOp = dist.ReduceOp.SUM) -> float:
+    """Return the sum of all ranks' numbers, or what else `op` makes of them."""
+    total = torch.tensor(number, dtype=torch.float64, device=device)
+    dist.all_reduce(total, op)
+    return total.item()
+
+
 def main() -> None:
     """Cut a model over the ranks, compare its gradients with the uncut model's, then time it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -95,58 +142,20 @@ def main() -> None:
     torch.ones(1, requires_grad=True).backward(torch.ones(1))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    def over_ranks(number: float, op: dist.ReduceOp = dist.ReduceOp.SUM) -> float:
-        total = torch.tensor(number, dtype=torch.float64, device=device)
-        dist.all_reduce(total, op)
-        return total.item()
-
-    # 1. Cut the model. The uncut one is there to compare with; a model that needs cutting would not fit.
+    # Cut the model. The uncut one is there to compare with; a model that needs cutting would not fit.
     torch.manual_seed(0)
     whole = torch.nn.Sequential(
         *(torch.nn.Sequential(torch.nn.Linear(args.width, args.width), torch.nn.Tanh()) for _ in range(args.layers))
     ).to(device)
-    x, y = torch.randn(2, args.batch, args.width).to(device)
+    batch = torch.randn(2, args.batch, args.width).to(device)
     held = torch.arange(args.layers).tensor_split(world)[rank].tolist()
-    uncut = whole[held[0] : held[-1] + 1]  # the same layers, for comparison
-    stage = deepcopy(uncut)
+    stage = deepcopy(whole[held[0] : held[-1] + 1])
     size, own = (sum(weight.numel() for weight in model.parameters()) for model in (whole, stage))
     print(f"layers held: {' '.join(map(str, held))}")
     print(f"parameters held: {own}")
-    assert over_ranks(own) == size, "the stages together are one model: no layer is held twice"
-
-    # 2. One step without sleeps, to compare gradients.
-    train_step(stage, x, y, sleep=0)
-    mse_loss(whole(x), y).backward()
-    for mine, theirs in zip(stage.parameters(), uncut.parameters(), strict=True):
-        assert torch.allclose(mine.grad, theirs.grad, atol=1e-7), "each stage's gradients are those of the uncut model"
-    print(f"activation bytes sent: {sent['activations']}")
-    print(f"gradient bytes sent: {sent['gradients']}")
-    travelled = over_ranks(sent.total())
-    if world > 1:
-        assert travelled == 2 * (world - 1) * x.nbytes, (
-            "at each cut only one batch of activations and its gradient are sent"
-        )
-
-    # 3. The same step with sleeps, to time it.
-    print(f"timed: {STEPS} steps, a layer sleeps {1e3 * args.sleep:g} ms")
-    dist.barrier()
-    start = time.perf_counter()
-    busy = sum(train_step(stage, x, y, args.sleep) for _ in range(STEPS))
-    dist.barrier()
-    seconds = time.perf_counter() - start
-    share, fair = busy / seconds, len(held) / args.layers
-    alone = 2 * args.sleep * args.layers  # one device, one layer after the other
-    print(f"seconds a step: {seconds / STEPS:.3f}")
-    print(f"seconds on one device (formula): {alone:.3f}")
-    print(f"share of all layers: {fair:.2f}")
-    print(f"busy share of the time: {share:.2f}")
-
-    slowest, together = over_ranks(seconds, dist.ReduceOp.MAX), over_ranks(share)
-    if args.sleep >= 0.01:  # less would drown in the time that messages and a busy machine take
-        assert slowest / STEPS > 0.99 * alone, "a step takes no less time than on one device"
-        assert 0.5 * fair < share < 1.5 * fair, "a rank computes for its share of the layers, and waits for the rest"
-        assert 0.5 < together < 1.2, "all ranks together are busy as long as one device"
-
+    assert over_ranks(own, device) == size, "the stages together are one model: no layer is held twice"
+    compare_gradients(stage, whole, held[0], batch)
+    measure(stage, batch, args)
     dist.destroy_process_group()
 
 

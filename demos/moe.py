@@ -35,6 +35,38 @@ def exchange(x: torch.Tensor, out: list[int], into: list[int]) -> torch.Tensor:
     return arrived
 
 
+def route(tokens: torch.Tensor, router: torch.Tensor, args: argparse.Namespace) -> tuple[torch.Tensor, ...]:
+    """Choose an expert for each token; return the choices, the accepted tokens by expert, and the balance loss."""
+    world = dist.get_world_size()
+    scores = tokens @ router
+    scores[:, 0] += args.skew
+    chosen = scores.argmax(dim=1)  # one expert a token, as in Switch Transformer (Fedus et al. 2021)
+    if args.balance:
+        chosen = torch.arange(TOKENS, device=tokens.device) % world
+    limit = TOKENS if args.capacity is None else math.ceil(args.capacity * TOKENS / world)
+    # A full expert accepts no more tokens of this rank: they stay unchanged (dropped).
+    order = torch.cat([(chosen == expert).nonzero()[:limit, 0] for expert in range(world)])  # sorted by expert
+    wanted = torch.bincount(chosen, minlength=world)
+    balance = torch.stack([wanted / TOKENS, scores.softmax(dim=1).mean(dim=0)]) / world
+    dist.all_reduce(balance)  # the share of all tokens that want each expert, and its mean probability
+    return chosen, order, world * (balance[0] * balance[1]).sum()
+
+
+def compute_tokens(sorted_tokens: torch.Tensor, out: list[int], into: list[int], experts: torch.Tensor) -> tuple:
+    """Dispatch, compute, combine; return the results, and the seconds of computing and of the whole step."""
+    rank = dist.get_rank()
+    dist.barrier()
+    start = time.perf_counter()
+    arrived = exchange(sorted_tokens, out, into)
+    began = time.perf_counter()
+    time.sleep(SECONDS * len(arrived))
+    results = arrived @ experts[rank]
+    busy = time.perf_counter() - began
+    back = exchange(results, into, out)
+    dist.barrier()  # no rank goes on before the busiest expert is done
+    return back, busy, time.perf_counter() - start
+
+
 def main() -> None:
     """Route, dispatch, compute, combine; compare with all experts in one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -54,46 +86,23 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    # 1. The router is on every rank. Each rank uses one expert and its own tokens; the rest is there to compare with.
+    # The router is on every rank. Each rank uses one expert and its own tokens; the rest is there to compare with.
     torch.manual_seed(0)
     router = torch.randn(WIDTH, world).to(device)
     experts = torch.randn(world, WIDTH, WIDTH).to(device)
     tokens = torch.randn(world, TOKENS, WIDTH).to(device)[rank]
 
-    # 2. Route. A full expert accepts no more tokens of this rank: they stay unchanged (dropped).
-    scores = tokens @ router
-    scores[:, 0] += args.skew
-    chosen = scores.argmax(dim=1)  # one expert a token, as in Switch Transformer (Fedus et al. 2021)
-    if args.balance:
-        chosen = torch.arange(TOKENS, device=device) % world
-    limit = TOKENS if args.capacity is None else math.ceil(args.capacity * TOKENS / world)
-    order = torch.cat([(chosen == expert).nonzero()[:limit, 0] for expert in range(world)])  # sorted by expert
-    wanted = torch.bincount(chosen, minlength=world)
-    out = wanted.clamp(max=limit)
-    balance = torch.stack([wanted / TOKENS, scores.softmax(dim=1).mean(dim=0)]) / world
-    dist.all_reduce(balance)  # the share of all tokens that want each expert, and its mean probability
-    loss = world * (balance[0] * balance[1]).sum().item()
-
-    # 3. Counts first: nobody can know yet how many tokens to expect.
+    chosen, order, loss = route(tokens, router, args)
+    out = torch.bincount(chosen[order], minlength=world)
+    # Counts first: nobody can know yet how many tokens to expect.
     into = torch.empty_like(out)
     dist.all_to_all_single(into, out)
     out, into = out.tolist(), into.tolist()
     print(f"sent to experts 0-{world - 1}: {' '.join(map(str, out))}")
     print(f"tokens to compute: {sum(into)}")
-
-    # 4. Dispatch, compute, combine. No rank goes on before the busiest expert is done.
-    dist.barrier()
-    start = time.perf_counter()
-    arrived = exchange(tokens[order], out, into)
-    began = time.perf_counter()
-    time.sleep(SECONDS * len(arrived))
-    results = arrived @ experts[rank]
-    busy = time.perf_counter() - began
-    back = exchange(results, into, out)
+    back, busy, step = compute_tokens(tokens[order], out, into, experts)
     output = tokens.clone()
     output[order] = back
-    dist.barrier()
-    step = time.perf_counter() - start
     print(f"busy (5 ms a token): {busy * 1e3:.0f} ms")
     print(f"step: {step * 1e3:.0f} ms")
     if args.capacity is not None:
@@ -102,7 +111,7 @@ def main() -> None:
     if rank == 0:
         print(f"Rank r has expert r and {TOKENS} tokens; computing is a sleep.")
 
-    # 5. Compare with one process, which has all experts.
+    # Compare with one process, which has all experts.
     expected = tokens.clone()
     for token in order.tolist():
         expected[token] = tokens[token] @ experts[chosen[token]]

@@ -49,6 +49,37 @@ def carry(seconds: float, bucket: int, buffer: torch.Tensor, arrived: torch.futu
     arrived.set_result(buffer)
 
 
+def time_backward(ddp: DistributedDataParallel, x: torch.Tensor, order: list[int]) -> tuple[float, float]:
+    """Run backward twice; return when the second began and how many seconds it took."""
+    # Before the second DDP sorts its buckets anew, by the order in which gradients came.
+    for pace["rehearsal"] in (True, False):
+        ddp.zero_grad()
+        loss = ddp(x).square().mean()
+        for record in (*spans.values(), order):
+            record.clear()
+        dist.barrier()
+        start = time.perf_counter()
+        loss.backward()
+        seconds = time.perf_counter() - start
+    return start, seconds
+
+
+def compare_times(seconds: float, buckets: list[int], args: argparse.Namespace) -> None:
+    """Compare with a simple model: a bucket leaves when its last gradient is there and the wire is free."""
+    per_layer, wire, latency = args.compute / 1000, args.wire / 1000, args.latency / 1000
+    ready = expected = 0.0
+    for count in buckets:
+        ready += count * per_layer
+        expected = max(expected, ready) + latency + count * wire
+    apart = sum(buckets) * (per_layer + wire) + len(buckets) * latency  # all of backward, then all of the network
+    assert len(spans["bucket"]) == len(buckets), "each bucket is one all-reduce"
+    if len(buckets) == 1:
+        assert seconds > 0.98 * apart, "a single bucket hides nothing: it is sent after backward"
+    elif len(buckets) > 2 and wire + latency >= 0.005:  # a busy machine may wake the wire too late for one of two
+        assert hidden() > wire / 20, "smaller buckets are sent while earlier layers compute: that time is hidden"
+    assert seconds > 0.98 * expected, "a bucket waits for its last gradient and for the bucket before it"
+
+
 def drawn(what: str, start: float, tick: float) -> str:
     """The spans of layers or buckets as a line of their numbers, one for each `tick` seconds."""
     ticks = [start + (number + 0.5) * tick for number in range(COLUMNS + 10)]
@@ -81,7 +112,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
     rank, world = dist.get_rank(), dist.get_world_size()
 
-    # 1. The model, and the gradient that one process gets from the whole batch.
+    # The model, and the gradient that one process gets from the whole batch.
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(layers))).to(device)
     x = torch.randn(world, 4, WIDTH, device=device, requires_grad=True)
@@ -109,30 +140,13 @@ def main() -> None:
         ddp = DistributedDataParallel(model, bucket_cap_mb=size * alone[0].nbytes / 2**20)
         ddp.register_comm_hook(None, send)
 
-        # 2. Backward, twice: before the second DDP sorts its buckets anew, by the order in which gradients came.
-        for pace["rehearsal"] in (True, False):
-            ddp.zero_grad()
-            loss = ddp(x[rank]).square().mean()
-            for record in (*spans.values(), order):
-                record.clear()
-            dist.barrier()
-            start = time.perf_counter()
-            loss.backward()
-            seconds = time.perf_counter() - start
-
-        # 3. A model of it: a bucket leaves when its last gradient is there and the wire is free.
+        start, seconds = time_backward(ddp, x[rank], order)
         buckets = [min(size, layers - first) for first in range(0, layers, size)]
-        ready = expected = 0.0
-        for count in buckets:
-            ready += count * per_layer
-            expected = max(expected, ready) + latency + count * wire
-        apart = layers * (per_layer + wire) + len(buckets) * latency  # all of backward, then all of the network
         name = f"{len(buckets)} bucket{'s' * (len(buckets) > 1)}"
         print(f"backward ms ({name}): {seconds * 1000:.0f}")
         if rank == 0:
             for before, what in (f"{name:>9}:", "layer"), ("", "bucket"):
                 print(f"{before:10} {what:6} {drawn(what, start, tick)}", flush=True)
-
         for weight, whole in zip(model.parameters(), alone, strict=True):
             assert torch.allclose(weight.grad, whole, atol=1e-6), (
                 "with any buckets the gradients are those of one process"
@@ -140,12 +154,7 @@ def main() -> None:
         assert order == [weight.data_ptr() for weight in reversed(list(model.parameters()))], (
             "the last layer's gradient is sent first, because backward makes it first"
         )
-        assert len(spans["bucket"]) == len(buckets), "each bucket is one all-reduce"
-        if len(buckets) == 1:
-            assert seconds > 0.98 * apart, "a single bucket hides nothing: it is sent after backward"
-        elif len(buckets) > 2 and wire + latency >= 0.005:  # a busy machine may wake the wire too late for one of two
-            assert hidden() > wire / 20, "smaller buckets are sent while earlier layers compute: that time is hidden"
-        assert seconds > 0.98 * expected, "a bucket waits for its last gradient and for the bucket before it"
+        compare_times(seconds, buckets, args)
         del ddp  # before the group: DDP still refers to it
 
     the_wire.shutdown()

@@ -53,9 +53,9 @@ def receive(like: torch.Tensor, source: int, group: dist.ProcessGroup) -> torch.
     return tensor
 
 
-def train_step(layers: torch.nn.Module, order: list, xs: tuple, ys: tuple, sleeps: dict, ways: list) -> tuple:
+def train_step(layers: torch.nn.Module, order: list, batch: tuple, sleeps: dict, ways: list) -> tuple:
     """Do `order`; returns when each piece of work began and ended, and the most micro-batches kept at once."""
-    rank, last, (down, up) = dist.get_rank(), dist.get_world_size() - 1, ways
+    rank, last, (xs, ys), (down, up) = dist.get_rank(), dist.get_world_size() - 1, batch, ways
     kept, peak, spans, sends = {}, 0, [], []
     for kind, i in order:
         if kind == "F":
@@ -111,7 +111,7 @@ def main() -> None:
     whole = torch.nn.Sequential(*layers).to(device)
     x, y = torch.randn(2, BATCH, WIDTH).to(device)
     expected = torch.autograd.grad(mse_loss(whole(x), y), list(whole[rank].parameters()))
-    xs, ys = x.chunk(m), y.chunk(m)
+    batch = x.chunk(m), y.chunk(m)  # in micro-batches
 
     # 2. Both schedules. The ways down and up have a group each, or NCCL would queue one behind the other.
     ways = [dist.new_group(), dist.new_group()]
@@ -124,7 +124,7 @@ def main() -> None:
         stage = deepcopy(whole[rank])
         dist.barrier()
         start = time.perf_counter()
-        spans, peak = train_step(stage, order, xs, ys, sleeps, ways)
+        spans, peak = train_step(stage, order, batch, sleeps, ways)
         dist.barrier()
         took = time.perf_counter() - start
         idle = 1 - sum(end - begin for begin, end, _ in spans) / took

@@ -36,29 +36,12 @@ def total(number: float, dtype: torch.dtype, device: torch.device) -> torch.Tens
     return x
 
 
-def main() -> None:
-    """Add up over the ranks in each type, at the ends of its range, and in another order."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--number", type=float, default=NUMBER, help="what each rank brings to the first sums")
-    parser.add_argument("--gradient", type=float, default=40000.0, help="a large gradient, 0 to 65504")
-    parser.add_argument("--loss-scale", type=float, default=2.0**16, help="what the small gradient is multiplied by")
-    args = parser.parse_args()
-    if not 0.01 <= args.number <= 100 or not 0 <= args.gradient <= 65504 or not 1 <= args.loss_scale <= 2**24:
-        raise SystemExit("--number may be 0.01 to 100, --gradient 0 to 65504, --loss-scale 1 to 16777216.")
-
-    device = torch.device("cpu")
-    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
-    rank, world = dist.get_rank(), dist.get_world_size()
-
-    # 1. One number, three types. Each rounding is off by half a unit of the last place at most; the number is rounded
-    # once and the sum N-1 times (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+def compare_fractions(args: argparse.Namespace, device: torch.device) -> None:
+    """Add up one number in three types."""
+    world = dist.get_world_size()
+    # Each rounding is off by half a unit of the last place at most; the number is rounded once and the sum N-1 times
+    # (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
     exact, off = world * args.number, {}
-    if rank == 0:
-        print("Each of the five experiments begins with the number that every rank brought.")
-        print("In a `ring sum` each rank adds up all numbers, from its own on.")
     print(f"number brought: {args.number:g}")
     print(f"number sum (exact): {exact:.10g}")
     for name, dtype in TYPES.items():
@@ -73,7 +56,10 @@ def main() -> None:
             "the fewer bits of fraction, the coarser the sum; bf16 has the fewest"
         )
 
-    # 2. A large gradient, and the mean of it.
+
+def compare_ranges(args: argparse.Namespace, device: torch.device) -> None:
+    """Average a large gradient, a small one, and one that overflows on the last rank."""
+    rank, world = dist.get_rank(), dist.get_world_size()
     print(f"large brought: {args.gradient:g}")
     late = total(args.gradient, torch.float16, device).item() / world
     early = total(args.gradient / world, torch.float16, device).item()
@@ -88,7 +74,7 @@ def main() -> None:
     assert math.isclose(early, args.gradient, rel_tol=0.01), "divided before it is summed, the mean fits into fp16"
     assert math.isclose(wide, args.gradient, rel_tol=0.05), "bf16 has the range of fp32: its sum does not overflow"
 
-    # 3. A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
+    # A small gradient. The loss, and so every gradient, is multiplied before backward and divided in fp32 after it.
     print(f"small brought: {SMALL:g}")
     lost = total(SMALL, torch.float16, device).item()
     kept = total(SMALL * args.loss_scale, torch.float16, device).float().item() / args.loss_scale
@@ -98,7 +84,7 @@ def main() -> None:
     if args.loss_scale >= 2**13:  # 1e-8 is then one of fp16's normal numbers, which begin at 6e-5
         assert math.isclose(kept, world * SMALL, rel_tol=0.01), "with loss scaling the small gradient survives in fp16"
 
-    # 4. The last rank's gradient overflows. Summed, it does so for all, and all skip this step. A rank that has only a
+    # The last rank's gradient overflows. Summed, it does so for all, and all skip this step. A rank that has only a
     # shard of the gradient (FSDP) does not see the others' inf: then a flag has to be reduced.
     mine = torch.tensor(70000.0 if rank == world - 1 else 1.0).half().item()
     summed = total(mine, torch.float16, device).item()
@@ -106,7 +92,10 @@ def main() -> None:
     print(f"overflow sum (fp16): {summed:g}")
     assert not math.isfinite(summed), "one rank's inf is in every rank's sum, so all ranks skip the same step"
 
-    # 5. The same numbers added up from each rank on, as the chunks of a ring all-reduce are.
+
+def compare_orders(device: torch.device) -> None:
+    """Add up the same numbers from each rank on, as the chunks of a ring all-reduce are."""
+    rank, world = dist.get_rank(), dist.get_world_size()
     number = NUMBERS[rank % len(NUMBERS)]
     print(f"ring brought: {number:g}")
     sums = {}
@@ -128,6 +117,29 @@ def main() -> None:
     )
     assert len(set(map(float, same))) == 1, "dist.all_reduce gives every rank the same bits"
 
+
+def main() -> None:
+    """Add up over the ranks in each type, at the ends of its range, and in another order."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--number", type=float, default=NUMBER, help="what each rank brings to the first sums")
+    parser.add_argument("--gradient", type=float, default=40000.0, help="a large gradient, 0 to 65504")
+    parser.add_argument("--loss-scale", type=float, default=2.0**16, help="what the small gradient is multiplied by")
+    args = parser.parse_args()
+    if not 0.01 <= args.number <= 100 or not 0 <= args.gradient <= 65504 or not 1 <= args.loss_scale <= 2**24:
+        raise SystemExit("--number may be 0.01 to 100, --gradient 0 to 65504, --loss-scale 1 to 16777216.")
+
+    device = torch.device("cpu")
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):  # NCCL needs a GPU for each rank
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
+
+    if dist.get_rank() == 0:
+        print("Each of the five experiments begins with the number that every rank brought.")
+        print("In a `ring sum` each rank adds up all numbers, from its own on.")
+    compare_fractions(args, device)
+    compare_ranges(args, device)
+    compare_orders(device)
     dist.destroy_process_group()
 
 

@@ -100,6 +100,20 @@ def measure(model: Stack, x: torch.Tensor) -> tuple[int, int, int, int, list[tor
     return kept, alive.most, flops.get_total_flops(), model.ran, [p.grad.clone() for p in model.parameters()]
 
 
+def average(model: Stack, x: torch.Tensor, gradients: list[torch.Tensor]) -> None:
+    """Under DDP the hooks fire as before, and the average is that of the plain model's gradients."""
+    ddp = DistributedDataParallel(model)
+    model.zero_grad()
+    out = ddp(x)
+    out.backward(torch.ones_like(out))
+    worst = 0.0
+    for mine, p in zip(gradients, model.parameters(), strict=True):
+        dist.all_reduce(mine)
+        worst = max(worst, (p.grad - mine / dist.get_world_size()).abs().max().item())
+    print(f"max abs diff to plain mean: {worst:.0e}")  # an average depends on the order of its sum
+    assert worst < 1e-4, "DDP averages recomputed gradients like any others, up to rounding"
+
+
 def main() -> None:
     """Run the same stack with and without recomputation, and compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -115,7 +129,7 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
-    rank, world = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
 
     # 1. The same weights twice; each rank has samples of its own.
     torch.manual_seed(0)
@@ -153,18 +167,7 @@ def main() -> None:
     assert 3 * flops_now == 4 * flops, "one more forward pass makes four thirds of the arithmetic"
     assert all(map(torch.equal, gradients, gradients_now)), "on each rank the gradients are the same, bit for bit"
 
-    # 4. Under DDP: the hooks fire as before, and the average is that of the plain model.
-    ddp = DistributedDataParallel(saving)
-    saving.zero_grad()
-    out = ddp(x)
-    out.backward(torch.ones_like(out))
-    worst = 0.0
-    for mine, p in zip(gradients, saving.parameters(), strict=True):
-        dist.all_reduce(mine)
-        worst = max(worst, (p.grad - mine / world).abs().max().item())
-    print(f"max abs diff to plain mean: {worst:.0e}")  # an average depends on the order of its sum
-    assert worst < 1e-4, "DDP averages recomputed gradients like any others, up to rounding"
-    del ddp
+    average(saving, x, gradients)
     dist.destroy_process_group()
 
 

@@ -17,6 +17,7 @@ Try    --load mesh          over 2 x N/2 ranks: by rows and by columns
 """
 
 import argparse
+import math
 import os
 import tempfile
 from datetime import timedelta
@@ -42,6 +43,49 @@ class Reader(dcp.FileSystemReader):
         return super().read_data(plan, planner)
 
 
+def save(whole: torch.Tensor, folder: Path) -> DTensor:
+    """Save by rows. Saving is a collective: all ranks call it, and each writes what it has."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    saved = distribute_tensor(whole, DeviceMesh(whole.device.type, torch.arange(world)), [Shard(0)])
+    dcp.save({"matrix": saved, "step": torch.tensor(STEP)}, checkpoint_id=folder)
+    files = sorted(folder.glob("*.distcp"))
+    print("saved rows/columns: {}-{}/{}-{}".format(*part(saved)))
+    print(f"own file (bytes): {files[rank].stat().st_size}")
+    if rank == 0:
+        print(f"Written: {' '.join(path.name for path in sorted(folder.iterdir()))}.")
+        print(
+            f"The {SIZE} x {SIZE} matrix has {whole.nbytes} bytes, a shard {whole.nbytes // world}; the rest of a file"
+        )
+        print("says what is in it, and one file has the number of the step besides.")
+    assert len(files) == world, "each rank has written a file of its own"
+    if world > 1:
+        assert max(path.stat().st_size for path in files) < whole.nbytes, "no file holds the whole matrix"
+    return saved
+
+
+def load(whole: torch.Tensor, folder: Path, layout: str) -> DTensor | None:
+    """Load on another mesh, into a matrix of zeros that is already sharded as it should be: loading is in place."""
+    world, device = dist.get_world_size(), whole.device
+    shapes = {"mesh": (2, world // 2), "fewer": (world // 2,)}
+    places = {"rows": [Shard(0)], "mesh": [Shard(0), Shard(1)], "replicate": [Replicate()]}
+    shape = shapes.get(layout, (world,))
+    mesh = DeviceMesh(device.type, torch.arange(math.prod(shape)).view(shape))  # made by all ranks, members or not
+    if dist.get_rank() >= mesh.size():
+        print("loaded rows/columns: none")
+        return None
+    loaded = zeros(SIZE, SIZE, device_mesh=mesh, placements=places.get(layout, [Shard(1)]))
+    state, reader = {"matrix": loaded, "step": torch.tensor(0)}, Reader(folder)
+    dcp.load(state, storage_reader=reader, process_group=mesh.get_group() if layout == "fewer" else None)
+    print("loaded rows/columns: {}-{}/{}-{}".format(*part(loaded)))
+    print(f"pieces read: {reader.pieces - 1}")  # and one for the step
+    print(f"step loaded ({STEP} saved): {state['step'].item()}")
+    assert torch.equal(loaded.full_tensor(), whole), "the matrix is the same, bit for bit, in any layout"
+    assert state["step"] == STEP, "the number that all ranks had in common is loaded too"
+    covered = len(loaded.to_local()) // (SIZE // world)  # saved shards whose rows are among those of the new one
+    assert reader.pieces - 1 == covered, "a rank reads one piece of each saved shard that its new shard overlaps"
+    return loaded
+
+
 def part(tensor: DTensor) -> tuple[int, int, int, int]:
     """What this rank has of a matrix whose numbers count up row by row: first and last row, first and last column."""
     own = tensor.to_local()
@@ -65,7 +109,7 @@ def main() -> None:
     loads = ("rows", "columns", "mesh", "fewer", "replicate")
     parser.add_argument("--load", choices=loads, default="columns", help="the layout that loads the checkpoint")
     args = parser.parse_args()
-    rank, world, half = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["WORLD_SIZE"]) // 2
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if SIZE % world:
         raise SystemExit(f"{world} ranks cannot evenly share {SIZE} rows: start 1, 2, 3, 4, 6 or 8.")
     if args.load in ("mesh", "fewer") and world % 2:
@@ -77,53 +121,18 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    # 1. A folder that all ranks can write to: on several machines it must be a shared one.
+    # A folder that all ranks can write to: on several machines it must be a shared one.
     own_folder = tempfile.TemporaryDirectory() if rank == 0 else None
     names = [own_folder.name if own_folder else None]
     dist.broadcast_object_list(names, src=0)
     folder = Path(names[0])
 
-    # 2. Save by rows. Saving is a collective: all ranks call it, and each writes what it has.
     whole = torch.arange(float(SIZE * SIZE), device=device).view(SIZE, SIZE)  # to compare with
-    saved = distribute_tensor(whole, DeviceMesh(device.type, torch.arange(world)), [Shard(0)])
-    dcp.save({"matrix": saved, "step": torch.tensor(STEP)}, checkpoint_id=folder)
-    files = sorted(folder.glob("*.distcp"))
-    own_parts = [part(saved), None]
-    print("saved rows/columns: {}-{}/{}-{}".format(*own_parts[0]))
-    print(f"own file (bytes): {files[rank].stat().st_size}")
-    if rank == 0:
-        print(f"Written: {' '.join(path.name for path in sorted(folder.iterdir()))}.")
-        print(
-            f"The {SIZE} x {SIZE} matrix has {whole.nbytes} bytes, a shard {whole.nbytes // world}; the rest of a file"
-        )
-        print("says what is in it, and one file has the number of the step besides.")
-    assert len(files) == world, "each rank has written a file of its own"
-    if world > 1:
-        assert max(path.stat().st_size for path in files) < whole.nbytes, "no file holds the whole matrix"
+    saved = save(whole, folder)
+    loaded = load(whole, folder, args.load)
 
-    # 3. Load on another mesh, into a matrix of zeros that is already sharded as it should be: loading is in place.
-    shapes = {"mesh": (2, half), "fewer": (half,)}
-    places = {"rows": [Shard(0)], "mesh": [Shard(0), Shard(1)], "replicate": [Replicate()]}
-    shape = shapes.get(args.load, (world,))
-    mesh = DeviceMesh(
-        device.type, torch.arange(torch.Size(shape).numel()).view(shape)
-    )  # made by all ranks, members or not
-    if rank < mesh.size():
-        loaded = zeros(SIZE, SIZE, device_mesh=mesh, placements=places.get(args.load, [Shard(1)]))
-        state, reader = {"matrix": loaded, "step": torch.tensor(0)}, Reader(folder)
-        dcp.load(state, storage_reader=reader, process_group=mesh.get_group() if args.load == "fewer" else None)
-        own_parts[1] = part(loaded)
-        print("loaded rows/columns: {}-{}/{}-{}".format(*own_parts[1]))
-        print(f"pieces read: {reader.pieces - 1}")  # and one for the step
-        print(f"step loaded ({STEP} saved): {state['step'].item()}")
-        assert torch.equal(loaded.full_tensor(), whole), "the matrix is the same, bit for bit, in any layout"
-        assert state["step"] == STEP, "the number that all ranks had in common is loaded too"
-        covered = len(loaded.to_local()) // (SIZE // world)  # saved shards whose rows are among those of the new one
-        assert reader.pieces - 1 == covered, "a rank reads one piece of each saved shard that its new shard overlaps"
-    else:
-        print("loaded rows/columns: none")
-
-    # 4. Who saved and who loaded what; then remove the folder.
+    # Who saved and who loaded what; then remove the folder.
+    own_parts = [part(tensor) if tensor is not None else None for tensor in (saved, loaded)]
     all_parts = [None] * world
     dist.all_gather_object(all_parts, own_parts)
     if own_folder:

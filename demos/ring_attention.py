@@ -27,6 +27,36 @@ from torch.nn.functional import scaled_dot_product_attention
 WIDTH = 8
 
 
+def ring_attention(q: torch.Tensor, block: torch.Tensor, mine: torch.Tensor, causal: bool) -> tuple:
+    """Attend with queries `q` over a ring; return the output, the number of scores and the bytes that were sent."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    highest = torch.full((len(mine), 1), -math.inf, device=q.device)  # of each query's scores so far
+    total, output = torch.zeros_like(highest), torch.zeros_like(q)
+    work, sent = [], 0
+    for step in range(world):  # the block in hand is used while the next one travels
+        if step < world - 1:
+            arriving, requests = pass_on(block)
+        k, v, positions = block.split([WIDTH, WIDTH, 1], dim=1)
+        scores = q @ k.T / math.sqrt(WIDTH)
+        seen = mine[:, None] >= positions.T if causal else torch.ones_like(scores, dtype=torch.bool)
+        scores.masked_fill_(~seen, -math.inf)  # a real kernel would not compute these at all
+        work.append(seen.sum().item())
+
+        # Online softmax (Milakov & Gimelshein 2018): when a higher score comes, what was summed so far shrinks.
+        higher = torch.maximum(highest, scores.max(dim=1, keepdim=True).values)
+        shrink, weights = torch.exp(highest - higher), torch.exp(scores - higher)
+        total = total * shrink + weights.sum(dim=1, keepdim=True)
+        output = output * shrink + weights @ v
+        highest = higher
+        print(f"round {step + 1} (block and scores): {(rank - step) % world}: {work[-1]}", flush=True)
+
+        if step < world - 1:
+            for request in requests:
+                request.wait()
+            block, sent = arriving, sent + block.nbytes
+    return output / total, sum(work), sent
+
+
 def pass_on(block: torch.Tensor) -> tuple[torch.Tensor, list]:
     """Start to send a block to the right and to receive one from the left; returns what will arrive."""
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -54,8 +84,8 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
 
-    # 1. The whole sequence is there to compare with. Which of its tokens are this rank's: one run, or with zigzag piece
-    #    r from the front and piece r from the back.
+    # The whole sequence is there to compare with. Which of its tokens are this rank's: one run, or with zigzag piece
+    # r from the front and piece r from the back.
     torch.manual_seed(0)
     whole_q, whole_k, whole_v = torch.randn(3, tokens, WIDTH).to(device)
     pieces = torch.arange(tokens, device=device).chunk(2 * world)
@@ -64,42 +94,17 @@ def main() -> None:
     runs = [mine] if args.order == "plain" else mine.chunk(2)
     print(f"own tokens: {' '.join(f'{run[0].item()}-{run[-1].item()}' for run in runs)}")
 
-    # 2. Round the ring. The block in hand is used while the next one travels; positions travel with it, for the mask.
-    q = whole_q[mine]
-    highest = torch.full((len(mine), 1), -math.inf, device=device)  # of each query's scores so far
-    total, output = torch.zeros_like(highest), torch.zeros_like(q)
+    # Positions travel with keys and values, for the mask.
     block = torch.cat([whole_k[mine], whole_v[mine], mine[:, None].float()], dim=1)
-    work, sent = [], 0
-    for step in range(world):
-        if step < world - 1:
-            arriving, requests = pass_on(block)
-        k, v, positions = block.split([WIDTH, WIDTH, 1], dim=1)
-        scores = q @ k.T / math.sqrt(WIDTH)
-        seen = mine[:, None] >= positions.T if causal else torch.ones_like(scores, dtype=torch.bool)
-        scores.masked_fill_(~seen, -math.inf)  # a real kernel would not compute these at all
-        work.append(seen.sum().item())
+    output, work, sent = ring_attention(whole_q[mine], block, mine, causal)
 
-        # Online softmax (Milakov & Gimelshein 2018): when a higher score comes, what was summed so far shrinks.
-        higher = torch.maximum(highest, scores.max(dim=1, keepdim=True).values)
-        shrink, weights = torch.exp(highest - higher), torch.exp(scores - higher)
-        total = total * shrink + weights.sum(dim=1, keepdim=True)
-        output = output * shrink + weights @ v
-        highest = higher
-        print(f"round {step + 1} (block and scores): {(rank - step) % world}: {work[-1]}", flush=True)
-
-        if step < world - 1:
-            for request in requests:
-                request.wait()
-            block, sent = arriving, sent + block.nbytes
-    output /= total
-
-    # 3. Compare with one process, and count who worked how much.
+    # Compare with one process, and count who worked how much.
     exact = scaled_dot_product_attention(whole_q[None], whole_k[None], whole_v[None], is_causal=causal)[0, mine]
     works = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world)]
-    dist.all_gather(works, torch.tensor([sum(work)], device=device))
+    dist.all_gather(works, torch.tensor([work], device=device))
     works = torch.cat(works).tolist()
-    print(f"scores to compute: {sum(work)}")
-    print(f"share of the work: {sum(work) / sum(works):.2f}")
+    print(f"scores to compute: {work}")
+    print(f"share of the work: {work / sum(works):.2f}")
     print(f"bytes of a block: {block.nbytes}")
     print(f"bytes sent: {sent}")
     print(f"first output (ring): {output[0, 0].item():.4f}")

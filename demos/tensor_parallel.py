@@ -67,6 +67,45 @@ class Border(torch.autograd.Function):
         return communicate(slope, ctx.back), None, None
 
 
+def split_mlp(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, sp: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return this rank's partial output and the output. What backward sends is the mirror (Megatron's f and g)."""
+    enter, leave = ("nothing", "all-reduce"), ("all-reduce", "nothing")
+    if sp:
+        enter, leave = ("all-gather", "reduce-scatter"), ("reduce-scatter", "all-gather")
+    partial = gelu(Border.apply(x, *enter) @ a) @ b
+    return partial, Border.apply(partial, *leave)
+
+
+def split_by_torch(a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, sp: bool) -> torch.Tensor:
+    """Torch splits the layers of an unsplit model the same way (its Linear holds A transposed)."""
+    hidden = a.shape[1]
+    two = torch.nn.Linear(WIDTH, hidden, bias=False), torch.nn.Linear(hidden, WIDTH, bias=False)
+    model = torch.nn.Sequential(two[0], torch.nn.GELU(), two[1]).to(x.device)
+    model[0].weight.data, model[2].weight.data = a.detach().T.contiguous(), b.detach().T.contiguous()
+    layout = Shard(0) if sp else Replicate()  # of the tokens, outside the block
+    plan = {"0": ColwiseParallel(input_layouts=layout), "2": RowwiseParallel(output_layouts=layout)}
+    parallelize_module(model, init_device_mesh(x.device.type, (dist.get_world_size(),)), plan)
+    return model(x.detach())
+
+
+def split_rows_first(a: torch.Tensor, x: torch.Tensor) -> None:
+    """Split A by rows: now the hidden units are partial sums, and GeLU is not linear."""
+    rank, world, hidden = dist.get_rank(), dist.get_world_size(), a.shape[1]
+    rows, columns = a.detach().chunk(world, 0)[rank], x.detach().chunk(world, 1)[rank]
+    partial_hidden, right_hidden = columns @ rows, gelu(x @ a).detach()
+    print(f"rows first slice of a: {rows.shape[0]} x {hidden} of {WIDTH} x {hidden}")
+    for order, split in (
+        ("sum then gelu", gelu(communicate(partial_hidden, "all-reduce"))),
+        ("gelu then sum", communicate(gelu(partial_hidden), "all-reduce")),
+    ):
+        off = (split - right_hidden).abs().max().item()
+        print(f"wrong by ({order}): {off:.4f}")
+        if order == "sum then gelu" or world == 1:
+            assert off < 1e-4, "with rows first, the partial sums of hidden units must be added up before GeLU"
+        else:
+            assert off > 0.1, "the sum of the ranks' GeLUs is not the GeLU of the sum"
+
+
 def main() -> None:
     """Split an MLP; compare output, gradients and traffic with the unsplit one, and with torch's own split."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -104,12 +143,8 @@ def main() -> None:
     print(f"slice of matrix b: {b.shape[0]} x {WIDTH} of {hidden} x {WIDTH}")
     print(f"tokens kept: {len(x)} of {TOKENS}")
 
-    # 3. Forward and backward. What backward sends is the mirror of forward (Megatron's f and g).
-    enter, leave = ("nothing", "all-reduce"), ("all-reduce", "nothing")
-    if args.sp:
-        enter, leave = ("all-gather", "reduce-scatter"), ("reduce-scatter", "all-gather")
-    partial = gelu(Border.apply(x, *enter) @ a) @ b
-    output = Border.apply(partial, *leave)
+    # 3. Forward and backward.
+    partial, output = split_mlp(x, a, b, args.sp)
     print(f"partial output: {partial[0, 0].item():.2f}")
     print(f"output: {'on rank 0' if args.sp and rank > 0 else f'{output[0, 0].item():.2f}'}")
     print(f"one process: {right[0, 0].item():.2f}")
@@ -130,31 +165,11 @@ def main() -> None:
     ring = 4 * (world - 1) * whole_x.nbytes // world
     assert sent.total() == ring, "with --sp and without, 4(N-1)/N of the activations are sent, for an MLP of any size"
 
-    # 4. Torch splits the layers of an unsplit model the same way (its Linear holds A transposed).
-    two = torch.nn.Linear(WIDTH, hidden, bias=False), torch.nn.Linear(hidden, WIDTH, bias=False)
-    model = torch.nn.Sequential(two[0], torch.nn.GELU(), two[1]).to(device)
-    model[0].weight.data, model[2].weight.data = whole_a.detach().T.contiguous(), whole_b.detach().T.contiguous()
-    layout = Shard(0) if args.sp else Replicate()  # of the tokens, outside the block
-    plan = {"0": ColwiseParallel(input_layouts=layout), "2": RowwiseParallel(output_layouts=layout)}
-    parallelize_module(model, init_device_mesh(device.type, (world,)), plan)
-    theirs = model(x.detach())
+    # 4. Compare with torch's own split, and with A split by rows.
+    theirs = split_by_torch(whole_a, whole_b, x, args.sp)
     assert torch.allclose(theirs, output, atol=1e-4), "torch's ColwiseParallel and RowwiseParallel give the same output"
-
-    # 5. Rows first: now the hidden units are partial sums, and GeLU is not linear.
     if args.row_first:
-        rows, columns = whole_a.detach().chunk(world, 0)[rank], whole_x.detach().chunk(world, 1)[rank]
-        partial_hidden, right_hidden = columns @ rows, gelu(whole_x @ whole_a).detach()
-        print(f"rows first slice of a: {rows.shape[0]} x {hidden} of {WIDTH} x {hidden}")
-        for order, split in (
-            ("sum then gelu", gelu(communicate(partial_hidden, "all-reduce"))),
-            ("gelu then sum", communicate(gelu(partial_hidden), "all-reduce")),
-        ):
-            off = (split - right_hidden).abs().max().item()
-            print(f"wrong by ({order}): {off:.4f}")
-            if order == "sum then gelu" or world == 1:
-                assert off < 1e-4, "with rows first, the partial sums of hidden units must be added up before GeLU"
-            else:
-                assert off > 0.1, "the sum of the ranks' GeLUs is not the GeLU of the sum"
+        split_rows_first(whole_a, whole_x)
     dist.destroy_process_group()
 
 

@@ -26,6 +26,30 @@ from torch.nn.parallel import DistributedDataParallel
 VOCABULARY, LENGTH, PADDING = 16, 12, -100  # -100 is what cross_entropy ignores unless told otherwise
 
 
+def log_losses(sums: list[float], counts: list[int], device: torch.device) -> tuple[float, float, float]:
+    """Return the mean of the ranks' means, which is wrong, the mean over all tokens, and the number of tokens."""
+    mine, micro, world = sum(counts), len(counts), dist.get_world_size()
+    means = sum(total / count for total, count in zip(sums, counts, strict=True)) / micro
+    mean_of_means = sum_over_ranks([means], device)[0] / world
+    # Means over different numbers of tokens cannot be averaged; sums and counts can be added.
+    all_sums, all_tokens = sum_over_ranks([sum(sums), mine], device)
+    print(f"own loss (mean of {'tokens' if micro == 1 else 'means'}): {means:.3f}")
+    return mean_of_means, all_sums / all_tokens, all_tokens
+
+
+def gradient(way: str, ddp: DistributedDataParallel, batch: list[tuple], all_tokens: float) -> torch.Tensor:
+    """Return the gradient that DDP leaves, which is the mean over ranks."""
+    world, micro = dist.get_world_size(), len(batch)
+    ddp.zero_grad()
+    for inputs, targets, count in batch:
+        # What a rank makes of a sum of losses. By tokens: all ranks' tokens must be counted before the first backward,
+        # in an all-reduce of its own. Times world, since DDP is going to divide by it.
+        scale = 1 / (count * micro) if way == "means" else world / all_tokens
+        loss = cross_entropy(ddp(inputs), targets, reduction="sum") * scale
+        loss.backward()
+    return ddp.module.weight.grad.clone()
+
+
 def sum_over_ranks(numbers: list[float], device: torch.device) -> list[float]:
     """Add up each of the numbers over all ranks."""
     total = torch.tensor(numbers, dtype=torch.float64, device=device)
@@ -51,7 +75,7 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=10))
     rank, world, micro = dist.get_rank(), dist.get_world_size(), args.micro_batches
 
-    # 1. A model that predicts the token after each token: it has learned to count up. It cannot predict the first
+    # A model that predicts the token after each token: it has learned to count up. It cannot predict the first
     # two tokens of a text, so short texts have high losses. Each rank trains on `own`; the rest is for comparison.
     torch.manual_seed(0)
     model = torch.nn.Embedding.from_pretrained(4 * torch.eye(VOCABULARY).roll(1, 1), freeze=False).to(device)
@@ -61,36 +85,23 @@ def main() -> None:
     for target, count in zip(targets, counts, strict=True):
         target[count:] = PADDING
     own = range(rank * micro, (rank + 1) * micro)
-    print(f"tokens: {' '.join(str(counts[sequence]) for sequence in own)}")
+    own_counts = [counts[each] for each in own]
+    print(f"tokens: {' '.join(map(str, own_counts))}")
 
-    # 2. One process with the whole batch: a mean over all tokens.
+    # One process with the whole batch: a mean over all tokens.
     truth = cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
     (whole,) = torch.autograd.grad(truth, model.weight)
 
-    # 3. What may be logged. Means over different numbers of tokens cannot be averaged; sums and counts can be added.
     sums = [cross_entropy(model(inputs[each]), targets[each], reduction="sum").item() for each in own]
-    mine = sum(counts[each] for each in own)
-    means = sum(total / counts[each] for total, each in zip(sums, own, strict=True)) / micro
-    mean_of_means = sum_over_ranks([means], device)[0] / world
-    all_sums, all_tokens = sum_over_ranks([sum(sums), mine], device)
-    mean_over_tokens = all_sums / all_tokens
-    print(f"own loss (mean of {'tokens' if micro == 1 else 'means'}): {means:.3f}")
+    mean_of_means, mean_over_tokens, all_tokens = log_losses(sums, own_counts, device)
     print(f"loss (mean of means): {mean_of_means:.3f}")
     print(f"loss (sums / counts): {mean_over_tokens:.3f}")
     print(f"loss (one process): {truth.item():.3f}")
 
-    # 4. The gradient that DDP leaves, which is the mean over ranks. `scale` is what a rank makes of a sum of losses.
     ddp = DistributedDataParallel(model)
-    off = {}
-    for way in "means", "tokens":
-        ddp.zero_grad()
-        for each in own:
-            # By tokens: all ranks' tokens must be counted before the first backward, in an all-reduce of its own. Times
-            # world, since DDP is going to divide by it.
-            scale = 1 / (counts[each] * micro) if way == "means" else world / all_tokens
-            loss = cross_entropy(ddp(inputs[each]), targets[each], reduction="sum") * scale
-            loss.backward()
-        off[way] = ((model.weight.grad - whole).norm() / whole.norm()).item()
+    batch = [(inputs[each], targets[each], counts[each]) for each in own]
+    off = {way: gradient(way, ddp, batch, all_tokens) - whole for way in ("means", "tokens")}
+    off = {way: (each.norm() / whole.norm()).item() for way, each in off.items()}
     shares = [all_tokens / (world * micro * counts[each]) for each in own]  # against 1 for all
     print(f"token weight (1 is fair): {' '.join(f'{share:.2f}' for share in shares)}")
     print(f"gradient error (means): {off['means']:.1%}")

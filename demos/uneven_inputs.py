@@ -47,13 +47,6 @@ class Shadow(Joinable, JoinHook):
         self.steps += 1
 
 
-def replica(device: torch.device) -> torch.nn.Linear:
-    """Make a model of two weights, both 0."""
-    model = torch.nn.Linear(2, 1, bias=False).to(device)
-    torch.nn.init.zeros_(model.weight)
-    return model
-
-
 def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> Iterator[int]:
     """Make a step with each batch; yield the number of steps so far."""
     for step, (x, y) in enumerate(batches, 1):
@@ -61,6 +54,57 @@ def train(ddp: DistributedDataParallel, batches: list[tuple[torch.Tensor, torch.
         torch.nn.functional.mse_loss(ddp(x), y).backward()
         ddp.module.weight.data -= LR * ddp.module.weight.grad
         yield step
+
+
+def train_without_join(batches: list, timeout: float) -> None:
+    """Train with plain DDP, in a group of its own, over Gloo: after a time-out it is of no use."""
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=timedelta(seconds=timeout), backend="gloo")
+    plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
+    steps, error = 0, ""
+    if rank == 0:
+        print(f"Without Join an all-reduce that misses a rank times out after {timeout:g} s.")
+    try:
+        for steps in train(plain, batches):
+            print(f"batches left (no join): {len(batches) - steps}")
+    except RuntimeError as wrong:
+        error = str(wrong)
+    print(f"steps (no join): {steps}")
+    print(f"end (no join): {'time-out' if error else 'no error'}")
+    assert steps == BASE, "without Join no rank makes more steps than the rank with the fewest batches"
+    assert bool(error) == (rank > 0), "the rank that ran out sees no error; the ranks with batches left do"
+
+
+def train_with_join(ddp: DistributedDataParallel, batches: list, longest: int, args: argparse.Namespace) -> None:
+    """Run the same loop in a Join context. `ddp.join()` is short for `Join([ddp])`."""
+    shadow, mine = Shadow(ddp), [(x.to(ddp.device), y.to(ddp.device)) for x, y in batches]
+    if dist.get_rank() == 0:
+        print("With Join a rank without batches shadows: it joins with zeros.")
+    divide_by_all = args.divide == "all"  # for the hook of DDP: does a rank without batches count as one?
+    try:
+        with Join([ddp, shadow], throw_on_early_termination=args.throw, divide_by_initial_world_size=divide_by_all):
+            for steps in train(ddp, mine):
+                print(f"batches left (join): {len(mine) - steps}")
+            print(f"weights (own done): {show(ddp.module.weight)}")
+    except RuntimeError as stopped:
+        if not args.throw:
+            raise
+        print(f"Stopped: {stopped}")
+    print(f"steps trained: {steps}")
+    print(f"steps shadowed: {shadow.steps}")
+    print(f"weights (all done): {show(ddp.module.weight)}")
+    if args.throw:
+        assert steps == BASE, "with throw every rank stops after as many steps as the rank with the fewest batches"
+    else:
+        assert steps == len(mine), "in a Join context every rank trains with all of its batches"
+        assert steps + shadow.steps == longest, "a rank shadows until the rank with the most batches is done"
+
+
+def replica(device: torch.device) -> torch.nn.Linear:
+    """Make a model of two weights, both 0."""
+    model = torch.nn.Linear(2, 1, bias=False).to(device)
+    torch.nn.init.zeros_(model.weight)
+    return model
 
 
 def alone(batches: list[list[tuple[torch.Tensor, torch.Tensor]]], steps: int, live_only: bool) -> torch.Tensor:
@@ -97,60 +141,24 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
     rank, world = dist.get_rank(), dist.get_world_size()
 
-    # 1. All batches are known to all, so that one process can check the result; a rank trains with its own.
+    # All batches are known to all, so that one process can check the result; a rank trains with its own.
     data, batches = torch.Generator().manual_seed(3), []
     for peer in range(world):
         xs = torch.randn(BASE + args.surplus * peer, 4, 2, generator=data)
         batches.append([(x, x @ torch.tensor([[2.0], [-1.0]]) + 0.5 * peer) for x in xs])
     longest = len(batches[-1])
 
-    # 2. Plain DDP, in a group of its own, over Gloo: after a time-out it is of no use.
     ddp = DistributedDataParallel(replica(device))
-    group = dist.new_group(timeout=timedelta(seconds=args.timeout), backend="gloo")
-    plain = DistributedDataParallel(replica(torch.device("cpu")), process_group=group)
-    steps, error = 0, ""
-    if rank == 0:
-        print(f"Without Join an all-reduce that misses a rank times out after {args.timeout:g} s.")
-    try:
-        for steps in train(plain, batches[rank]):
-            print(f"batches left (no join): {len(batches[rank]) - steps}")
-    except RuntimeError as wrong:
-        error = str(wrong)
-    print(f"steps (no join): {steps}")
-    print(f"end (no join): {'time-out' if error else 'no error'}")
-    assert steps == BASE, "without Join no rank makes more steps than the rank with the fewest batches"
-    assert bool(error) == (rank > 0), "the rank that ran out sees no error; the ranks with batches left do"
+    train_without_join(batches[rank], args.timeout)
+    train_with_join(ddp, batches[rank], longest, args)
 
-    # 3. The same loop in a Join context. `ddp.join()` is short for `Join([ddp])`.
-    shadow, mine = Shadow(ddp), [(x.to(device), y.to(device)) for x, y in batches[rank]]
-    if rank == 0:
-        print("With Join a rank without batches shadows: it joins with zeros.")
-    divide_by_all = args.divide == "all"  # for the hook of DDP: does a rank without batches count as one?
-    try:
-        with Join([ddp, shadow], throw_on_early_termination=args.throw, divide_by_initial_world_size=divide_by_all):
-            for steps in train(ddp, mine):
-                print(f"batches left (join): {len(mine) - steps}")
-            print(f"weights (own done): {show(ddp.module.weight)}")
-    except RuntimeError as stopped:
-        if not args.throw:
-            raise
-        print(f"Stopped: {stopped}")
-    print(f"steps trained: {steps}")
-    print(f"steps shadowed: {shadow.steps}")
-    print(f"weights (all done): {show(ddp.module.weight)}")
-    if args.throw:
-        assert steps == BASE, "with throw every rank stops after as many steps as the rank with the fewest batches"
-    else:
-        assert steps == len(mine), "in a Join context every rank trains with all of its batches"
-        assert steps + shadow.steps == longest, "a rank shadows until the rank with the most batches is done"
-
-    # 4. Compare with one process that holds all batches.
-    expected = alone(batches, BASE if args.throw else longest, not divide_by_all)
+    # Compare with one process that holds all batches.
+    expected = alone(batches, BASE if args.throw else longest, live_only=args.divide == "live")
     print(f"one process: {show(expected)}")
     assert torch.allclose(ddp.module.weight.cpu(), expected, atol=1e-5), (
         "every rank ends with the weights of one process that holds all batches"
     )
-    del ddp, plain, shadow  # before the groups: DDP still refers to them
+    del ddp  # before the group: DDP still refers to them
     dist.destroy_process_group()
 
 
