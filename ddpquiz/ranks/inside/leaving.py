@@ -82,14 +82,19 @@ def _call(work: Callable[[Any], object], of: object) -> None:
 
 def status_of(end: SystemExit, writer: EventWriter) -> int:
     """Return the exit status of `sys.exit(...)`, and report it if it is not 0; a text goes to standard error."""
-    status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    if status & 0xFF:
+    status = exit_status(end.code)
+    if status:
         if isinstance(end.code, int):
-            end.args = (status & 0xFF,)  # what the system makes of -1 or True
+            end.args = (status,)
         send_error(end, writer)
         if not isinstance(end.code, int):
             print(end.code, file=sys.stderr)
-    return status & 0xFF
+    return status
+
+
+def exit_status(code: object) -> int:
+    """Return the exit status for the code of a SystemExit; the system makes 255 of -1, and 1 of True."""
+    return (code if isinstance(code, int) else 0 if code is None else 1) & 0xFF
 
 
 def send_error(error: BaseException, writer: EventWriter) -> None:
