@@ -23,9 +23,7 @@ class _AfterImport(MetaPathFinder):
     def __init__(self, name: str, call: Callable[[], object]) -> None:
         self.name, self.call = name, call
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, _path: Sequence[str] | None, _target: object = None, /) -> ModuleSpec | None:
         if fullname != self.name:
             return None
         sys.meta_path.remove(self)

@@ -139,7 +139,7 @@ def _run_as_main(path: str, target: str, args: Sequence[str], *, module: bool) -
     main.__dict__.update(__builtins__=builtins, __annotations__={})
     sys.argv = [target, *args]
     if module:
-        runpy._run_module_as_main(target)  # noqa: SLF001  # what `python -m` calls
+        runpy._run_module_as_main(target)  # type: ignore[attr-defined]  # noqa: SLF001  # what `python -m` calls
         return
     if not sys.flags.safe_path:
         sys.path[0] = str(Path(path).resolve().parent)
