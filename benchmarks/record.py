@@ -2,8 +2,8 @@
 
     python benchmarks/record.py [--rounds 9] [--ranks 1]
 
-Every round forks the same ranks three times from a process that has imported torch: without recorder, with a kernel in
-Python that only passes the call on (which is what torch itself takes for any recorder of this kind), and recorded into a
+Every round forks the same ranks three times from a process that has imported torch: without recorder, with a
+kernel in Python that only passes the call on (what torch itself costs any recorder of this kind), and recorded into a
 folder, so that all meet the same noise. The figures are medians over the rounds of the differences within a round.
 """
 

@@ -70,29 +70,28 @@ class EventWriter:
             whole = encode(Issued(0.0, self.rank, 0, operation))
             text = self._texts[operation] = whole.partition('"op": ')[2].removesuffix("[]}")
         return (
-            f'{{"event": "issued", "time": {time!r}, "rank": {self.rank}, "number": {number}, "op": {text}'
+            f'{{"event": "issued", "time": {time}, "rank": {self.rank}, "number": {number}, "op": {text}'
             f"{_list(before)}}}\n"
         )
 
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
     ) -> Line:
-        began, sent = ("null" if each is None else repr(each) for each in (started, source))
+        began, sent = ("null" if each is None else each for each in (started, source))
         return (
-            f'{{"event": "ended", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
+            f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, '
             f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
         )
 
     def waiting(self, time: float, number: int) -> Line:
-        return f'{{"event": "waiting", "time": {time!r}, "rank": {self.rank}, "number": {number}}}\n'
+        return f'{{"event": "waiting", "time": {time}, "rank": {self.rank}, "number": {number}}}\n'
 
     def waited(self, time: float, number: int, since: float) -> Line:
-        return f'{{"event": "waited", "time": {time!r}, "rank": {self.rank}, "number": {number}, "since": {since!r}}}\n'
+        return f'{{"event": "waited", "time": {time}, "rank": {self.rank}, "number": {number}, "since": {since}}}\n'
 
     def result(self, time: float, number: int, after: tuple[str, ...]) -> Line:
         return (
-            f'{{"event": "result", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
-            f'"after": {_list(after)}}}\n'
+            f'{{"event": "result", "time": {time}, "rank": {self.rank}, "number": {number}, "after": {_list(after)}}}\n'
         )
 
 

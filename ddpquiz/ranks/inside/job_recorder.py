@@ -83,8 +83,7 @@ class Recording:
                 return
             rank, ranks, backend = group
             self.set_rank(rank, ranks)
-            device = "cuda" if "nccl" in backend else "cpu"
-            writer.began = replace(writer.began, device=device, backend="nccl" if device == "cuda" else backend[:200])
+            writer.began = replace(writer.began, device="cuda" if backend == "nccl" else "cpu", backend=backend)
             writer.send(writer.began)
 
         writer, script = self.writer, self.writer.began.script

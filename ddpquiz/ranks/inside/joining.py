@@ -31,7 +31,11 @@ def watch(writer: EventWriter, script: str, forget_groups: Callable[[], None], j
 
 
 def default_group() -> tuple[int, int, str] | None:
-    """Return the rank of this process, the number of ranks and the backend; None as long as there is no group."""
+    """Return the rank of this process, the number of ranks and the backend; None as long as there is no group.
+
+    Where each device has a backend of its own, that is NCCL if it is one of them.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         return None
-    return dist.get_rank(), dist.get_world_size(), str(dist.get_backend_config())
+    backends = {each.rpartition(":")[2] for each in str(dist.get_backend_config()).split(",")}
+    return dist.get_rank(), dist.get_world_size(), "nccl" if "nccl" in backends else min(backends)

@@ -16,6 +16,7 @@ from ddpquiz.analysis.events import Raised
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_ours, is_torchs
 
+PASSES_ERRORS_ON = f"{os.sep}recorder.py"  # it handles its own, so what it raises is an error of torch
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
@@ -100,7 +101,8 @@ def exit_status(code: object) -> int:
 def send_error(error: BaseException, writer: EventWriter) -> None:
     """Send an exception with its traceback, without our own frames."""
     shown = traceback.TracebackException.from_exception(error)
-    if not (shown.stack and is_ours(shown.stack[-1].filename)):  # or the bug is ours
+    last = shown.stack[-1].filename if shown.stack else ""
+    if not is_ours(last) or last.endswith(PASSES_ERRORS_ON):  # else the bug is ours
         _remove_our_frames(shown)
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):
