@@ -38,6 +38,7 @@ MAY_IMPORT = {
         *("learning", "analysis", "ranks", "curriculum", "errors", "paths", "atomic_file", "__init__"),
     },
     "__main__": {"cli", "__init__"},
+    "record": {"ranks"},
     "__init__": set(),
 }
 MAY_IMPORT_TORCH = {
@@ -53,6 +54,7 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/store_patch.py",
     "ranks/inside/operations.py",
     "ranks/inside/process_groups.py",
+    "ranks/inside/joining.py",
     "ranks/inside/torch_private.py",
 }
 

@@ -67,14 +67,14 @@ def decode(line: str | bytes) -> Event:
 
 def check_ranks(event: Event, began: Began) -> None:
     """Raise ValueError if an event names a rank that its run does not have."""
-    if any(rank >= began.ranks for rank in _ranks_in(event)):
+    if max(_ranks_in(event), default=0) >= began.ranks:
         raise ValueError(f"it names a rank that does not exist in a run of {began.ranks}")
 
 
 def _ranks_in(event: Event) -> Iterable[int]:
     match event:
         case Issued():
-            return (event.rank, *event.operation.members)
+            return event.operation.members  # which include the rank
         case Ended(source=int(source)):
             return event.rank, source
         case RankEvent():

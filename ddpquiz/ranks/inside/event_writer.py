@@ -19,6 +19,7 @@ from ddpquiz.ranks.messages import encode_write
 
 UNCHECKED = 0.005  # seconds after which our descriptor is checked; fstat before each write would be felt
 MOST_CALLS = 10_000  # different calls of one rank whose text is cached
+Line = Any  # what `write` accepts: here a line of text; a RankWriter formats it later
 
 
 class EventWriter:
@@ -27,7 +28,7 @@ class EventWriter:
     def __init__(self, fd: int, rank: int, epoch: float) -> None:
         self.fd, self.rank, self.epoch = fd, rank, epoch
         self.lock = threading.Lock()
-        self._pipe, self._checked_at = _identity(fd), monotonic()
+        self._pipe, self._checked_at = identity(fd), monotonic()
         self._texts: dict[Operation, str] = {}
 
     def now(self) -> float:
@@ -45,14 +46,14 @@ class EventWriter:
         """Send nothing from now on."""
         self.fd, self.lock = -1, threading.Lock()
 
-    def write(self, lines: str) -> None:
+    def write(self, *lines: Line) -> None:
         """Write whole lines. If the script has closed our descriptor, write nothing any more: it may be a file now."""
-        data = lines.encode(errors="replace")  # a text may hold half of a surrogate pair
+        data = "".join(lines).encode(errors="replace")  # a text may hold half of a surrogate pair
         with self.lock:
             now = monotonic()
             if now - self._checked_at > UNCHECKED:
                 self._checked_at = now
-                if _identity(self.fd) != self._pipe:
+                if identity(self.fd) != self._pipe:
                     self.fd = -1
             try:
                 while data:
@@ -60,7 +61,7 @@ class EventWriter:
             except OSError:
                 self.fd = -1
 
-    def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> str:
+    def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> Line:
         """Return the line of an Issued; the methods below return the lines of other events."""
         text = self._texts.get(operation)
         if text is None:
@@ -69,29 +70,28 @@ class EventWriter:
             whole = encode(Issued(0.0, self.rank, 0, operation))
             text = self._texts[operation] = whole.partition('"op": ')[2].removesuffix("[]}")
         return (
-            f'{{"event": "issued", "time": {time!r}, "rank": {self.rank}, "number": {number}, "op": {text}'
+            f'{{"event": "issued", "time": {time}, "rank": {self.rank}, "number": {number}, "op": {text}'
             f"{_list(before)}}}\n"
         )
 
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
-    ) -> str:
-        began, sent = ("null" if each is None else repr(each) for each in (started, source))
+    ) -> Line:
+        began, sent = ("null" if each is None else each for each in (started, source))
         return (
-            f'{{"event": "ended", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
+            f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, '
             f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
         )
 
-    def waiting(self, time: float, number: int) -> str:
-        return f'{{"event": "waiting", "time": {time!r}, "rank": {self.rank}, "number": {number}}}\n'
+    def waiting(self, time: float, number: int) -> Line:
+        return f'{{"event": "waiting", "time": {time}, "rank": {self.rank}, "number": {number}}}\n'
 
-    def waited(self, time: float, number: int, since: float) -> str:
-        return f'{{"event": "waited", "time": {time!r}, "rank": {self.rank}, "number": {number}, "since": {since!r}}}\n'
+    def waited(self, time: float, number: int, since: float) -> Line:
+        return f'{{"event": "waited", "time": {time}, "rank": {self.rank}, "number": {number}, "since": {since}}}\n'
 
-    def result(self, time: float, number: int, after: tuple[str, ...]) -> str:
+    def result(self, time: float, number: int, after: tuple[str, ...]) -> Line:
         return (
-            f'{{"event": "result", "time": {time!r}, "rank": {self.rank}, "number": {number}, '
-            f'"after": {_list(after)}}}\n'
+            f'{{"event": "result", "time": {time}, "rank": {self.rank}, "number": {number}, "after": {_list(after)}}}\n'
         )
 
 
@@ -121,7 +121,7 @@ def move_up(fd: int) -> int:
     return moved
 
 
-def _identity(fd: int) -> tuple[int, int] | None:
+def identity(fd: int) -> tuple[int, int] | None:
     """Return what tells an open file from others; None when `fd` is not open."""
     try:
         status = os.fstat(fd)

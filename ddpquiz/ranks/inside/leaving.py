@@ -16,6 +16,7 @@ from ddpquiz.analysis.events import Raised
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_ours, is_torchs
 
+PASSES_ERRORS_ON = f"{os.sep}recorder.py"  # it handles its own, so what it raises is an error of torch
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
@@ -82,20 +83,26 @@ def _call(work: Callable[[Any], object], of: object) -> None:
 
 def status_of(end: SystemExit, writer: EventWriter) -> int:
     """Return the exit status of `sys.exit(...)`, and report it if it is not 0; a text goes to standard error."""
-    status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    if status & 0xFF:
+    status = exit_status(end.code)
+    if status:
         if isinstance(end.code, int):
-            end.args = (status & 0xFF,)  # what the system makes of -1 or True
+            end.args = (status,)
         send_error(end, writer)
         if not isinstance(end.code, int):
             print(end.code, file=sys.stderr)
-    return status & 0xFF
+    return status
+
+
+def exit_status(code: object) -> int:
+    """Return the exit status for the code of a SystemExit; the system makes 255 of -1, and 1 of True."""
+    return (code if isinstance(code, int) else 0 if code is None else 1) & 0xFF
 
 
 def send_error(error: BaseException, writer: EventWriter) -> None:
     """Send an exception with its traceback, without our own frames."""
     shown = traceback.TracebackException.from_exception(error)
-    if not (shown.stack and is_ours(shown.stack[-1].filename)):  # or the bug is ours
+    last = shown.stack[-1].filename if shown.stack else ""
+    if not is_ours(last) or last.endswith(PASSES_ERRORS_ON):  # else the bug is ours
         _remove_our_frames(shown)
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):

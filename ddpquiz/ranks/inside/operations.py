@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.event_writer import EventWriter, Line
 from ddpquiz.ranks.inside.operators import values_of
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
@@ -103,12 +103,12 @@ class OpenOperations:
 
         self.gpu.add(Queued(copied, copied, report))
 
-    def _end(self, opened: OpenOperation, now: float, *, failed: bool = False) -> str:
+    def _end(self, opened: OpenOperation, now: float, *, failed: bool = False) -> Line | None:
         """Return the line of an operation's end, only once: its future and its wait may both call this."""
         try:
             self.running.remove(opened.number)
         except KeyError:
-            return ""
+            return None
         source = opened.senders[self.private.source_rank(opened.work)] if opened.senders and not failed else None
         return self.writer.ended(now, opened.number, source=source, failed=failed)
 
@@ -123,15 +123,16 @@ class OpenOperations:
     def waited(self, opened: OpenOperation, since: float, *, failed: bool = False) -> None:
         """Send that the script has waited for an operation since `since`, and what the operation left."""
         now = self.writer.now()
-        lines = "" if opened.on_gpu and not failed else self._end(opened, now, failed=failed)
+        end = None if opened.on_gpu and not failed else self._end(opened, now, failed=failed)
+        lines = [] if end is None else [end]
         if opened.awaited or now - since > LONG:
-            lines += self.writer.waited(now, opened.number, since)
+            lines.append(self.writer.waited(now, opened.number, since))
         if opened.outputs and opened.on_gpu and not failed:
             self._send_gpu_result(opened)
         elif opened.outputs and not failed:
-            lines += self.writer.result(now, opened.number, values_of(opened.outputs))
+            lines.append(self.writer.result(now, opened.number, values_of(opened.outputs)))
         if lines:
-            self.writer.write(lines)
+            self.writer.write(*lines)
 
     def report_fault(self, fault: Exception) -> None:
         self.writer.note(f"The recorder missed an operation: {fault!r}")

@@ -30,10 +30,13 @@ _LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its li
 
 
 class Recorder:
-    """Reports the operations of this rank; `script` is the file whose lines are named."""
+    """Reports the operations of this rank; `script` is the file whose lines are named.
 
-    def __init__(self, writer: EventWriter, script: str, private: TorchPrivate) -> None:
-        self.writer, self.script, self.private = writer, script, private
+    Without `values`, no value of a tensor is read.
+    """
+
+    def __init__(self, writer: EventWriter, script: str, private: TorchPrivate, *, values: bool = True) -> None:
+        self.writer, self.script, self.private, self.values = writer, script, private, values
         self.numbers = itertools.count(1)
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
         self.operations = OpenOperations(writer, private)
@@ -85,7 +88,7 @@ class Recorder:
         peer = None if operator.peer is None else args[operator.peer]
         if peer is not None and 0 <= peer < len(members):
             peer = members[peer]
-        tensors, with_values = tensors_in(args[operator.inputs]), op != "recv"  # a receive brings only room
+        tensors, with_values = tensors_in(args[operator.inputs]), self.values and op != "recv"  # that brings only room
         if not tensors and operator.outputs is not None:
             tensors, with_values = tensors_in(args[operator.outputs]), False
         if op.endswith("barrier"):
@@ -112,7 +115,7 @@ class Recorder:
         """See to it that the end of an operation is reported; `begun` is a mark on its GPU, if it runs on one."""
         number, since, asynchronous, bucket = issue
         outputs = [] if operator.outputs is None else tensors_in(args[operator.outputs])
-        few = outputs if are_few(outputs) else []
+        few = outputs if self.values and are_few(outputs) else []
         opened = OpenOperation(number, work, few, 0.0 if asynchronous else since, begun is not None)
         if operator.op == "recv" and operator.peer is None:
             opened.senders = self.members[self.private.unbox_group(args[operator.group]).group_name]
@@ -181,13 +184,14 @@ class Recorder:
         return kernel
 
 
-def install(writer: EventWriter, script: str) -> Callable[[], None]:
-    """Record every operation from now on; `script` is the file whose lines are named.
+def install(writer: EventWriter, script: str, *, values: bool = True) -> Callable[[], None]:
+    """Record every operation from now on, with the values of small tensors if `values` is set.
 
-    Return what is to be called when process groups are formed anew: they may reuse the names of older ones.
+    `script` is the file whose lines are named. Return what is to be called when process groups are
+    formed anew: they may reuse the names of older ones.
     """
     try:
-        recorder = Recorder(writer, script, torch_private.find())
+        recorder = Recorder(writer, script, torch_private.find(), values=values)
         recorder.install()
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")

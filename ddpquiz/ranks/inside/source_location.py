@@ -22,13 +22,14 @@ def locate(script: str = "", frame: FrameType | None = None) -> tuple[str, int]:
     """
     if frame is None:
         frame = sys._getframe(1)  # noqa: SLF001  # what inspect.currentframe() returns
-    place = _place(script, frame)
+    place = find_place(script, frame)
     if not place[1] and threading.current_thread() is not threading.main_thread():
-        place = _place(script, sys._current_frames().get(threading.main_thread().ident or 0))  # noqa: SLF001
+        place = find_place(script, sys._current_frames().get(threading.main_thread().ident or 0))  # noqa: SLF001
     return place
 
 
-def _place(script: str, frame: FrameType | None) -> tuple[str, int]:
+def find_place(script: str, frame: FrameType | None) -> tuple[str, int]:
+    """Return what `locate` returns, but only of these frames; ("", 0) if they have no such line."""
     own = foreign = ("", 0)
     while frame is not None:
         code = frame.f_code

@@ -1,0 +1,225 @@
+"""How a rank of a job that another launcher started reports what happens: in a file, through a buffer.
+
+The thread of the script only appends to a list. A thread of ours turns that into lines every tenth of a second and
+writes them, so a process that is killed loses no more than that.
+"""
+
+import _thread  # a thread of `threading` would be in the script's threading.enumerate()
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Joining, RankEvent, Recorded, Started
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+from ddpquiz.ranks.inside.event_writer import EventWriter, Line
+from ddpquiz.ranks.inside.rank_file import RankFile
+from ddpquiz.ranks.inside.source_location import find_place
+
+PACE = 0.1  # seconds between two flushes
+MANY = 5_000  # lines in the buffer after which it is flushed at once
+TOO_MANY = 500_000  # lines in the buffer after which the folder counts as dead
+SLICE = 100  # lines that are formatted before a thread of the script that waits for the GIL gets it
+QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
+PATIENCE = 5.0  # seconds that the end of the job waits for the thread of ours
+UNKNOWN = -1  # the rank, until a process group says it
+
+Channel = tuple[str, tuple[int, ...], str, int | None]  # group, its members; for point-to-point "send" or "recv", peer
+
+
+class RankWriter(EventWriter):
+    """Writes events to the file of its rank in a folder, at least the newest `most` operations.
+
+    Nothing is written before the rank is known. `began` describes the job.
+    """
+
+    def __init__(self, folder: Path, most: int, began: Began, restart: int) -> None:
+        super().__init__(-1, UNKNOWN, monotonic())
+        self.folder, self.most, self.began = folder, most, began
+        self._started = Started(0.0, UNKNOWN, os.getpid(), restart)
+        self._wall = time.time()
+        self._format_issued = super().issued
+        self._items: list[Line] = []  # (function that returns a line, its arguments)
+        self._is_on = True
+        self._file: RankFile | None = None
+        self._issued: Counter[Channel] = Counter()  # since the last joining, in this file and those before it
+        self._from_anybody: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
+        self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
+        self._joinings: list[Joining] = []
+        self._wake = _thread.allocate_lock()
+        self._wake.acquire()
+        _thread.start_new_thread(self._flush_for_ever, ())
+
+    def now(self) -> float:
+        """Return the seconds since the recorder began; they are rounded when they are written."""
+        return monotonic() - self.epoch
+
+    def write(self, *lines: Line) -> None:
+        """Buffer lines."""
+        if self._is_on:
+            self._items.extend(lines)
+            if len(self._items) > MANY:
+                with suppress(RuntimeError):  # it is awake already
+                    self._wake.release()
+
+    def send(self, event: Event) -> None:
+        self.write((self._format_event, (event,)))
+
+    def issued(self, *arguments: Any) -> Line:
+        return self._format_issued, arguments
+
+    def ended(
+        self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
+    ) -> Line:
+        return self._format_ended, (time, number, started, source, failed)
+
+    def waiting(self, *arguments: Any) -> Line:
+        return super().waiting, arguments
+
+    def waited(self, *arguments: Any) -> Line:
+        return self._format_waited, arguments
+
+    def result(self, *arguments: Any) -> Line:
+        return super().result, arguments
+
+    def disable(self) -> None:
+        """Record nothing from now on."""
+        super().disable()
+        self._is_on = False
+        self._items.clear()
+
+    def stop(self, why: object) -> None:
+        """Record nothing from now on, and say why on standard error; the job goes on."""
+        if self._is_on:
+            self.disable()
+            who = f"rank {self.rank}" if self.rank != UNKNOWN else f"process {os.getpid()}"
+            with suppress(Exception):  # the script may have closed it, or replaced it
+                print(f"ddpquiz.record: {who} is no longer recorded: {why}", file=sys.__stderr__, flush=True)
+
+    def close(self) -> None:
+        """Write what is left, and end the thread."""
+        self.flush(PATIENCE)
+        self._is_on = False
+
+    def flush(self, patience: float = -1) -> None:
+        """Write what is in the buffer if the rank is known; wait at most `patience` seconds for another flush."""
+        lock = self.lock
+        if self.rank == UNKNOWN or not lock.acquire(timeout=patience):
+            return
+        try:
+            self._write_items()
+        except OSError as wrong:
+            self.stop(f"{self.folder}: {wrong.strerror or wrong}")
+        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+            self.stop(repr(fault))
+        finally:
+            lock.release()
+
+    def _flush_for_ever(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
+        last = monotonic()  # when there was something to write
+        while self._is_on:
+            self._wake.acquire(timeout=PACE)
+            if self._items:
+                last = monotonic()
+            elif monotonic() - last > QUIET:
+                last = monotonic()
+                self._show_that_it_lives()
+            if len(self._items) > TOO_MANY:
+                self.stop(f"{self.folder} does not accept data fast enough")
+            self.flush()
+
+    def _show_that_it_lives(self) -> None:
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
+        file, line = find_place(self.began.script, frame)
+        if line:  # else the script has ended, or not begun
+            self.send(Alive(self.now(), self.rank, file, line))
+
+    def _write_items(self) -> None:
+        if self._file is None and self._is_on:
+            self._file = RankFile(self.folder, self.rank, restarted=self._started.restart > 0)
+            self._file.write("".join(map(self._format_event, self._header(self._file))).encode(errors="replace"))
+        while self._is_on and self._file and self._items:
+            items = self._items[:SLICE]
+            del self._items[: len(items)]
+            self._file.write(self._format(items, self._file).encode(errors="replace"))
+            time.sleep(0)  # let a thread of the script go on
+
+    def _format(self, items: Sequence[Line], file: RankFile) -> str:
+        """Return the lines of buffered items, and continue the file in a new one if it is long enough."""
+        lines: list[str] = []
+        for form, arguments in items:
+            if form == self._format_issued:
+                if file.held >= self.most:
+                    file.write("".join(lines).encode(errors="replace"))
+                    file.continue_in_a_new_one()
+                    lines = [self._format_event(event) for event in self._header(file)]
+                file.held += 1
+                self._count(arguments[1], arguments[3])
+            lines.append(form(*[f"{each:.6f}" if type(each) is float else each for each in arguments]))
+        return "".join(lines)
+
+    def _header(self, file: RankFile) -> list[Event]:
+        """Return what a file begins with: what must be known of all that came before it."""
+        recorded = Recorded(
+            0.0, self.rank, socket.gethostname()[:200], _boot(), clock=self.epoch, wall=self._wall, number=file.number
+        )
+        now = self.now()
+        dropped = [
+            Dropped(now, self.rank, group, members, op, peer, issued)
+            for (group, members, op, peer), issued in self._issued.items()
+        ]
+        return [self.began, self._started, recorded, *self._joinings, *dropped]
+
+    def _format_event(self, event: Event) -> str:
+        if isinstance(event, Joining) and event not in self._joinings:
+            self._joinings.append(event)
+            if not event.done:
+                self._issued.clear()
+        if isinstance(event, RankEvent):
+            event = replace(event, rank=self.rank, time=round(event.time, 6))
+        return encode(event) + "\n"
+
+    def _format_ended(self, time: float, number: int, started: float | None, source: int | None, failed: bool) -> str:
+        if source is not None and (group := self._from_anybody.pop(number, None)):
+            self._issued[*group, "recv", source] += 1
+        line: str = super().ended(time, number, started, source, failed=failed)
+        return line
+
+    def _format_waited(self, time: float, number: int, since: float) -> str:
+        """Return the line of a Waited; a synchronous operation blocks until it ends, so that says nothing new."""
+        if number not in self._in_background:
+            return ""
+        self._in_background.discard(number)
+        line: str = super().waited(time, number, since)
+        return line
+
+    def _count(self, number: int, operation: Operation) -> None:
+        """Note that an operation was issued."""
+        group = operation.group, operation.members
+        if operation.in_background:
+            self._in_background.add(number)
+        if operation.op not in POINT_TO_POINT:
+            self._issued[*group, "", None] += 1
+        elif operation.peer is not None:
+            self._issued[*group, operation.op, operation.peer] += 1
+        else:
+            self._from_anybody[number] = group
+
+
+def _boot() -> str:
+    """Return what tells this boot of the machine from others; nothing where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""

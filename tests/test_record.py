@@ -1,0 +1,207 @@
+"""Recording a job that another launcher starts: what is in the files, and that the job does not notice."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ddpquiz.analysis.events import Alive, Began, Exited, Issued, Joining, Raised, Recorded, Started
+from ddpquiz.analysis.rank_files import read_rank_files
+
+TORCHRUN = Path(sys.executable).with_name("torchrun")
+ALONE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}
+RECORD = ("-m", "ddpquiz.record", "--to", "rec")
+
+
+@pytest.fixture
+def start(tmp_path):
+    def start(*command, **variables):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **variables}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+
+    return start
+
+
+def write(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+
+
+def of(record, kind, rank):
+    return [event for event in record.events if isinstance(event, kind) and event.rank == rank]
+
+
+RESTARTED = """\
+import os, sys, time, signal, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.nn.Linear(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    dist.barrier()
+    if rank == 1:
+        time.sleep(1.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+dist.send(torch.ones(1), 0) if rank else dist.recv(torch.ones(1), 1)
+print("done", rank, sys.argv[1:])
+del model
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.quick
+def test_ranks_that_torchrun_restarts_after_kill_9_are_recorded_up_to_the_kill_and_in_the_same_files(start, tmp_path):
+    write(tmp_path / "train.py", RESTARTED)
+    options = ("--nproc-per-node", "2", "--max-restarts", "1", "--standalone")
+    done = start(TORCHRUN, *options, *RECORD, "train.py", "--lr", "1e-3")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["done 0 ['--lr', '1e-3']", "done 1 ['--lr', '1e-3']"]
+
+    record = read_rank_files(tmp_path / "rec")
+    assert (record.ranks, record.present, record.missing, record.clock_error, record.notes) == (2, (0, 1), (), 0.0, ())
+    (began,) = [event for event in record.events if isinstance(event, Began)]
+    assert record.events[0] is began
+    assert (began.args, began.ranks, began.device, began.backend) == (("--lr", "1e-3"), 2, "cpu", "gloo")
+    assert began.script == str(tmp_path / "train.py")
+    for rank in (0, 1):
+        assert [event.restart for event in of(record, Started, rank)] == [0, 1]
+        assert [event.done for event in of(record, Joining, rank)] == [False, True] * 2
+        assert [event.status for event in of(record, Exited, rank)][-1] == 0
+    calls = [event.operation for event in of(record, Issued, 1)]
+    lines = RESTARTED.splitlines()
+    assert ("barrier", 12) in [(call.op, call.line) for call in calls]  # 1.5 s before the kill
+    assert {lines[call.line - 1].strip() for call in calls if call.bucket is not None} == {
+        "model(torch.ones(4, 2)).sum().backward()"
+    }
+    assert (calls[-1].op, calls[-1].peer, lines[calls[-1].line - 1][:9]) == ("send", 0, "dist.send")
+    alive = {(event.file, event.line) for event in of(record, Alive, 1)}
+    assert (began.script, 14) in alive  # while it sleeps
+
+
+SAME = """\
+import random, sys, threading
+sys.stdout.write(f"{sys.argv} {sys.path[0]} {__file__} {__name__} {__spec__ and __spec__.name} {__package__}\\n")
+print(sorted(globals()), sys.modules["__main__"].__dict__ is globals(), [thread.name for thread in threading.enumerate()], "torch" in sys.modules)
+"""
+WITH_TORCH = """
+import torch, torch.distributed as dist
+torch.manual_seed(1)
+dist.init_process_group("gloo")
+x = torch.rand(3)
+dist.all_reduce(x)
+print(x.tolist(), torch.rand(1).item(), random.getstate()[1][0] > 0, type(dist.group.WORLD), [thread.name for thread in threading.enumerate()])
+dist.destroy_process_group()
+"""
+SAME_SCRIPTS = {
+    "a result": WITH_TORCH,
+    "an exception": "\ndef fail():\n    raise ValueError('planted')\nfail()\n",
+    "a status": "\nsys.exit(3)\n",
+    "a text as status": "\nsys.exit('a sentence')\n",
+    "an interrupt": "\nraise KeyboardInterrupt\n",
+}
+
+
+@pytest.mark.parametrize("end", SAME_SCRIPTS)
+def test_a_script_prints_and_exits_the_same_when_it_is_recorded(end, start, tmp_path):
+    write(tmp_path / "sub" / "train.py", SAME + SAME_SCRIPTS[end])
+    write(tmp_path / "sub" / "__init__.py", "")
+    for command in (["sub/train.py", "-x", "1"], ["-m", "sub.train", "-x", "1"]):
+        plain, recorded = (
+            start(sys.executable, *before, *command, **ALONE, TORCH_CPP_LOG_LEVEL="ERROR") for before in ((), RECORD)
+        )
+        assert recorded.stdout == plain.stdout
+        assert recorded.stderr == plain.stderr
+        assert recorded.returncode == plain.returncode
+
+
+def test_an_exception_is_recorded_without_our_frames(start, tmp_path):
+    write(tmp_path / "train.py", SAME + SAME_SCRIPTS["an exception"])
+    start(sys.executable, *RECORD, "train.py", **ALONE)
+    record = read_rank_files(tmp_path / "rec")
+    (raised,), (left,) = of(record, Raised, 0), of(record, Exited, 0)
+    assert (raised.error, raised.message, left.status) == ("ValueError", "planted", 1)
+    assert "ddpquiz" not in raised.traceback
+
+
+SPAWNED = """\
+import sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+from ddpquiz import record
+
+def work(rank, ranks):
+    with record.start(to="rec", values=True):
+        dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=rank, world_size=ranks)
+        dist.all_reduce(torch.ones(2))
+        if rank == 1:
+            raise ValueError("planted")
+        dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(work, (2,), nprocs=2)
+"""
+
+
+def test_processes_of_mp_spawn_are_recorded_by_start(start, tmp_path):
+    write(tmp_path / "train.py", SPAWNED)
+    start(sys.executable, "train.py", str(tmp_path / "store"))
+    record = read_rank_files(tmp_path / "rec")
+    assert record.present == (0, 1)
+    assert [event.before for event in of(record, Issued, 0)] == [("[1.0, 1.0]",)]
+    assert [event.error for event in of(record, Raised, 1)] == ["ValueError"]
+    assert [event.status for event in of(record, Exited, 1)] == [1]
+
+
+DISK = """\
+import os, sys, time, resource, shutil, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+{fault}
+for i in range(40):
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.05)
+print("done")
+dist.destroy_process_group()
+"""
+FAULTS = {
+    "File too large": "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))",
+    "No such file or directory": "time.sleep(0.5); shutil.rmtree('rec')",
+}
+
+
+@pytest.mark.parametrize("why", FAULTS)
+def test_a_job_goes_on_when_the_disk_is_full_or_the_folder_is_gone(why, start, tmp_path):
+    write(tmp_path / "train.py", DISK.format(fault=FAULTS[why]))
+    done = start(sys.executable, *RECORD, "train.py", **ALONE)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert done.stderr == f"ddpquiz.record: rank 0 is no longer recorded: {tmp_path}/rec: {why}\n"
+
+
+def test_a_folder_that_cannot_be_made_does_not_stop_the_job(start, tmp_path):
+    write(tmp_path / "train.py", "print('done')")
+    write(tmp_path / "rec", "a file")
+    done = start(sys.executable, *RECORD, "train.py", **ALONE)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_command_line_that_does_not_fit_is_refused_with_the_usage(start):
+    for command in (["train.py"], ["--to"], ["--to", "rec"], ["--to", "rec", "--last", "0", "train.py"]):
+        done = start(sys.executable, "-m", "ddpquiz.record", *command)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "usage: python -m ddpquiz.record --to DIR" in done.stderr
+    assert "usage: " in start(sys.executable, "-m", "ddpquiz.record", "--help").stdout
+
+
+def test_files_of_an_earlier_job_are_renamed(start, tmp_path):
+    write(tmp_path / "train.py", "")
+    for _ in range(3):
+        start(sys.executable, *RECORD, "train.py", **ALONE)
+    names = sorted(path.name for path in (tmp_path / "rec").iterdir())
+    assert names == ["rank-0.jsonl", "rank-0.jsonl.1", "rank-0.jsonl.2"]
+    assert len(of(read_rank_files(tmp_path / "rec"), Recorded, 0)) == 1
