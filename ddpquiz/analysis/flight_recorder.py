@@ -1,5 +1,6 @@
 """PyTorch's Flight Recorder dumps, one file a rank, as the record of a job."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,7 +64,9 @@ class _DumpedJob:
         if events and when(events[-1]) >= MAX_SECONDS:
             raise UserError("The times in the dumps are more than three years apart. Read dumps of one job only.")
         notes = notes_on(self.dumps, {*self.groups.values()}, left_out)
-        return JobRecord((self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", notes=notes)
+        return JobRecord(
+            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=math.inf, notes=notes
+        )
 
     def _is_retained(self, rank: int, entry: DumpEntry) -> bool:
         aligned = self.groups[rank, entry.group].aligned

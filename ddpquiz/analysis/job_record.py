@@ -10,7 +10,8 @@ class JobRecord:
     """The events of a job in the order in which they happened, and what is not known.
 
     `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
-    how far the clocks of two ranks may be apart. `notes` are sentences on what could not be read.
+    how far the clocks of two ranks may be apart. `until` is how long nothing else happened; None: the last event is the
+    end of what is known. `notes` are sentences on what could not be read.
     """
 
     events: tuple[Event, ...]
@@ -18,6 +19,7 @@ class JobRecord:
     present: tuple[int, ...]
     source: str
     clock_error: float = 0.0
+    until: float | None = None
     notes: tuple[str, ...] = ()
 
     @property

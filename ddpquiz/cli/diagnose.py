@@ -29,7 +29,7 @@ def diagnose(
     state = RunState()
     for event in record.events:
         state.add(event)
-    verdict = judge(state, absent=record.missing)
+    verdict = judge(state, absent=record.missing, now=record.until)
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         typer.echo(json.dumps(verdict.as_json() | known))

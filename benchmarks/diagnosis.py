@@ -1,0 +1,209 @@
+"""How often the diagnosis of a faulty job is right, from each of three kinds of record; and on jobs without a fault.
+
+    python benchmarks/diagnosis.py                110 faulty jobs and 100 innocent ones; takes about 25 minutes
+    python benchmarks/diagnosis.py --jobs 22      fewer jobs
+    python benchmarks/diagnosis.py --source dump  only one kind of record: run, record or dump
+
+Each job is a script with one seeded fault (tests/faulty_jobs.py), run on 2 to 8 real ranks over Gloo. The records are
+our own run, the files of ddpquiz.record, and Flight Recorder dumps. Operations time out after 2 s when dumps are made:
+a rank whose operation failed writes a dump with stacks, as a watchdog does; a rank that hangs elsewhere leaves one
+without stacks; a rank that is gone leaves none.
+"""
+
+import argparse
+import contextlib
+import os
+import pickle
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+os.environ |= {"TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1"}  # torch reads them when it is imported
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
+
+from ddpquiz.analysis.diagnosis import Diagnosis, diagnose
+from ddpquiz.analysis.job_reader import read_job
+from ddpquiz.analysis.run_state import RunState
+
+TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made
+STUCK = 5.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
+PACE = 0.2  # seconds between two dumps of a rank
+SOURCES = ("run", "record", "dump")
+
+
+def from_run(job: FaultyJob, folder: Path) -> Diagnosis:
+    """Run a job as `ddpquiz run` does."""
+    from ddpquiz.ranks.request import Request
+    from ddpquiz.ranks.run import Run
+
+    script = folder / "job.py"
+    script.write_text(job.script)
+    run = Run(Request(script, ranks=job.ranks, device="cpu", timeout=1.5))
+    for _ in run.events():
+        pass
+    return diagnose(run.seen)
+
+
+def from_record(job: FaultyJob, folder: Path) -> Diagnosis:
+    """Run a job with the recorder, as another launcher would."""
+    launch(job, folder, "record")
+    return judge(folder / "files")
+
+
+def from_dump(job: FaultyJob, folder: Path) -> Diagnosis:
+    """Run a job in which each rank leaves Flight Recorder dumps."""
+    gone = launch(job, folder, "dump")
+    for rank in gone:
+        (folder / "files" / f"dump_{rank}").unlink(missing_ok=True)
+    return judge(folder / "files")
+
+
+def judge(files: Path) -> Diagnosis:
+    record, state = read_job(files), RunState()
+    for event in record.events:
+        state.add(event)
+    return diagnose(state, absent=record.missing, now=record.until)
+
+
+def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
+    """Fork the ranks of a job, end them when it is over or stuck, and return those that were gone before."""
+    script, files = folder / "job.py", folder / "files"
+    script.write_text(job.script)
+    files.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    environment = {
+        "WORLD_SIZE": str(job.ranks), "LOCAL_WORLD_SIZE": str(job.ranks), "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
+    }  # fmt: skip
+    ranks = {fork_rank(rank, environment, script, files, source): rank for rank in range(job.ranks)}
+    left, gone, end = dict(ranks), list[int](), time.monotonic() + STUCK
+    while left and time.monotonic() < end:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            time.sleep(0.02)
+            continue
+        rank = left.pop(pid)
+        gone.append(rank)
+        if status and source != "dump":  # a launcher ends the others soon
+            end = min(end, time.monotonic() + 1.0)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        time.sleep(0.2 if left else 0)
+    for pid in left:
+        os.waitpid(pid, 0)
+    return gone
+
+
+def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path, source: str) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        os.environ |= environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        status = run_rank(rank, script, files, source)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        import atexit
+
+        atexit._run_exitfuncs()  # noqa: SLF001  # as at the end of Python, without tearing torch down
+        os._exit(status)
+
+
+def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
+    if source == "record":
+        from ddpquiz.ranks.inside import job_recorder
+
+        job_recorder.run(files, 20_000, str(script), [], module=False, values=False)
+        return 0
+    import runpy
+    import threading
+
+    import torch.distributed as dist
+    from torch._C import _distributed_c10d as c10d
+
+    init, new_group = dist.init_process_group, dist.new_group
+    dist.init_process_group = lambda *args, **kwargs: init(*args, timeout=TIMEOUT, **kwargs)
+    dist.new_group = lambda *args, **kwargs: new_group(*args, timeout=TIMEOUT, **kwargs)
+
+    def dump() -> None:
+        while True:
+            time.sleep(PACE)
+            write(stacks=False)  # with stacks, the call does not return while the main thread hangs
+
+    done = False
+
+    def write(*, stacks: bool) -> None:
+        nonlocal done
+        done = done or stacks
+        data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
+        if pickle.loads(data).get("entries"):  # our own
+            fresh = files / f".{rank}{stacks}"
+            fresh.write_bytes(data)
+            if stacks or not done:
+                fresh.rename(files / f"dump_{rank}")
+
+    threading.Thread(target=dump, daemon=True).start()
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except RuntimeError:  # the time-out
+        time.sleep(0.3)  # until Gloo's own thread has retired the operation
+        write(stacks=True)
+        time.sleep(60)  # the dumps of the others must not be cut off
+    return 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=110)
+    parser.add_argument("--innocent", type=int, default=100)
+    parser.add_argument("--first", type=int, default=1000, help="the first seed")
+    parser.add_argument("--source", choices=SOURCES, action="append")
+    options = parser.parse_args()
+    import torch.distributed  # noqa: F401  # once, in the parent of all ranks
+
+    judges = {"run": from_run, "record": from_record, "dump": from_dump}
+    right, tried = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    jobs = [make_job(options.first + number) for number in range(options.jobs)]
+    jobs += [make_job(options.first + 10_000 + number, "innocent") for number in range(options.innocent)]
+    for job in jobs:
+        for source in options.source or SOURCES:
+            folder = tempfile.mkdtemp(prefix="ddpquiz-")  # without a finalizer, which each forked rank would run too
+            found = judges[source](job, Path(folder))
+            shutil.rmtree(folder)
+            good = found.fault == job.fault and found.culprits == job.culprits
+            tried[job.kind, source] += 1
+            right[job.kind, source] += good
+            if not good:
+                wanted = f"{job.fault} {list(job.culprits)}"
+                print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted}, "
+                      f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
+    print_table(right, tried, options.source or SOURCES)
+
+
+def print_table(right: Counter[tuple[str, str]], tried: Counter[tuple[str, str]], sources: tuple[str, ...]) -> None:
+    print(f"\n| kind | fault | {' | '.join(sources)} |\n| --- | --- |{' --- |' * len(sources)}")
+    for kind in (*KINDS, "innocent"):
+        cells = [f"{right[kind, source]} of {tried[kind, source]}" for source in sources]
+        print(f"| {kind} | {FAULTS[kind]} | {' | '.join(cells)} |")
+    totals = [f"{sum(right[k, s] for k in KINDS)} of {sum(tried[k, s] for k in KINDS)}" for s in sources]
+    print(f"| all faults | | {' | '.join(totals)} |")
+
+
+if __name__ == "__main__":
+    main()
