@@ -91,9 +91,6 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, 
         alone.step()
     states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
     averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
-    for mine, right in zip(model.parameters(), whole.parameters(), strict=True):
-        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
-        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
     return [weights_held, gradients_held, averages_held]
 
 
@@ -184,6 +181,9 @@ def main() -> None:
         print("Traffic 1: all weights pass through one collective; an all-reduce counts as 2.")
 
     compare(shares, counts, size, args, device)
+    for mine, right in zip(model.parameters(), whole.parameters(), strict=True):
+        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
+        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
     del model  # before the group: DDP still refers to it
     dist.destroy_process_group()
 
