@@ -56,8 +56,9 @@ def shard(layers: nn.Sequential, args: argparse.Namespace) -> tuple[nn.Module, t
     return model, optimizer
 
 
-def watch(layers: nn.Sequential, counts: list[int]) -> None:
+def watch(layers: nn.Sequential) -> list[int]:
     """While a layer computes, in forward and in backward, count the layers that are whole: a shard is a DTensor."""
+    counts = []
 
     def show(moment: str) -> None:
         now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("abcd", layers, strict=True)]
@@ -70,6 +71,7 @@ def watch(layers: nn.Sequential, counts: list[int]) -> None:
 
     for name, layer in zip("abcd", layers, strict=True):
         layer[0].register_forward_hook(partial(hook, name))
+    return counts
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, data: torch.Tensor) -> list[int]:
@@ -163,13 +165,13 @@ def main() -> None:
     # The same model on all ranks, and the whole batch, of which each rank uses its own part.
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh()) for _ in range(LAYERS)]
-    whole, counts = nn.Sequential(*blocks).to(device), []
+    whole = nn.Sequential(*blocks).to(device)
     size = sum(weights.numel() for weights in whole.parameters())
     data = torch.randn(2, 4 * dist.get_world_size(), WIDTH).to(device)
 
     layers = deepcopy(whole)
     model, optimizer = shard(layers, args)
-    watch(layers, counts)
+    counts = watch(layers)
     shares = train(model, optimizer, whole, data)
     print(f"most layers whole: {max(counts)}")
     print(f"bytes per parameter: {' + '.join(f'{each / size:.3g}' for each in shares)}")
