@@ -151,8 +151,8 @@ def main() -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=30))
 
     # All samples are known to all, so that one process can check the result; a rank trains with its own.
-    data, world = torch.Generator().manual_seed(2), dist.get_world_size()
-    x, noise = (torch.randn(world, SAMPLES, width, generator=data).to(device) for width in (ROWS, COLS))
+    data = torch.Generator().manual_seed(2)
+    x, noise = (torch.randn(dist.get_world_size(), SAMPLES, width, generator=data).to(device) for width in (ROWS, COLS))
     y = x @ torch.randn(ROWS, COLS, generator=data).to(device) + 0.5 * noise
 
     names = {"powersgd": f"PowerSGD, r = {args.r}", "topk": f"top-k, k = {args.r * (ROWS + COLS) // 2}"}

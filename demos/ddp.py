@@ -122,9 +122,10 @@ def main() -> None:
     whole_x = torch.randn(4 * world, 2, generator=seeded).to(device)
     whole_y = whole_x @ torch.tensor([[2.0], [-1.0]], device=device) + 0.5
     x, y = whole_x[rank::world], whole_y[rank::world]
-    data, loss_of = (x, y, whole_x, whole_y), torch.nn.MSELoss(reduction=args.loss)
+    data = x, y, whole_x, whole_y
 
     torch.manual_seed(rank)
+    loss_of = torch.nn.MSELoss(reduction=args.loss)
     ddp = wrap(torch.nn.Linear(2, 1, bias=False).to(device))
     average_gradients(ddp, loss_of, data)
     train(ddp, loss_of, data, args)

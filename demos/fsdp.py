@@ -56,8 +56,9 @@ def shard(layers: nn.Sequential, args: argparse.Namespace) -> tuple[nn.Module, t
     return model, optimizer
 
 
-def watch(layers: nn.Sequential, counts: list[int]) -> None:
+def watch(layers: nn.Sequential) -> list[int]:
     """While a layer computes, in forward and in backward, count the layers that are whole: a shard is a DTensor."""
+    counts = []
 
     def show(moment: str) -> None:
         now = ["." if isinstance(each[0].weight, DTensor) else name for name, each in zip("abcd", layers, strict=True)]
@@ -70,6 +71,7 @@ def watch(layers: nn.Sequential, counts: list[int]) -> None:
 
     for name, layer in zip("abcd", layers, strict=True):
         layer[0].register_forward_hook(partial(hook, name))
+    return counts
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, data: torch.Tensor) -> list[int]:
@@ -91,9 +93,6 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, 
         alone.step()
     states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
     averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
-    for mine, right in zip(model.parameters(), whole.parameters(), strict=True):
-        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
-        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
     return [weights_held, gradients_held, averages_held]
 
 
@@ -166,13 +165,13 @@ def main() -> None:
     # The same model on all ranks, and the whole batch, of which each rank uses its own part.
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh()) for _ in range(LAYERS)]
-    whole, counts = nn.Sequential(*blocks).to(device), []
+    whole = nn.Sequential(*blocks).to(device)
     size = sum(weights.numel() for weights in whole.parameters())
     data = torch.randn(2, 4 * dist.get_world_size(), WIDTH).to(device)
 
     layers = deepcopy(whole)
     model, optimizer = shard(layers, args)
-    watch(layers, counts)
+    counts = watch(layers)
     shares = train(model, optimizer, whole, data)
     print(f"most layers whole: {max(counts)}")
     print(f"bytes per parameter: {' + '.join(f'{each / size:.3g}' for each in shares)}")
@@ -184,6 +183,9 @@ def main() -> None:
         print("Traffic 1: all weights pass through one collective; an all-reduce counts as 2.")
 
     compare(shares, counts, size, args, device)
+    for mine, right in zip(model.parameters(), whole.parameters(), strict=True):
+        full = mine.full_tensor() if isinstance(mine, DTensor) else mine
+        assert torch.allclose(full, right, atol=1e-5), "training ends where one process ends on the whole batch"
     del model  # before the group: DDP still refers to it
     dist.destroy_process_group()
 
