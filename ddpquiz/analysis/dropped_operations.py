@@ -37,7 +37,7 @@ class DroppedOperations:
         """Return the lives of a rank that all ranks hold at least in part."""
         return [life for life in record.lives if life.started.restart >= self._generation[0]]
 
-    def kept(self, record: RankRecord, life: Life) -> Iterator[tuple[Event, Place | None]]:
+    def remaining(self, record: RankRecord, life: Life) -> Iterator[tuple[Event, Place | None]]:
         """Yield the events of a life that are not left out, each Issued with its place."""
         sources = {event.number: event.source for event in life.events if isinstance(event, Ended)}
         generation = life.started.restart, 0

@@ -18,7 +18,7 @@ from ddpquiz.errors import UserError
 SOURCE = "ddpquiz.record"
 _FILE = re.compile(r"rank-(\d{1,4})(?:\.old)?\.jsonl")
 
-Kept = tuple[Life, list[tuple[Event, Place | None]]]  # a life of a rank, and its events that are not left out
+Remaining = tuple[Life, list[tuple[Event, Place | None]]]  # a life of a rank, and its events that are not left out
 
 
 def read_rank_files(folder: Path) -> JobRecord:
@@ -37,8 +37,8 @@ def read_rank_files(folder: Path) -> JobRecord:
     began = max((each for record in records for each in record.began), key=lambda each: each.backend != "unknown")
     began = replace(began, ranks=max(each.ranks for record in records for each in record.began))
     dropped = DroppedOperations(records)
-    kept = [(life, list(dropped.kept(record, life))) for record in records for life in dropped.lives(record)]
-    alignment = _align(kept)
+    remaining = [(life, list(dropped.remaining(record, life))) for record in records for life in dropped.lives(record)]
+    alignment = _align(remaining)
     if dropped.left_out:
         notes.append("Only the newest operations of each rank are known; older ones are left out.")
     notes += [
@@ -46,7 +46,7 @@ def read_rank_files(folder: Path) -> JobRecord:
         for host in alignment.uncompared
     ]
     return JobRecord(
-        events=(began, *sorted(_on_one_clock(kept, alignment), key=when)),
+        events=(began, *sorted(_on_one_clock(remaining, alignment), key=when)),
         ranks=began.ranks,
         present=tuple(record.rank for record in records),
         source=SOURCE,
@@ -80,18 +80,18 @@ def _newest_job(records: Sequence[RankRecord]) -> tuple[list[RankRecord], list[s
     return newest, [f"The folder holds files of an earlier job, which are left out: {files}."]
 
 
-def _align(kept: Sequence[Kept]) -> Alignment:
+def _align(remaining: Sequence[Remaining]) -> Alignment:
     guesses: defaultdict[Clock, list[float]] = defaultdict(list)
-    for life, _ in kept:
+    for life, _ in remaining:
         guesses[life.clock].append(life.recorded.wall - life.recorded.clock)
-    visits = _visits(kept).values() if len(guesses) > 1 else ()
+    visits = _visits(remaining).values() if len(guesses) > 1 else ()
     return align({clock: median(each) for clock, each in guesses.items()}, visits)
 
 
-def _visits(kept: Sequence[Kept]) -> dict[Place, list[Visit]]:
+def _visits(remaining: Sequence[Remaining]) -> dict[Place, list[Visit]]:
     """Return when the ranks entered and left each collective that all of them leave together."""
     visits: defaultdict[Place, list[Visit]] = defaultdict(list)
-    for life, events in kept:
+    for life, events in remaining:
         entered: dict[int, tuple[float, Place]] = {}
         for event, place in events:
             if isinstance(event, Issued) and place and event.operation.op not in (*POINT_TO_POINT, *ROOTED):
@@ -102,10 +102,10 @@ def _visits(kept: Sequence[Kept]) -> dict[Place, list[Visit]]:
     return visits
 
 
-def _on_one_clock(kept: Sequence[Kept], alignment: Alignment) -> Iterator[Event]:
+def _on_one_clock(remaining: Sequence[Remaining], alignment: Alignment) -> Iterator[Event]:
     """Yield all events; their times count from the moment when the first process began."""
-    begins = [life.recorded.clock + alignment.offsets[life.clock] for life, _ in kept]
-    for (life, events), begin in zip(kept, begins, strict=True):
+    begins = [life.recorded.clock + alignment.offsets[life.clock] for life, _ in remaining]
+    for (life, events), begin in zip(remaining, begins, strict=True):
         by = begin - min(begins)
         for event in (life.started, life.recorded, *(event for event, _ in events)):
             yield _shifted(event, by)
