@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
 from ddpquiz.analysis.diagnosis import Diagnosis, diagnose
-from ddpquiz.analysis.job_reader import read_job
+from ddpquiz.analysis.records.job_reader import read_job
 from ddpquiz.analysis.run_state import RunState
 
 TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made

@@ -8,11 +8,11 @@ import pytest
 from flight_dumps import make, recorded
 from nccl_dumps import FRAMES, WORLD, dump, entry, read, reduced, timeline
 
-from ddpquiz.analysis.call_site import Owner, owner_of
-from ddpquiz.analysis.dump_entry import NAMES, rank_of
-from ddpquiz.analysis.dump_file import load
 from ddpquiz.analysis.events import Began, Ended, Issued, Started
-from ddpquiz.analysis.flight_recorder import read_dumps
+from ddpquiz.analysis.records.call_site import Owner, owner_of
+from ddpquiz.analysis.records.dump_entry import NAMES, rank_of
+from ddpquiz.analysis.records.dump_file import load
+from ddpquiz.analysis.records.flight_recorder import read_dumps
 
 
 def collectives(job):

@@ -12,9 +12,9 @@ from flight_dumps import recorded
 from hostile import VALUES
 from nccl_dumps import MILLISECOND, WORLD, dump, entry, read, reduced, timeline, write
 
-from ddpquiz.analysis.dump_file import load
 from ddpquiz.analysis.events import Issued
-from ddpquiz.analysis.flight_recorder import read_dumps
+from ddpquiz.analysis.records.dump_file import load
+from ddpquiz.analysis.records.flight_recorder import read_dumps
 from ddpquiz.errors import UserError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ddpquiz.analysis.events import Alive, Began, Exited, Issued, Joining, Raised, Recorded, Started
-from ddpquiz.analysis.rank_files import read_rank_files
+from ddpquiz.analysis.records.rank_files import read_rank_files
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 ALONE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}

@@ -21,7 +21,7 @@ def diagnose(
     """
     from ddpquiz.analysis.diagnosis import diagnose as judge
     from ddpquiz.analysis.events import End
-    from ddpquiz.analysis.job_reader import read_job
+    from ddpquiz.analysis.records.job_reader import read_job
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.terminal.kit import pager, screen, style
 

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from ddpquiz.analysis.diagnosis import Diagnosis, Standpoint
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_seconds
-from ddpquiz.analysis.job_record import JobRecord
+from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.terminal.kit.layout import bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 

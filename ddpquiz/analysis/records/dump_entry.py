@@ -11,10 +11,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ddpquiz.analysis import dump_file
-from ddpquiz.analysis.call_site import CallSites
-from ddpquiz.analysis.dump_fields import DumpFields
 from ddpquiz.analysis.operation import MAX_RANKS
+from ddpquiz.analysis.records import dump_file
+from ddpquiz.analysis.records.call_site import CallSites
+from ddpquiz.analysis.records.dump_fields import DumpFields
 from ddpquiz.errors import UserError
 
 NAMES = {  # of operators where the backends have others than scripts

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from ddpquiz.analysis.clock_alignment import Alignment, Clock, Visit, align
-from ddpquiz.analysis.dropped_operations import DroppedOperations, Place
 from ddpquiz.analysis.events import Ended, Event, Issued, RankEvent, Waited, when
-from ddpquiz.analysis.job_record import JobRecord
 from ddpquiz.analysis.operation import POINT_TO_POINT, ROOTED
-from ddpquiz.analysis.rank_record import Life, RankReader, RankRecord
+from ddpquiz.analysis.records.clock_alignment import Alignment, Clock, Visit, align
+from ddpquiz.analysis.records.dropped_operations import DroppedOperations, Place
+from ddpquiz.analysis.records.job_record import JobRecord
+from ddpquiz.analysis.records.rank_record import Life, RankReader, RankRecord
 from ddpquiz.errors import UserError
 
 SOURCE = "ddpquiz.record"

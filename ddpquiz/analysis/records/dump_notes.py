@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from ddpquiz.analysis.dump_alignment import DumpedGroup
-from ddpquiz.analysis.dump_entry import Dump
 from ddpquiz.analysis.formatting import format_ranks, plural
+from ddpquiz.analysis.records.dump_alignment import DumpedGroup
+from ddpquiz.analysis.records.dump_entry import Dump
 
 
 def notes_on(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup], left_out: int) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ddpquiz.analysis.dump_entry import COALESCED, Dump, DumpedCall, DumpEntry
 from ddpquiz.analysis.operation import POINT_TO_POINT
+from ddpquiz.analysis.records.dump_entry import COALESCED, Dump, DumpedCall, DumpEntry
 
 Channel = tuple[int, int]  # from which rank to which
 

@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ddpquiz.analysis.dump_alignment import DumpedGroup, find_groups, join_coalesced
-from ddpquiz.analysis.dump_entry import WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
-from ddpquiz.analysis.dump_notes import notes_on
 from ddpquiz.analysis.event_codec import decode, encode
 from ddpquiz.analysis.events import Began, Ended, Event, Issued, Started, when
-from ddpquiz.analysis.job_record import JobRecord
 from ddpquiz.analysis.operation import ROOTED, Operation
+from ddpquiz.analysis.records.dump_alignment import DumpedGroup, find_groups, join_coalesced
+from ddpquiz.analysis.records.dump_entry import WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
+from ddpquiz.analysis.records.dump_notes import notes_on
+from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.errors import UserError
 
 DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of other backends: cuda

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from ddpquiz.analysis import flight_recorder, rank_files, saved_run
+from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.events import Began
-from ddpquiz.analysis.job_record import JobRecord
+from ddpquiz.analysis.records import flight_recorder, rank_files
+from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.errors import UserError
 
 OURS = "rank-*.jsonl"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ddpquiz.analysis.events import Dropped, Ended, Event, Issued, Joining, OperationEvent
 from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT, Operation, Ranks
-from ddpquiz.analysis.rank_record import Life, RankRecord
+from ddpquiz.analysis.records.rank_record import Life, RankRecord
 
 Generation = tuple[
     int, int

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
-from ddpquiz.analysis.clock_alignment import Clock
 from ddpquiz.analysis.event_codec import check_ranks, decode
 from ddpquiz.analysis.events import VERSION, Began, Dropped, Event, Issued, Joining, Recorded, Started
 from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.records.clock_alignment import Clock
 from ddpquiz.errors import UserError
 
 _ISSUED = re.compile(

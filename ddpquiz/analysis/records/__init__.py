@@ -1,0 +1,1 @@
+"""What the ranks of a job left behind, whoever recorded it, read into one run."""
