@@ -100,7 +100,7 @@ def test_a_rank_that_waits_for_another_one_is_not_at_fault_itself():
     positions = [RankPosition(2, "", "train.py", 44, "stack")]
     found = diagnose(state, positions=positions, now=30.0)
     assert (found.fault, found.culprits) == ("late", (2,))
-    assert found.sentence.endswith("for rank 2, which is still running at train.py:44.")
+    assert found.sentence.endswith("for rank 2: it is still running at train.py:44.")
 
 
 def test_a_short_wait_at_the_end_of_what_is_known_is_no_fault():

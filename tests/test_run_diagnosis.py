@@ -62,7 +62,7 @@ def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     (text,) = notes(events)
     assert text.startswith("No operation and no line for 1 s; the run goes on. ")
     assert text.endswith(
-        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2, which is still running at train.py:7."
+        "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it is still running at train.py:7."
     )
     assert run.seen.end.ok
     assert len([event for event in events if isinstance(event, Output)]) == 3
@@ -95,7 +95,7 @@ def test_a_thread_that_only_beats_is_no_progress(started):
     """, timeout=1.5)  # fmt: skip
     list(run.events())
     assert run.seen.hung
-    assert "rank 2, which is still running at train.py:" in run.seen.end.why
+    assert "rank 2: it is still running at train.py:" in run.seen.end.why
 
 
 def test_a_lock_that_never_opens_is_told_although_no_rank_communicates(started):
@@ -118,5 +118,5 @@ def test_who_stops_a_run_that_hangs_learns_where_it_stood(started, monkeypatch):
             run.stop("You stopped the run.")
     assert run.seen.end.why == "You stopped the run."
     assert run.seen.end.mend == (
-        "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0, which is still running at train.py:7."
+        "Ranks 1 and 2 wait in all_reduce at train.py:8 for rank 0: it is still running at train.py:7."
     )

@@ -4,6 +4,7 @@ It reads nothing but the state that events have led to, so it judges a live run,
 cluster and Flight Recorder dumps alike.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.rank_fates import Fate, find_fates
+from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.run_state import RunState
 
 FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
@@ -90,8 +91,10 @@ def diagnose(
     if stuck:
         return _of_mismatch(*stuck[0], state)
     verdict = _of_waits(state, fates, state.time if now is None else now)
-    if verdict is None and unlike:  # calls that do not match, and went well nevertheless
-        verdict = _of_mismatch(*unlike[0], state)
+    if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
+        return _of_mismatch(*unlike[0], state)
+    if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
+        verdict = _of_absence(tuple(sorted(absent)), state)
     return verdict or _of_death(fates) or _nothing(state, absent)
 
 
@@ -165,8 +168,9 @@ def _of_root(
 ) -> Diagnosis:  # fmt: skip
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
+    it = "it" if len(culprits) == 1 else "each of them"
     place = f" at {format_place(fate.file, fate.line)}" if fate.line and len(culprits) == 1 else ""
-    sentence = f"{_wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}, which {fate.words}{place}."
+    sentence = f"{_wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}: {it} {fate.words}{place}."
     last = state.brought.get(culprits[0])
     standpoints = [_standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
@@ -212,6 +216,14 @@ def _of_death(fates: dict[int, Fate]) -> Diagnosis | None:
     first = fates[dead[0]]
     where = Standpoint(dead, first.words, first.file, first.line)
     return Diagnosis("dead", dead, f"{format_ranks(dead).capitalize()} {first.words}.", (where,), next=NEXT["dead"])
+
+
+def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
+    """Return that ranks left no record although the others recorded that they got stuck."""
+    last = max(state.brought.values(), key=lambda event: event.time, default=None)
+    where = f" The last call of the others is {call_at(last.operation)}." if last else ""
+    sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
+    return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=(NO_FILE.limit,))
 
 
 def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:

@@ -66,7 +66,8 @@ def _fate(rank: int, state: RunState, first: float | None, position: RankPositio
         return Fate("late", "is still running", position.file, position.line, seen=True)
     if position:
         return Fate("late", "does not respond: it is stopped, or busy in native code", seen=True)
-    return Fate("late", "has not come there and was last seen", *state.places.get(rank, ("", 0)))
+    file, line = state.places.get(rank, ("", 0))
+    return Fate("late", f"has not come there{' and was last seen' if line else ''}", file, line)
 
 
 def _silent_first(state: RunState, absent: Collection[int]) -> int | None:

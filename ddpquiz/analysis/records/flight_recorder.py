@@ -84,16 +84,19 @@ class _DumpedJob:
             yield Issued(now, rank, number, self._operation(rank, entry.call, group))
             last_completed = self.dumps[rank].last_completed.get(entry.status, -1)
             if entry.has_ended or (entry.status not in mixed and entry.sequence <= last_completed):
-                failed = self._has_failed(entry, group)
+                failed = self._has_failed(entry, group, is_last=entry is entries[-1])
                 yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
 
-    def _has_failed(self, entry: DumpEntry, group: DumpedGroup) -> bool:
-        """Return True if a rank no longer waits for an operation although it cannot have succeeded."""
+    def _has_failed(self, entry: DumpEntry, group: DumpedGroup, *, is_last: bool) -> bool:
+        """Return True if a rank no longer waits for an operation although it cannot have succeeded.
+
+        The root of a broadcast or reduce need not wait for the others. But a rank that went no further did wait.
+        """
         if not entry.may_have_succeeded:
             return entry.retired
         if entry.completed is not None:
             return False
-        return entry.sequence > group.least and entry.call.op not in ROOTED  # a root need not wait for the others
+        return entry.sequence > group.least and (is_last or entry.call.op not in ROOTED)
 
     def _end(self, entry: DumpEntry, group: DumpedGroup, *, failed: bool) -> float:
         """Return when an operation ended, or else the earliest time at which it can have ended."""
