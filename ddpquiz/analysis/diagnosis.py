@@ -192,15 +192,16 @@ def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
         cycle.append(following)
     calls = {each: (waits[each].calls[each].operation, waits[each].calls[each].after) for each in waits}
     in_pairs = all(calls[each][0].op in ("send", "recv") for each in cycle)
-    standpoints = tuple(_standpoint((each,), calls[each][0]) for each in sorted(cycle))
     first = waits[cycle[0]]
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
         found = find_deviation(calls, state.timeline.order)
         fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
+        both = (_standpoint(found.ranks, found.call), _standpoint(found.others, found.expected))
         return Diagnosis(
-            fault, found.ranks, _sentence(fault, found), standpoints, first.group, first.members, first.index,
+            fault, found.ranks, _sentence(fault, found), both, first.group, first.members, first.index,
             _together(found), NEXT[fault],
         )  # fmt: skip
+    standpoints = tuple(_standpoint((each,), calls[each][0]) for each in sorted(cycle))
     text = "; ".join(f"rank {each} in {call_at(calls[each][0])}" for each in sorted(cycle))
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
