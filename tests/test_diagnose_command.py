@@ -1,0 +1,83 @@
+"""`ddpquiz diagnose` on what ranks left behind: dumps, a saved run, and nothing."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from flight_dumps import recorded
+
+from ddpquiz.analysis.event_codec import encode
+from ddpquiz.analysis.events import Began, End, Issued
+from ddpquiz.analysis.operation import Operation
+
+
+def run(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "ddpquiz", "diagnose", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+
+
+@pytest.fixture
+def dumps(tmp_path):
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for path in recorded("missing"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_the_verdict_on_dumps_names_the_rank_and_the_line(dumps):
+    ran = run(dumps)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("A rank is late\n")
+    assert "ranks 0 and 2 wait in all_reduce at train.py:" in " ".join(ran.stdout.lower().split())
+    assert "From Flight Recorder: 3 of 3 ranks." in ran.stdout
+
+
+def test_the_verdict_is_printed_as_json(dumps):
+    ran = run(dumps, "--json")
+    found = json.loads(ran.stdout)
+    assert (found["event"], found["fault"], found["culprits"], found["present"]) == ("verdict", "late", [1], [0, 1, 2])
+
+
+def test_a_dump_that_is_missing_is_named_with_what_stays_open(dumps):
+    (dumps / "trace_1").unlink()
+    ran = run(dumps)
+    assert ran.stdout.startswith("A rank is dead\n")
+    assert "it died, or its file was not collected" in " ".join(ran.stdout.split())
+    assert "2 of 3 ranks; nothing of rank 1" in ran.stdout
+
+
+def test_a_saved_run_is_judged_too(tmp_path):
+    calls = [Operation("all_reduce", (0, 1), None, ((size,),), "float32", 4 * size, "train.py", 3) for size in (2, 5)]
+    events = [Began("train.py", (), 2, "cpu", "gloo", "")]
+    events += [Issued(1.0, rank, 1, call) for rank, call in enumerate(calls)]
+    path = tmp_path / "run.json"
+    path.write_text("".join(f"{encode(event)}\n" for event in [*events, End(2.0, False, 0, 0)]))
+    ran = run(path)
+    assert ran.stdout.startswith("Calls that do not fit together\n")
+    assert "From a saved run: 2 of 2 ranks." in ran.stdout
+
+
+MISTAKES = {
+    "empty": "is empty; name the folder with the files of the ranks.",
+    "none": "There is no file or folder",
+    "text/notes.txt": "notes.txt",
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text/notes.txt").write_text("hello")
+    ran = run(tmp_path / name)
+    assert ran.returncode == 1
+    assert MISTAKES[name] in ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
