@@ -10,7 +10,7 @@ import pickle
 
 from ddpquiz.analysis.event_codec import check_ranks, decode, encode
 from ddpquiz.analysis.events import Began
-from ddpquiz.analysis.records.flight_recorder import read_dumps
+from ddpquiz.analysis.records.dumped_job import read_dumps
 from ddpquiz.analysis.timeline import Timeline
 
 WORLD = {"0": (0, 1)}  # a group of two ranks

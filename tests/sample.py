@@ -22,7 +22,7 @@ from ddpquiz.curriculum.concept import (
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.log_rows import AnswerRow
-from ddpquiz.learning.quiz_state import Answer
+from ddpquiz.learning.quiz_answer import Answer
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

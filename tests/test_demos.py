@@ -18,9 +18,9 @@ from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.paths import demos_dir
+from ddpquiz.ranks.claims import find_claims
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.request import Request
-from ddpquiz.ranks.script import find_claims
 
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 NEEDS_TWO = {"deadlock", "parameter_server", "straggler"}  # says so in a sentence

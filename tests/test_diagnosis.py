@@ -3,7 +3,7 @@
 import pytest
 from faulty_jobs import KINDS, make_job
 
-from ddpquiz.analysis import deviation
+from ddpquiz.analysis import ranks_at_fault
 from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Joining, Raised, RankPosition
 from ddpquiz.analysis.operation import Operation
@@ -147,5 +147,5 @@ def test_of_two_ranks_the_script_tells_which_one_is_the_exception(tmp_path, test
     path = tmp_path / "train.py"
     path.write_text(f"x = 1\n{test}\n    first()\nelse:\n    second()\n")
     ops = {1: call(3, members=(0, 1), file=str(path)), 0: call(5, "barrier", members=(0, 1), file=str(path))}
-    found = deviation.find_deviation({rank: (ops[rank], None) for rank in ops}, RunState().timeline.order)
+    found = ranks_at_fault.find_deviation({rank: (ops[rank], None) for rank in ops}, RunState().timeline.order)
     assert (found.ranks, found.tied, found.guessed) == ((culprit,), True, False)

@@ -12,7 +12,7 @@ from ddpquiz.analysis.events import Began, Ended, Issued, Started
 from ddpquiz.analysis.records.call_site import Owner, owner_of
 from ddpquiz.analysis.records.dump_entry import NAMES, rank_of
 from ddpquiz.analysis.records.dump_file import load
-from ddpquiz.analysis.records.flight_recorder import read_dumps
+from ddpquiz.analysis.records.dumped_job import read_dumps
 
 
 def collectives(job):

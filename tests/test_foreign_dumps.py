@@ -14,7 +14,7 @@ from nccl_dumps import MILLISECOND, WORLD, dump, entry, read, reduced, timeline,
 
 from ddpquiz.analysis.events import Issued
 from ddpquiz.analysis.records.dump_file import load
-from ddpquiz.analysis.records.flight_recorder import read_dumps
+from ddpquiz.analysis.records.dumped_job import read_dumps
 from ddpquiz.errors import UserError
 
 

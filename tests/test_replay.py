@@ -16,7 +16,7 @@ from ddpquiz.analysis.events import Began, End, Ended, Issued, Output, Result
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir, recordings_dir
-from ddpquiz.ranks.script import find_claims
+from ddpquiz.ranks.claims import find_claims
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs import plain_lines, replay
 

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from ddpquiz.analysis.call_text import call_at, request, request_at
 from ddpquiz.analysis.collective import Collective
-from ddpquiz.analysis.deviation import Deviation, find_deviation
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
+from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
 from ddpquiz.analysis.run_state import RunState
 
 FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]

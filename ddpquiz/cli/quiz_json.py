@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.posed import Posed
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz_state import Answer
+    from ddpquiz.learning.quiz_answer import Answer
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
 

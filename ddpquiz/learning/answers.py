@@ -11,7 +11,7 @@ from ddpquiz.curriculum.posed import Posed, filled
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz_state import Answer
+from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.schedule import Memory, study_day
 
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from ddpquiz.learning.question_selection import ask_next
-from ddpquiz.learning.quiz_state import Answer, Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness, judged_answer
+from ddpquiz.learning.quiz_answer import Answer
+from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness, judged_answer
 
 
 def step(quiz: Quiz, event: Event, at: datetime) -> Quiz:

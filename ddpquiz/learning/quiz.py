@@ -10,9 +10,9 @@ from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.learning import exam
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.question_selection import ask_next
+from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import (
     PLAIN,
-    Answer,
     Event,
     Given,
     Late,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.calibration import Calibration, calibration
-from ddpquiz.learning.quiz_state import Answer, Quiz
+from ddpquiz.learning.quiz_answer import Answer
+from ddpquiz.learning.quiz_state import Quiz
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict, judge
-
-_HINTED = 0.5  # the credit of a right answer after a hint
+from ddpquiz.learning.quiz_answer import Answer
 
 
 class QuizAction(Enum):
@@ -70,33 +69,6 @@ class Rules:
 
 
 PLAIN = Rules()
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answered question; `solved` is true if the learner asked for the solution instead."""
-
-    posed: Posed
-    given: str
-    verdict: Verdict
-    at: datetime
-    took: timedelta
-    _: KW_ONLY
-    hints: int = 0
-    solved: bool = False
-    late: bool = False  # the time was over; with an empty text it is not an answer, and only the verdict is shown
-    confidence: float | None = None
-
-    @property
-    def right(self) -> bool:
-        return self.verdict.right and not self.solved
-
-    @property
-    def credit(self) -> float:
-        """The credit from 0 to 1: with any number of hints, a right answer earns half."""
-        if not self.right:
-            return 0.0
-        return _HINTED if self.hints else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,17 +139,12 @@ class Server:
         """Fork a store on loopback, and the ranks, which find each other there."""
         from ddpquiz.ranks.inside import store_patch, worker
 
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))  # loopback only, at a port that the kernel chooses
-            listener.listen(512)
-            port = listener.getsockname()[1]
-            ours = [self.channel.fileno(), self.wake]
-            run.store = host_store(listener, close=[*ours, *(fd for fds in pipes for fd in fds)])
-            ours.append(listener.fileno())
-            for rank, fds in enumerate(pipes):
-                close = [*ours, *(fd for other in pipes if other is not fds for fd in other)]
-                variables = store_patch.environment(rank, plan.ranks, port)
-                run.ranks[fork(lambda: worker.run(rank, fds, plan, variables), close=close)] = rank  # noqa: B023  # runs at once
+        ours = [self.channel.fileno(), self.wake]
+        run.store, port = host_store(close=[*ours, *(fd for fds in pipes for fd in fds)])
+        for rank, fds in enumerate(pipes):
+            close = [*ours, *(fd for other in pipes if other is not fds for fd in other)]
+            variables = store_patch.environment(rank, plan.ranks, port)
+            run.ranks[fork(lambda: worker.run(rank, fds, plan, variables), close=close)] = rank  # noqa: B023  # runs at once
 
     def reap(self) -> None:
         """Collect dead children and report which ranks they were; a run without ranks has stopped."""

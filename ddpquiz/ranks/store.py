@@ -21,9 +21,15 @@ from ddpquiz.ranks.forks import fork
 Made = TypeVar("Made")
 
 
-def host_store(listener: socket.socket, close: list[int]) -> int:
-    """Fork a process that serves a store on a listening socket, without the descriptors in `close`; return its id."""
-    return fork(lambda: _serve(listener), close=close)
+def host_store(close: list[int]) -> tuple[int, int]:
+    """Fork a process that serves a store, without the descriptors in `close`; return its id and its port.
+
+    It listens on loopback only, at a port that the kernel chooses.
+    """
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(512)
+        return fork(lambda: _serve(listener), close=close), listener.getsockname()[1]
 
 
 def _serve(listener: socket.socket) -> NoReturn:

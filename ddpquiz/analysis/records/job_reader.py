@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.events import Began
-from ddpquiz.analysis.records import flight_recorder, rank_files
+from ddpquiz.analysis.records import dumped_job, rank_files
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.errors import UserError
 
@@ -22,7 +22,7 @@ def read_job(path: Path) -> JobRecord:
         dumps = sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
         if not dumps:
             raise UserError(f"{path} is empty; name the folder with the files of the ranks.")
-        return flight_recorder.read_dumps(dumps)
+        return dumped_job.read_dumps(dumps)
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.")
     if _is_saved_run(path):
@@ -30,7 +30,7 @@ def read_job(path: Path) -> JobRecord:
         began = events[0]
         ranks = began.ranks if isinstance(began, Began) else 0
         return JobRecord(events, ranks, tuple(range(ranks)), "a saved run")
-    return flight_recorder.read_dumps([path])
+    return dumped_job.read_dumps([path])
 
 
 def _is_saved_run(path: Path) -> bool:

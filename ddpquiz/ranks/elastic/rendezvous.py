@@ -1,6 +1,5 @@
 """The rendezvous of torchrun's agent on this machine: a store on loopback; each life of the ranks has its own keys."""
 
-import socket
 import uuid
 from datetime import timedelta
 
@@ -21,9 +20,7 @@ class LocalRendezvous(RendezvousHandler):  # type: ignore[misc]  # untyped in to
 
     def __init__(self) -> None:
         self.life = ""  # separates the keys of one life of the ranks from those of the next
-        with socket.create_server((HOST, 0)) as listener:
-            self.port = listener.getsockname()[1]
-            self._store_process = host_store(listener, close=open_files(besides=[listener.fileno()]))
+        self._store_process, self.port = host_store(close=open_files(besides=[]))
         self._store = TCPStore(HOST, self.port, None, False, PATIENCE)
 
     def next_rendezvous(self) -> RendezvousInfo:

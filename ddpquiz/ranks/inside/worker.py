@@ -17,13 +17,13 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.analysis.events import Claimed, ClaimText, Started
+from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import process_groups, recorder, training_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
-from ddpquiz.ranks.script import REPORT, report_claims
 
 
 def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], life: str = "") -> NoReturn:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed
-from ddpquiz.learning.quiz_state import Answer
+from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.text_area import TextArea

@@ -10,7 +10,8 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import Verdict, answered, expected
-from ddpquiz.learning.quiz_state import Answer, Quiz
+from ddpquiz.learning.quiz_answer import Answer
+from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 from ddpquiz.terminal.sittings.answer_entry import Entry

@@ -16,7 +16,7 @@ from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.sittings import question_view, quiz_hotkeys, quiz_result
+from ddpquiz.terminal.sittings import question_view, quiz_key_line, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -86,10 +86,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         has_demo = self._demo is not None
-        return quiz_hotkeys.keys(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
+        return quiz_key_line.keys(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
 
     def escape_keys(self) -> list[Hotkey]:
-        return quiz_hotkeys.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
+        return quiz_key_line.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
 
     def press(self, key: str) -> None:
         posed = self.quiz.posed
