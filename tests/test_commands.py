@@ -68,7 +68,14 @@ print(sorted(heavy), "rich.markdown" in sys.modules, file=sys.stderr)
 PRINTING = (
     *("", "--help", "study", "test ring", "learn ring", "explain ring", "demo", "demo allreduce --help", "run --help"),
     *("prove --help", "list", "search ring", "show ring/one", "stats", "optimize --help", "export csv", "export json"),
-    *("import progress.json", "check --help", "doctor --help", "progress rebuild", "progress restore-backup --list"),
+    *(
+        "import progress.json",
+        "check --help",
+        "doctor --help",
+        "diagnose --help",
+        "progress rebuild",
+        "progress restore-backup --list",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from ddpquiz import record
 from ddpquiz.cli import completion
 from ddpquiz.cli.app import app
 
@@ -133,7 +134,7 @@ def test_the_table_lists_exactly_the_commands_that_exist():
 def test_the_options_in_a_document_exist(name):
     every = [*GROUP.commands.values(), *GROUP.commands["progress"].commands.values(), GROUP]
     known = {option for command in every for parameter in command.params for option in parameter.opts}
-    known |= {"--help", "--no-predict"}
+    known |= {"--help", "--no-predict", *re.findall(r"--[a-z]+", record.USAGE)}
     if name != "CONTRIBUTING.md":  # which also names options of torchrun, pip and dev.py
         assert set(re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", PAGES[name])) <= known
 

@@ -69,7 +69,7 @@ def test_kills_at_random_moments_lose_no_grade_that_was_acknowledged(capsys):
         sys.path.pop(0)
     benchmark.kills(20, seed=3)
     assert re.match(
-        r"20 kills: \d+ grades acknowledged, \d+ kept, none lost, every database whole", capsys.readouterr().out
+        r"20 kills: \d+ grades acknowledged, \d+ saved, none lost, no database damaged", capsys.readouterr().out
     )
 
 
