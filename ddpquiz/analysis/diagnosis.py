@@ -168,9 +168,9 @@ def _of_root(
 ) -> Diagnosis:  # fmt: skip
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
-    it = "it" if len(culprits) == 1 else "each of them"
-    place = f" at {format_place(fate.file, fate.line)}" if fate.line and len(culprits) == 1 else ""
-    sentence = f"{_wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}: {it} {fate.words}{place}."
+    place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
+    sentence = f"{_wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
+    sentence += f": it {fate.words}{place}." if len(culprits) == 1 else "."
     last = state.brought.get(culprits[0])
     standpoints = [_standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
