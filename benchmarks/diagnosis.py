@@ -129,7 +129,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
     if source == "record":
         from ddpquiz.ranks.inside import job_recorder
 
-        job_recorder.run(files, 20_000, str(script), [], module=False, values=False)
+        job_recorder.run(job_recorder.RecordOptions(folder=files), str(script), [], module=False)
         return 0
     import runpy
     import threading

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ddpquiz.ranks.inside import job_recorder
-from ddpquiz.ranks.inside.job_recorder import LAST, Recording
+from ddpquiz.ranks.inside.job_recorder import LAST, Recording, RecordOptions
 
 USAGE = f"""\
 usage: python -m ddpquiz.record --to DIR [--last N] [--values] SCRIPT [ARGUMENT ...]
@@ -31,7 +31,7 @@ def start(to: str | os.PathLike[str], last: int = LAST, *, values: bool = False)
     Call it in each process of a job, before `init_process_group`, which says the rank. In processes of
     `torch.multiprocessing.spawn` use it as a context manager, so that an exception is recorded too.
     """
-    return job_recorder.start(Path(to), last, values=values)
+    return job_recorder.start(RecordOptions(folder=Path(to), last=last, values=values))
 
 
 def main() -> None:
@@ -50,10 +50,12 @@ def main() -> None:
             case ["--values", *left]:
                 values = True
             case ["-m", target, *args] if folder:
-                job_recorder.run(Path(folder), last, target, args, module=True, values=values)
+                options = RecordOptions(folder=Path(folder), last=last, values=values)
+                job_recorder.run(options, target, args, module=True)
                 return
             case [target, *args] if folder and not target.startswith("-"):
-                job_recorder.run(Path(folder), last, target, args, module=False, values=values)
+                options = RecordOptions(folder=Path(folder), last=last, values=values)
+                job_recorder.run(options, target, args, module=False)
                 return
             case [option, *_]:
                 sys.exit(f"ddpquiz.record: {option!r} does not fit here.\n{USAGE}")

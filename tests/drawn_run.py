@@ -13,7 +13,7 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.frame import frame, on_screen
+from ddpquiz.terminal.runs.frame import Moment, frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_events
 
 BEGAN = Began(
@@ -40,8 +40,9 @@ def drawn(picture, width=60):
     return text(frame(picture, width), width)
 
 
-def live(picture, now=None, width=80, height=24, **more):
-    body, below = on_screen(picture, ConsoleDimensions(width, height), picture.time if now is None else now, **more)
+def live(picture, now=None, width=80, height=24, since=None):
+    moment = Moment(picture.time if now is None else now, since)
+    body, below = on_screen(picture, ConsoleDimensions(width, height), moment)
     return text(Group(body, *below), width)
 
 

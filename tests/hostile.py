@@ -16,7 +16,7 @@ from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
-from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
 from ddpquiz.terminal.runs.plain_lines import print_saved
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source, suggestions, tries
@@ -131,7 +131,7 @@ def shown(path, width=80):
     for step in sorted({0, 1, len(stops) // 2, len(stops) - 1, *whole[:2]} & {*range(len(stops))}):
         now = tape.wind(stops[step])
         for size in (ConsoleDimensions(width, 24), ConsoleDimensions(30, 8)):
-            body, below = on_screen(now, size, now.time, tensors=True, since=0.0, until=events[-1].time)
+            body, below = on_screen(now, size, Moment(now.time, 0.0, events[-1].time), tensors=True)
             out[f"step {step} {size}"] = drawn(Group(body, *below), size.width)
             out[f"next {step} {size}"] = drawn(replay.next_step(events, stops, step, size.width), size.width)
     out["frame"] = drawn(frame(state, width, tensors=True, hint=Hint("x")), width)

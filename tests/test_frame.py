@@ -21,7 +21,7 @@ from ddpquiz.analysis.events import (
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
 from ddpquiz.terminal.runs.replay import Tape, steps
 from ddpquiz.terminal.runs.run_screen import log
 
@@ -176,7 +176,7 @@ def test_where_labels_are_hidden_the_frame_fits(demo):
     tape, console = Tape(events), style.console(io.StringIO(), width=80)
     hidden = 0
     for stop in stops[:: max(1, len(stops) // 20)]:
-        body, below = on_screen(tape.wind(stop), ConsoleDimensions(80, 23), 0.0, tensors=True)
+        body, below = on_screen(tape.wind(stop), ConsoleDimensions(80, 23), Moment(0.0), tensors=True)
         if "not shown now" in text(body, 80):
             hidden += 1
             assert len(console.render_lines(Group(body, *below), pad=False)) <= 22

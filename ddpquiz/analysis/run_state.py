@@ -5,10 +5,11 @@ from __future__ import annotations
 import pickle
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from ddpquiz.analysis import events
 from ddpquiz.analysis.source_text import source_line
@@ -56,54 +57,38 @@ class RunState:
         self.time = max(self.time, events.when(event))
         if isinstance(event, events.RankEvent):
             self.last_event_at[event.rank] = event.time
-        match event:
-            case events.OperationEvent():
-                self._follow_operation(event)
-            case events.Began():
-                self.began = event
-            case events.Hung():
-                self.hung = event
-            case events.End():
-                self.end = event
-            case events.Started():
-                self._start(event)
-            case events.Output():
-                self._add_line(event)
-            case events.Claimed(line=line, rank=rank, held=held):
-                self.places[rank] = self.script, line
-                ranks = self.claims.setdefault(line, {})
-                ranks[rank] = ranks.get(rank, True) and held
-            case events.Joining():
-                self._join(event)
-            case events.Raised(rank=rank):
-                self.raised[rank] = event
-            case events.Alive(rank=rank):
-                self.places[rank] = event.file, event.line
-            case events.Exited(rank=rank):
-                self.exited[rank] = event
-                self._clear_waits(rank)
-            case events.Note(text=text):
-                if text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
-                    self.notes.append(text)
+        if handler := self._handlers.get(type(event)):
+            handler(self, event)
 
-    def _follow_operation(self, event: events.OperationEvent) -> None:
-        rank, number = event.rank, event.number
-        match event:
-            case events.Issued(operation=operation):
-                self.waits.setdefault(rank, {})[number] = operation.op
-                if operation.in_background and not self._on_gpu:
-                    self.background.add((rank, number))
-                self.brought[rank] = event
-                self.places[rank] = operation.file, operation.line
-                self.got.pop(rank, None)
-            case events.Result(after=after):
-                if rank in self.brought and self.brought[rank].number == number:
-                    self.got[rank] = after
-            case events.Ended():
-                self.waits.setdefault(rank, {}).pop(number, None)
-                self.background.discard((rank, number))
-            case events.Waiting():
-                self.background.discard((rank, number))
+    def _begin(self, event: events.Began) -> None:
+        self.began = event
+
+    def _hang(self, event: events.Hung) -> None:
+        self.hung = event
+
+    def _finish(self, event: events.End) -> None:
+        self.end = event
+
+    def _issue(self, event: events.Issued) -> None:
+        rank, number, operation = event.rank, event.number, event.operation
+        self.waits.setdefault(rank, {})[number] = operation.op
+        if operation.in_background and not self._on_gpu:
+            self.background.add((rank, number))
+        self.brought[rank] = event
+        self.places[rank] = operation.file, operation.line
+        self.got.pop(rank, None)
+
+    def _set_result(self, event: events.Result) -> None:
+        brought = self.brought.get(event.rank)
+        if brought and brought.number == event.number:
+            self.got[event.rank] = event.after
+
+    def _end_operation(self, event: events.Ended) -> None:
+        self.waits.setdefault(event.rank, {}).pop(event.number, None)
+        self.background.discard((event.rank, event.number))
+
+    def _wait(self, event: events.Waiting) -> None:
+        self.background.discard((event.rank, event.number))
 
     def _start(self, event: events.Started) -> None:
         """Forget how a rank ended before, and what it claimed: it starts again."""
@@ -123,11 +108,30 @@ class RunState:
         else:
             waits[0] = JOIN
 
+    def _claim(self, event: events.Claimed) -> None:
+        self.places[event.rank] = self.script, event.line
+        ranks = self.claims.setdefault(event.line, {})
+        ranks[event.rank] = ranks.get(event.rank, True) and event.held
+
+    def _raise(self, event: events.Raised) -> None:
+        self.raised[event.rank] = event
+
+    def _locate(self, event: events.Alive) -> None:
+        self.places[event.rank] = event.file, event.line
+
+    def _exit(self, event: events.Exited) -> None:
+        self.exited[event.rank] = event
+        self._clear_waits(event.rank)
+
     def _clear_waits(self, rank: int) -> None:
         self.background -= {(rank, number) for number in self.waits.pop(rank, {})}
 
-    def _add_line(self, line: events.Output) -> None:
-        line = _bounded(line)
+    def _add_note(self, event: events.Note) -> None:
+        if event.text not in self.notes and len(self.notes) < NOTES:  # every rank may have the same note
+            self.notes.append(event.text)
+
+    def _add_line(self, event: events.Output) -> None:
+        line = _bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         if line.label is None:
             if not _TORCH_WARNING.match(line.text):
@@ -141,6 +145,25 @@ class RunState:
         if len(self.rows) > LABELS:
             oldest = min(self.rows, key=lambda label: max(self.printed_at[label].values()))
             del self.rows[oldest], self.printed_at[oldest]
+
+    # what each type of event calls; a type that is not named here changes nothing
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        events.Began: _begin,
+        events.Started: _start,
+        events.Alive: _locate,
+        events.Output: _add_line,
+        events.Issued: _issue,
+        events.Ended: _end_operation,
+        events.Waiting: _wait,
+        events.Result: _set_result,
+        events.Joining: _join,
+        events.Claimed: _claim,
+        events.Raised: _raise,
+        events.Note: _add_note,
+        events.Exited: _exit,
+        events.Hung: _hang,
+        events.End: _finish,
+    }
 
     def copy(self) -> RunState:
         """Return a copy that later events do not change."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 from ddpquiz.analysis import events
 from ddpquiz.analysis.call_order import CallOrder
@@ -54,33 +55,8 @@ class Timeline:
         return self._hung is not None or any(each.status and not each.stopped for each in self._exits.values())
 
     def add(self, event: events.Event) -> None:
-        match event:
-            case events.Issued():
-                self._issue(event)
-            case events.OperationEvent():
-                if found := self._calls.get((event.rank, event.number)):
-                    self._go_on(event, *found)
-            case events.Marked(rank=rank, what=what):
-                self.gradients[rank].mark(what)
-            case events.Started(rank=rank, time=time):
-                self._track(rank, time).start(time)
-                if event.restart:
-                    self._begin_again(rank)
-            case events.Joining(rank=rank, time=time, done=done):
-                self._track(rank, time).join(time, done)
-                if not done:
-                    self._matching.join(rank)
-            case events.Exited(rank=rank, time=time):
-                self._track(rank, time).ended = time
-                self._exits[rank] = event
-            case events.Hung():
-                self._hung = event
-            case events.Began():
-                self._begin(event)
-            case events.End(time=time):
-                self._end = event
-                for track in self._tracks.values():
-                    track.finish(time)
+        if handler := self._handlers.get(type(event)):
+            handler(self, event)
 
     def spans(self, rank: int, now: float) -> list[Span]:
         """Return what a rank did from its start up to now."""
@@ -118,6 +94,31 @@ class Timeline:
     def _begin(self, event: events.Began) -> None:
         self._on_gpu = event.device == "cuda"
         self._tracks = {rank: self._new_track(rank) for rank in range(event.ranks)}
+
+    def _start(self, event: events.Started) -> None:
+        self._track(event.rank, event.time).start(event.time)
+        if event.restart:
+            self._begin_again(event.rank)
+
+    def _join(self, event: events.Joining) -> None:
+        self._track(event.rank, event.time).join(event.time, event.done)
+        if not event.done:
+            self._matching.join(event.rank)
+
+    def _mark(self, event: events.Marked) -> None:
+        self.gradients[event.rank].mark(event.what)
+
+    def _exit(self, event: events.Exited) -> None:
+        self._track(event.rank, event.time).ended = event.time
+        self._exits[event.rank] = event
+
+    def _hang(self, event: events.Hung) -> None:
+        self._hung = event
+
+    def _finish(self, event: events.End) -> None:
+        self._end = event
+        for track in self._tracks.values():
+            track.finish(event.time)
 
     def _new_track(self, rank: int) -> RankTimeline:
         return RankTimeline(rank, self._limit, self.costs.count_block, self._on_gpu)
@@ -159,18 +160,21 @@ class Timeline:
             self.costs.count_meeting(collective)
             self._settle(collective)
 
-    def _go_on(self, event: events.OperationEvent, collective: Collective, call: Call) -> None:
-        track = self._tracks[event.rank]
-        match event:
-            case events.Ended():
-                self._end_call(event, collective, call)
-            case events.Waiting(time=time):
-                track.wait(collective, call, time)
-            case events.Waited(time=time, since=since):
-                track.wait(collective, call, since, time)
-                track.settle()
+    def _wait(self, event: events.Waiting) -> None:
+        if found := self._calls.get((event.rank, event.number)):
+            self._tracks[event.rank].wait(*found, event.time)
 
-    def _end_call(self, event: events.Ended, collective: Collective, call: Call) -> None:
+    def _end_wait(self, event: events.Waited) -> None:
+        if found := self._calls.get((event.rank, event.number)):
+            track = self._tracks[event.rank]
+            track.wait(*found, event.since, event.time)
+            track.settle()
+
+    def _end_call(self, event: events.Ended) -> None:
+        found = self._calls.get((event.rank, event.number))
+        if found is None:
+            return
+        collective, call = found
         call.began, call.ended, call.failed = event.started, event.time, event.failed
         collective.refresh()
         if event.source is not None:
@@ -181,10 +185,7 @@ class Timeline:
                 self._settle(send)
         self._tracks[event.rank].end(call, event.time)
         if event.failed and all(each.ended is not None for each in collective.calls.values()):
-            self._open.pop(collective, None)
-            self._failed[collective] = None
-            if len(self._failed) > LIMIT:
-                del self._failed[next(iter(self._failed))]
+            self._fail(collective)
         if not call.operation.in_background:
             del self._calls[event.rank, event.number]
         else:  # the script may still wait for it
@@ -198,6 +199,12 @@ class Timeline:
         else:
             self._tracks[event.rank].settle()
 
+    def _fail(self, collective: Collective) -> None:
+        self._open.pop(collective, None)
+        self._failed[collective] = None
+        if len(self._failed) > LIMIT:
+            del self._failed[next(iter(self._failed))]
+
     def _forget(self, collective: Collective) -> None:
         self._open.pop(collective, None)
         for at in range(len(self.collectives) - 1, -1, -1):
@@ -209,3 +216,18 @@ class Timeline:
     def _settle(self, collective: Collective) -> None:
         for rank in collective.arrived:
             self._tracks[rank].settle()
+
+    # what each type of event calls; a type that is not named here changes nothing
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        events.Began: _begin,
+        events.Started: _start,
+        events.Issued: _issue,
+        events.Ended: _end_call,
+        events.Waiting: _wait,
+        events.Waited: _end_wait,
+        events.Marked: _mark,
+        events.Joining: _join,
+        events.Exited: _exit,
+        events.Hung: _hang,
+        events.End: _finish,
+    }

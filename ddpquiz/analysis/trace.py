@@ -8,6 +8,7 @@ starts an arrow at the slice that begins first, so an arrow to the whole of an e
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 from ddpquiz.analysis import events
@@ -21,6 +22,20 @@ TIME, OUTPUT, OPERATIONS = 0, 1, 2  # rows of a rank; more operations at once ta
 ROWS = 100_000  # the most rows of a rank: rows of two ranks must not have the same number
 Trace = dict[str, Any]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a rank."""
+
+    rank: int
+    number: int
+
+    @property
+    def ids(self) -> Trace:
+        """Its process and thread; process 0 and thread 0 would be the idle kernel."""
+        process = (self.rank + 1) * ROWS
+        return {"pid": process, "tid": process + self.number}
 
 
 def write(run: Iterable[events.Event], file: TextIO) -> None:
@@ -51,15 +66,15 @@ def trace(run: Iterable[events.Event]) -> Iterator[Trace]:
     for rank in timeline.ranks:
         for span in timeline.spans(rank, end):
             about = {"operation": span.op} if span.op else {}
-            yield _slice(span.kind, rank, TIME, span.start, span.end, about)
+            yield _slice(span.kind, _Row(rank, TIME), span.start, span.end, about)
     for collective in timeline.collectives:
         shared = _about(collective)
         for rank, call in collective.calls.items():
             about = _about_call(call) | shared | values.of(rank, call)
             row, met = rows[rank, call], _met(collective, call, left)
-            yield _slice(call.operation.op, rank, row, call.issued, left[call], about)
+            yield _slice(call.operation.op, row, call.issued, left[call], about)
             if met > call.issued:
-                yield _slice("communication", rank, row, met, left[call], {"operation": call.operation.op})
+                yield _slice("communication", row, met, left[call], {"operation": call.operation.op})
     yield from _arrows(timeline.collectives, rows, left)
 
 
@@ -92,7 +107,7 @@ def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[Trace]:
             number = _number(event.value)
             if event.label is not None and number is not None:
                 value = {"": number}  # this key is added to the name of the curve
-                yield {"ph": "C", "name": event.label} | _place(rank, OUTPUT) | {"ts": _micro(time), "args": value}
+                yield {"ph": "C", "name": event.label} | _Row(rank, OUTPUT).ids | {"ts": _micro(time), "args": value}
         case events.Claimed(rank=rank, time=time, line=line, held=held):
             verdict = "holds" if held else "is broken"
             yield _instant(f"claim {verdict}: {claims.get(line, '')}", rank, time, {"line": line})
@@ -110,9 +125,9 @@ def _instants(event: events.Event, claims: dict[int, str]) -> Iterator[Trace]:
             yield _instant(why, rank or 0, time, {})
 
 
-def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call], int]:
+def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call], _Row]:
     """Return a row for each call of a rank: the first one that is free when it is issued."""
-    rows: dict[tuple[int, Call], int] = {}
+    rows: dict[tuple[int, Call], _Row] = {}
     calls: dict[int, list[Call]] = {}
     for collective in timeline.collectives:
         for rank, call in collective.calls.items():
@@ -122,21 +137,21 @@ def _rows(timeline: Timeline, left: dict[Call, float]) -> dict[tuple[int, Call],
         for call in sorted(made, key=lambda call: (call.issued, call.number)):
             row = next((row for row, since in enumerate(free) if since <= call.issued), len(free))
             free[row : row + 1] = [left[call]]
-            rows[rank, call] = OPERATIONS + row
+            rows[rank, call] = _Row(rank, OPERATIONS + row)
     return rows
 
 
-def _names(timeline: Timeline, rows: dict[tuple[int, Call], int]) -> Iterator[Trace]:
+def _names(timeline: Timeline, rows: dict[tuple[int, Call], _Row]) -> Iterator[Trace]:
     used: dict[int, set[int]] = {}
-    for (rank, _), row in rows.items():
-        used.setdefault(rank, set()).add(row)
+    for row in rows.values():
+        used.setdefault(row.rank, set()).add(row.number)
     for rank in sorted({0, *timeline.ranks}):  # rank 0 has the notes of the run, even if it runs elsewhere
-        yield _name("process_name", rank, TIME, {"name": f"rank {rank}"})
-        yield _name("process_sort_index", rank, TIME, {"sort_index": rank})
+        yield _name("process_name", _Row(rank, TIME), {"name": f"rank {rank}"})
+        yield _name("process_sort_index", _Row(rank, TIME), {"sort_index": rank})
         names = {TIME: "time", OUTPUT: "output"} | dict.fromkeys(sorted(used.get(rank, ())), "operations")
-        for row, name in names.items():
-            yield _name("thread_name", rank, row, {"name": name})
-            yield _name("thread_sort_index", rank, row, {"sort_index": row})
+        for number, name in names.items():
+            yield _name("thread_name", _Row(rank, number), {"name": name})
+            yield _name("thread_sort_index", _Row(rank, number), {"sort_index": number})
 
 
 def _about(collective: Collective) -> Trace:
@@ -161,7 +176,7 @@ def _about_call(call: Call) -> Trace:
 
 
 def _arrows(
-    collectives: list[Collective], rows: dict[tuple[int, Call], int], left: dict[Call, float]
+    collectives: list[Collective], rows: dict[tuple[int, Call], _Row], left: dict[Call, float]
 ) -> Iterator[Trace]:
     number = 0
     for collective in collectives:
@@ -176,7 +191,7 @@ def _arrows(
                 for phase, at in ({"ph": "s"}, source), ({"ph": "f", "bp": "e"}, rank):
                     end = collective.calls[at]
                     begin = _micro(_met(collective, end, left))  # where a slice begins
-                    yield phase | about | _place(at, rows[at, end]) | {"ts": begin}
+                    yield phase | about | rows[at, end].ids | {"ts": begin}
 
 
 def _met(collective: Collective, call: Call, left: dict[Call, float]) -> float:
@@ -195,26 +210,20 @@ def _left(timeline: Timeline, gone: dict[int, list[float]], end: float) -> dict[
     return found
 
 
-def _slice(name: str, rank: int, row: int, start: float, end: float, about: Trace) -> Trace:
+def _slice(name: str, row: _Row, start: float, end: float, about: Trace) -> Trace:
     begin = _micro(start)
-    kind = "time" if row == TIME else "operation"
+    kind = "time" if row.number == TIME else "operation"
     lasts = {"ts": begin, "dur": round(_micro(end) - begin, 3)}
-    return {"ph": "X", "name": name, "cat": kind} | _place(rank, row) | lasts | {"args": about}
+    return {"ph": "X", "name": name, "cat": kind} | row.ids | lasts | {"args": about}
 
 
 def _instant(text: str, rank: int, time: float, about: Trace) -> Trace:
     kind = {"ph": "i", "s": "t", "name": text, "cat": "output"}
-    return kind | _place(rank, OUTPUT) | {"ts": _micro(time), "args": about}
+    return kind | _Row(rank, OUTPUT).ids | {"ts": _micro(time), "args": about}
 
 
-def _name(what: str, rank: int, row: int, args: Trace) -> Trace:
-    return {"ph": "M", "name": what} | _place(rank, row) | {"ts": 0, "args": args}
-
-
-def _place(rank: int, row: int) -> Trace:
-    """Return the process and thread of a row; process 0 and thread 0 would be the idle kernel."""
-    process = (rank + 1) * ROWS
-    return {"pid": process, "tid": process + row}
+def _name(what: str, row: _Row, args: Trace) -> Trace:
+    return {"ph": "M", "name": what} | row.ids | {"ts": 0, "args": args}
 
 
 def _micro(seconds: float) -> float:

@@ -85,7 +85,7 @@ class Runs:
         request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, restarts=restarts)
         if screen.is_interactive():
             hint = predicted.hint if predicted else Hint(link.look)
-            state = watch.live(begin, request, console, hint=hint, stay=True, step=step)
+            state = watch.live(begin, request, console, watch.LiveOptions(hint=hint, stay=True, step=step))
         else:
             state = plain_lines.print_run(begin(request), console)
         demo.save_time(script, link.args, state)

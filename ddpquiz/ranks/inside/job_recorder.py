@@ -12,7 +12,7 @@ import runpy
 import sys
 import types
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -28,12 +28,22 @@ LAST = 20_000  # operations
 _ACTIVE: list["Recording"] = []  # of this process, at most one
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordOptions:
+    """What is recorded: at least the `last` operations, into files in `folder`; of small tensors also the values."""
+
+    folder: Path
+    last: int = LAST
+    values: bool = False
+
+
 class Recording:
     """The recording of this process. As a context manager it records the exception that ends the block, too."""
 
-    def __init__(self, folder: Path, last: int, began: Began, *, values: bool) -> None:
-        self.writer = RankWriter(folder.absolute(), last, began, _number_in("TORCHELASTIC_RESTART_COUNT") or 0)
-        self.values = values
+    def __init__(self, options: RecordOptions, began: Began) -> None:
+        restart = _number_in("TORCHELASTIC_RESTART_COUNT") or 0
+        self.writer = RankWriter(options.folder.absolute(), options.last, began, restart)
+        self.values = options.values
         self.status: int | None = None  # with which the process will exit, as far as is known
         self._error: BaseException | None = None  # that was recorded
         self._process = os.getpid()
@@ -102,24 +112,24 @@ class Recording:
         self.writer.close()
 
 
-def start(folder: Path, last: int, *, values: bool) -> Recording:
+def start(options: RecordOptions) -> Recording:
     """Record this process from now on; its rank is that of the process group that it will form or has formed."""
     if not _ACTIVE:
         main = sys.modules["__main__"]
-        recording = Recording(folder, last, _began(getattr(main, "__file__", "") or "", sys.argv[1:]), values=values)
+        recording = Recording(options, _began(getattr(main, "__file__", "") or "", sys.argv[1:]))
         _ACTIVE.append(recording)
         if multiprocessing.parent_process() is None:
             _watch_exit(recording)
     return _ACTIVE[0]
 
 
-def run(folder: Path, last: int, target: str, args: Sequence[str], *, module: bool, values: bool) -> None:
+def run(options: RecordOptions, target: str, args: Sequence[str], *, module: bool) -> None:
     """Record while a script or module runs as `__main__`, as if Python had been called with it."""
     try:
         path = str(scripts.of_module(target)) if module else os.path.join(os.getcwd(), target)  # noqa: PTH109, PTH118
     except UserError:  # Python itself will say so
         path = ""
-    recording = Recording(folder, last, _began(path, args, target if module else ""), values=values)
+    recording = Recording(options, _began(path, args, target if module else ""))
     _ACTIVE.append(recording)
     rank, ranks = _number_in("RANK"), _number_in("WORLD_SIZE")
     if rank is not None and ranks is not None:

@@ -27,13 +27,20 @@ class OpenOperation:
     """An operation that nobody has waited for yet; it holds its work, so that the work's `wait` finds it."""
 
     number: int
-    work: Any
-    outputs: list[torch.Tensor]  # if their values are reported
-    since: float = 0.0  # when a call began that returns when the operation has ended
-    on_gpu: bool = False  # it ends when the GPU is done with it, not when the script has waited
+    since: float  # when it was called
+    asynchronous: bool  # the call returns before the operation has ended
+    bucket: int | None
+    work: Any = None
+    begun: Any = None  # a mark on the GPU, if it runs on one
+    outputs: list[torch.Tensor] = field(default_factory=list)  # if their values are reported
     awaited: bool = False  # a Waiting was sent
     storages: list[int] = field(default_factory=list)  # its keys in OpenOperations.by_storage
     senders: tuple[int, ...] = ()  # the members of the group, for a receive from any rank
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it ends when the GPU is done with it, not when the script has waited."""
+        return self.begun is not None
 
 
 class OpenOperations:
@@ -79,8 +86,8 @@ class OpenOperations:
         with contextlib.suppress(RuntimeError):  # without a future, its end is sent by whoever waits for it
             opened.work.get_future().add_done_callback(done)
 
-    def watch_gpu(self, opened: OpenOperation, begun: Any) -> None:
-        """Find out when the GPU begins with an operation, which is when it passes `begun`, and when it is done."""
+    def watch_gpu(self, opened: OpenOperation) -> None:
+        """Find out when the GPU begins with an operation, which is when it passes its mark, and when it is done."""
 
         def report(began: float) -> None:
             if opened.number in self.running:
@@ -89,7 +96,7 @@ class OpenOperations:
             self.remove(opened)
 
         has_ended = mark().query if opened.work is None else opened.work.is_completed
-        self.gpu.add(Queued(begun.query, has_ended, report))
+        self.gpu.add(Queued(opened.begun.query, has_ended, report))
 
     def _send_gpu_result(self, opened: OpenOperation) -> None:
         """Queue a copy of what an operation left, and send the values when the GPU has made it."""

@@ -25,7 +25,6 @@ from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, ten
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
-Issue = tuple[int, float, bool, int | None]  # number, time, whether asynchronous, bucket; a class would cost 0.4 µs
 _LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its library
 
 
@@ -59,28 +58,29 @@ class Recorder:
         redispatch = operator.redispatch
 
         def kernel(keyset: Any, *args: Any) -> Any:
-            issue, begun, caller = None, None, sys._getframe().f_back
+            opened, caller = None, sys._getframe().f_back
             try:
-                issue = self.issue(operator, args, caller)
-                begun = mark_for(args[operator.inputs])
+                opened = self.issue(operator, args, caller)
+                opened.begun = mark_for(args[operator.inputs])
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 self.operations.report_fault(fault)
             try:
                 out = redispatch(keyset & below, *args)  # releases the GIL
             except BaseException:
-                if issue:
-                    self.operations.refused(issue[0])
+                if opened:
+                    self.operations.refused(opened.number)
                 raise
             try:
-                if issue:
-                    self.follow(operator, args, caller, work_of(out, self.private), begun, issue)
+                if opened:
+                    opened.work = work_of(out, self.private)
+                    self.follow(opened, operator, args, caller)
             except Exception as fault:  # noqa: BLE001  # the same
                 self.operations.report_fault(fault)
             return out
 
         return kernel
 
-    def issue(self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> Issue:
+    def issue(self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
         """Report that an operation was called."""
         op = operator.op
         group = self.private.unbox_group(args[operator.group]).group_name
@@ -107,31 +107,30 @@ class Recorder:
             file, line, group, operator.reduce_op(args, caller), asynchronous, bucket,
         )  # fmt: skip
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
-        return number, now, asynchronous, bucket
+        return OpenOperation(number, now, asynchronous, bucket)
 
     def follow(
-        self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None, work: Any, begun: Any, issue: Issue
+        self, opened: OpenOperation, operator: Operator, args: tuple[Any, ...], caller: FrameType | None
     ) -> None:
-        """See to it that the end of an operation is reported; `begun` is a mark on its GPU, if it runs on one."""
-        number, since, asynchronous, bucket = issue
+        """See to it that the end of an operation is reported."""
         outputs = [] if operator.outputs is None else tensors_in(args[operator.outputs])
-        few = outputs if self.values and are_few(outputs) else []
-        opened = OpenOperation(number, work, few, 0.0 if asynchronous else since, begun is not None)
+        if self.values and are_few(outputs):
+            opened.outputs = outputs
         if operator.op == "recv" and operator.peer is None:
             opened.senders = self.members[self.private.unbox_group(args[operator.group]).group_name]
-        if begun is not None:
-            self.operations.watch_gpu(opened, begun)
-        if work is None:  # a monitored barrier has ended when the call returns
-            self.operations.waited(opened, since)
+        if opened.on_gpu:
+            self.operations.watch_gpu(opened)
+        if opened.work is None:  # a monitored barrier has ended when the call returns
+            self.operations.waited(opened, opened.since)
             return
-        self.operations.add(self.operations.by_work, id(work), opened)
-        if bucket is not None:
+        self.operations.add(self.operations.by_work, id(opened.work), opened)
+        if opened.bucket is not None:
             self.buckets.open.append(opened)
-        elif asynchronous and caller is not None and caller.f_code.co_filename != C10D:
+        elif opened.asynchronous and caller is not None and caller.f_code.co_filename != C10D:
             opened.storages = [tensor.untyped_storage().data_ptr() for tensor in outputs]
             for storage in opened.storages:
                 self.operations.add(self.operations.by_storage, storage, opened)
-        if asynchronous and not opened.on_gpu:
+        if opened.asynchronous and not opened.on_gpu:
             self.operations.send_end_when_done(opened)
 
     def _find_members(self, group: str) -> tuple[int, ...]:
@@ -144,7 +143,9 @@ class Recorder:
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             opened = operations.by_work.get(id(work))
-            since = (opened.since or operations.waits(opened)) if opened else 0.0
+            since = 0.0
+            if opened:
+                since = operations.waits(opened) if opened.asynchronous else opened.since
             failed = True
             try:
                 done = original(work, *args, **kwargs)

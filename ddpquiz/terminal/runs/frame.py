@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.current_operation import running
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
 from ddpquiz.terminal.runs.outcome import counted_claims, failure, folded_claims, matters, result
-from ddpquiz.terminal.runs.values import charts, tables, to_plot
+from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows when it hides others
@@ -36,7 +35,7 @@ def frame(
     `verdict` the last line is left out, for a screen that shows it elsewhere.
     """
     parts = top(state, hint)
-    parts += _values(state, width, live=False, tensors=tensors, since=math.inf)
+    parts += _values(state, ValueView(width=width, tensors=tensors))
     parts += [_line(line) for line in state.lines if matters(line, state)]
     if any(span.kind != "compute" for rank in state.timeline.ranks for span in state.timeline.spans(rank, state.time)):
         parts += [Text(), gantt(state, width, state.time, live=False)]
@@ -46,62 +45,62 @@ def frame(
     return Group(*parts)
 
 
-def on_screen(
-    state: RunState,
-    size: ConsoleDimensions,
-    now: float,
-    *,
-    tensors: bool = False,
-    hint: Hint | None = None,
-    since: float | None = None,
-    until: float | None = None,
-) -> tuple[RenderableType, list[RenderableType]]:
-    """Return the picture of a run that goes on, for a screen of this size, and what stays at its bottom.
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When a run that goes on is drawn.
 
-    Values that came after `since` are marked; `until` is the end of a run that is known already.
+    Values that came after `since` are marked: those of the last `FRESH` seconds if it is None. `until` is the end of a
+    run that is known already.
     """
-    width = size.width
-    lanes = gantt(state, width, now, live=True, until=until)
+
+    now: float
+    since: float | None = None
+    until: float | None = None
+
+
+def on_screen(
+    state: RunState, size: ConsoleDimensions, moment: Moment, *, tensors: bool = False, hint: Hint | None = None
+) -> tuple[RenderableType, list[RenderableType]]:
+    """Return the picture of a run that goes on, for a screen of this size, and what stays at its bottom."""
+    width, now = size.width, moment.now
+    lanes = gantt(state, width, now, live=True, until=moment.until)
     stays = 2 * (len(state.all_ranks) + AROUND) <= size.height
     operation = [running(state, now, width)] if state.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
     above, claims = top(state, hint), _claims(state, width)
     lines = [line for line in state.lines[-2 * TAIL.stop :] if matters(line, state)]
     room = size.height - 1 - TAIL.start * bool(lines) - _height([*below, *above], width)  # one line for the keys
-    since = now - FRESH if since is None else since
-    values, fit = _values_in(room - _height(claims, width), state, width, tensors=tensors, since=since)
+    since = now - FRESH if moment.since is None else moment.since
+    view = ValueView(width=width, live=True, tensors=tensors, since=since)
+    values, fit = _values_in(room - _height(claims, width), state, view)
     if claims and not fit:
         claims = [Text(), counted_claims(state)]
-        values, _ = _values_in(room - len(claims), state, width, tensors=tensors, since=since)
+        values, _ = _values_in(room - len(claims), state, view)
     room += TAIL.start * bool(lines) - _height(claims, width)
     left = min(max(room - _height(values, width), TAIL.start), TAIL.stop - 1)
     body: list[RenderableType] = [*above, *values, *claims, *(_line(line) for line in lines[-left:])]
     return Group(*body) if stays else Group(*body, Text(), lanes), below
 
 
-def _values(
-    state: RunState, width: int, *, live: bool, tensors: bool, since: float, rows: int | None = None, plot: bool = True
-) -> list[RenderableType]:
-    if not (state.rows or live):
+def _values(state: RunState, view: ValueView, *, rows: int | None = None, plot: bool = True) -> list[RenderableType]:
+    if not (state.rows or view.live):
         return []
-    plotted = to_plot(state, width) if plot else {}
-    drawn = tables(state, width, live=live, tensors=tensors, since=since, rows=rows, plotted=plotted)
+    plotted = to_plot(state, view.width) if plot else {}
+    drawn = tables(state, view, rows=rows, plotted=plotted)
     if plotted:
-        drawn.append(charts(state, plotted, width))
+        drawn.append(charts(state, plotted, view.width))
     return [part for table in drawn for part in (Text(), table)]
 
 
-def _values_in(
-    room: int, state: RunState, width: int, *, tensors: bool, since: float
-) -> tuple[list[RenderableType], bool]:
+def _values_in(room: int, state: RunState, view: ValueView) -> tuple[list[RenderableType], bool]:
     """Draw values so that they fit: without charts, and without the oldest labels, where there is little room.
 
     Return also whether all labels fit. Where even the fewest labels do not, none is hidden and the screen scrolls.
     """
 
     def drawn(rows: int | None = None, *, plot: bool = False) -> tuple[list[RenderableType], int]:
-        shown = _values(state, width, live=True, tensors=tensors, since=since, rows=rows, plot=plot)
-        return shown, _height(shown, width)
+        shown = _values(state, view, rows=rows, plot=plot)
+        return shown, _height(shown, view.width)
 
     for plot in (True, False):
         shown, lines = drawn(plot=plot)

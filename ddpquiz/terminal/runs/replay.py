@@ -14,7 +14,7 @@ from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.frame import Hint, frame, on_screen
+from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
 from ddpquiz.terminal.runs.outcome import result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
@@ -110,7 +110,7 @@ class ReplayScreen(RunScreen):
         room = ConsoleDimensions(size.width, size.height - 1)
         last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
         until = when(next(last, events[-1]))
-        body, below = on_screen(self.state, room, self.state.time, tensors=True, since=before, until=until)
+        body, below = on_screen(self.state, room, Moment(self.state.time, before, until), tensors=True)
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
@@ -23,43 +23,57 @@ _NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point
 _BETWEEN = re.compile(r"\]+, \[+")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueView:
+    """How values are drawn: on `width` columns, for a run that goes on if `live`.
+
+    With `tensors`, also what each rank brought to its last operation, and what that left there. Values that came after
+    `since` are marked.
+    """
+
+    width: int
+    live: bool = False
+    tensors: bool = False
+    since: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Ranks that are drawn beside each other, and the most characters that each has room for."""
+
+    ranks: Sequence[int]
+    width: int
+
+
 def tables(
-    state: RunState,
-    width: int,
-    *,
-    live: bool,
-    tensors: bool,
-    since: float,
-    rows: int | None = None,
-    plotted: Collection[str] = (),
+    state: RunState, view: ValueView, *, rows: int | None = None, plotted: Collection[str] = ()
 ) -> list[TextLines]:
     """Draw the values of all ranks, as many ranks beside each other as fit.
 
-    Values that came after `since` are marked, and only the newest `rows` labels are shown; those that are `plotted`
-    elsewhere get no bars.
+    Only the newest `rows` labels are shown; those that are `plotted` elsewhere get no bars.
     """
     labels = list(state.rows) if rows is None else _newest(state, rows)
     names = max(map(cell_len, [f"rank {max(state.all_ranks, default=0)}", *labels]))
-    names = min(max(names, 8) if live else names, width // 3)
-    fit = max(1, (width - names) // (COLUMN + GAP))
+    names = min(max(names, 8) if view.live else names, view.width // 3)
+    fit = max(1, (view.width - names) // (COLUMN + GAP))
     groups = math.ceil(len(state.all_ranks) / fit)
-    columns = math.ceil(len(state.all_ranks) / max(1, groups))
-    widest = (width - names) // max(1, columns) - GAP
+    count = math.ceil(len(state.all_ranks) / max(1, groups))
+    widest = (view.width - names) // max(1, count) - GAP
     drawn: list[TextLines] = []
-    for start in range(0, len(state.all_ranks), max(1, columns)):
-        ranks = state.all_ranks[start : start + columns]
-        grid = Grid([Cell(f"rank {rank}", "head") for rank in ranks])
-        if live:
-            doing = [Cell(_cut(plain(state.doing(rank)), widest), "quiet") for rank in ranks]
+    for start in range(0, len(state.all_ranks), max(1, count)):
+        columns = _Columns(state.all_ranks[start : start + count], widest)
+        grid = Grid([Cell(f"rank {rank}", "head") for rank in columns.ranks])
+        if view.live:
+            doing = [Cell(_cut(plain(state.doing(rank)), widest), "quiet") for rank in columns.ranks]
             grid.rows.append((Cell("doing", "quiet"), doing))
-        if tensors:
-            grid.rows += _operation_rows(state, ranks, widest)
+        if view.tensors:
+            grid.rows += _operation_rows(state, columns)
         for label in labels:
-            cells = _cells(state, label, ranks, widest, since, bars=label not in plotted)
-            grid.rows += _rows(Cell(label, "head"), ranks, cells, widest)
+            cells = _cells(state, label, columns, view.since, bars=label not in plotted)
+            grid.rows += _rows(Cell(label, "head"), cells, columns)
         if any(cell.marked for _, cells in grid.rows for cell in cells):
             grid.corner = Cell(f"{MARK} new", "accent")
-        drawn.append(grid.drawn(names, widest, narrowest=min(widest, APART) if live else 0))
+        drawn.append(grid.drawn(names, widest, narrowest=min(widest, APART) if view.live else 0))
     return drawn
 
 
@@ -97,30 +111,30 @@ def _newest(state: RunState, rows: int) -> list[str]:
     return [label for label in state.rows if label in newest]
 
 
-def _cells(state: RunState, label: str, ranks: Sequence[int], width: int, since: float, *, bars: bool) -> list[Cell]:
+def _cells(state: RunState, label: str, columns: _Columns, since: float, *, bars: bool) -> list[Cell]:
     """Return the last value of each rank, with bars for all its values, on one scale for all ranks."""
     numbers = {rank: numbers_in(values) for rank, values in state.rows[label].items()} if bars else {}
     low, high = scale(numbers.values())
     cells = []
-    for rank in ranks:
+    for rank in columns.ranks:
         values, series = state.rows[label].get(rank), numbers.get(rank, [])
-        below = ((sparkline(series, min(width, 16), low, high), "accent"),) if bends(series) else ()
+        below = ((sparkline(series, min(columns.width, 16), low, high), "accent"),) if bends(series) else ()
         cells.append(Cell(values[-1], "", below, state.changed(label, rank, since)) if values else NOTHING)
     return cells
 
 
-def _rows(name: Cell, ranks: Sequence[int], cells: list[Cell], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
+def _rows(name: Cell, cells: list[Cell], columns: _Columns) -> list[tuple[Cell, Sequence[Cell]]]:
     """Lay out a label: a column a rank; what does not fit goes right across, once if all values are the same."""
     stacked = _are_pictures([cell.text for cell in cells if cell is not NOTHING])
-    if not stacked and all(cell_len(cell.text) <= width for cell in cells):
+    if not stacked and all(cell_len(cell.text) <= columns.width for cell in cells):
         return [(name, cells)]
     if len({cell.text for cell in cells}) == 1:
-        return [(name, [replace(cells[0], text=f"{cells[0].text} · {format_ranks(ranks)}")])]
-    if not stacked and all(cell_len(word) <= width for cell in cells for word in cell.text.split()):
+        return [(name, [replace(cells[0], text=f"{cells[0].text} · {format_ranks(columns.ranks)}")])]
+    if not stacked and all(cell_len(word) <= columns.width for cell in cells for word in cell.text.split()):
         return [(name, cells)]
     return [
         (name, [Cell("")]),
-        *((Cell(f"rank {rank}", "quiet"), [cell]) for rank, cell in zip(ranks, cells, strict=True)),
+        *((Cell(f"rank {rank}", "quiet"), [cell]) for rank, cell in zip(columns.ranks, cells, strict=True)),
     ]
 
 
@@ -154,8 +168,9 @@ def _gets(state: RunState, rank: int) -> Cell:
     return Cell("done", "quiet") if last and last.ended is not None and not last.failed else NOTHING
 
 
-def _operation_rows(state: RunState, ranks: Sequence[int], width: int) -> list[tuple[Cell, Sequence[Cell]]]:
+def _operation_rows(state: RunState, columns: _Columns) -> list[tuple[Cell, Sequence[Cell]]]:
     """Lay out what ranks gave to their last operation and got from it, with as many digits everywhere as have room."""
+    ranks, width = columns.ranks, columns.width
     cells = [show(state, rank) for show in (_brings, _gets) for rank in ranks]
     numbers = [cell.text for cell in cells if _NUMBER.search(cell.text)]
     fits = (digits for digits in DIGITS if all(len(shortened(text, digits)) <= width for text in numbers))

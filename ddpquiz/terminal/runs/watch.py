@@ -4,7 +4,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -18,7 +18,7 @@ from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
-from ddpquiz.terminal.runs.frame import Hint, frame, on_screen, torchrun
+from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, torchrun
 from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen, ReplayScreen
@@ -33,67 +33,64 @@ IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
 
-def live(
-    begin: Callable[[Request], Run],
-    request: Request,
-    console: Console,
-    *,
-    hint: Hint | None = None,
-    stay: bool = False,
-    step: bool = False,
-) -> RunState:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveOptions:
+    """How runs are shown while they last.
+
+    With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. With `step`, a run
+    opens at its first operation once it has ended.
+    """
+
+    hint: Hint | None = None
+    stay: bool = False
+    step: bool = False
+
+
+def live(begin: Callable[[Request], Run], request: Request, console: Console, options: LiveOptions) -> RunState:
     """Show a run while it lasts, and any run that the user starts from its screen; return the state of the last one.
 
-    The last frame is left in the scrollback, at once if it fits on the screen. With `stay`, in the middle of a sitting,
-    nothing is left there, and a key leads back. With `step`, the run opens at its first operation once it has ended.
+    The last frame is left in the scrollback, at once if it fits on the screen.
     """
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         keys.discard(but=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
-        if stay:
+        if options.stay:
             screen.open()
         while True:
-            end = _show(begin, request, screen, keys, hint, hold=stay, step=step)
+            end = _show(begin, request, screen, keys, options)
             if end.chosen:
                 request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
-                hint = None  # it was about the run that was asked for first
+                options = replace(options, hint=None)  # it was about the run that was asked for first
             elif not end.again:
                 break
-    if not stay:
+    if not options.stay:
         for part in _left(end.state, console, end.hint).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
     return end.state
 
 
 def _show(
-    begin: Callable[[Request], Run],
-    request: Request,
-    screen: Screen,
-    keys: Keys,
-    hint: Hint | None,
-    *,
-    hold: bool,
-    step: bool,
+    begin: Callable[[Request], Run], request: Request, screen: Screen, keys: Keys, options: LiveOptions
 ) -> EndScreen:
     """Show one run; return the screen of its end, with what the user wants next."""
     _wait_for_torch(screen.console, keys)
     recent, run = RecentEvents(), begin(request)
     run.listeners.append(recent.add)
-    view = LiveScreen(run, screen, hint)
+    view = LiveScreen(run, screen, options.hint)
     view.can_start = True
-    with contextlib.nullcontext() if hold else stopped_by(run, signal.SIGTERM, TERMINATED):
+    with contextlib.nullcontext() if options.stay else stopped_by(run, signal.SIGTERM, TERMINATED):
         view.follow_briefly(keys)
-        if screen.is_open or not run.over or not _fits(run.seen, screen.console, hint):
+        if screen.is_open or not run.over or not _fits(run.seen, screen.console, options.hint):
             view.loop(screen, keys)
     ended = run.seen.end
-    end = EndScreen(run.seen, recent.events, screen, keys, hint)
+    end = EndScreen(run.seen, recent.events, screen, keys, options.hint)
     end.can_start, end.chosen = view.can_start, view.chosen
     if end.chosen or view.is_terminated:
         return end
     interrupted = ended is not None and ended.why == INTERRUPTED
-    if step and not interrupted:
+    opens_replay = options.step and not interrupted
+    if opens_replay:
         ReplayScreen(recent.events, screen).loop(screen, keys)
-        hold = True
-    if hold or view.is_held or not (interrupted or _fits(run.seen, screen.console, end.hint)):
+    if options.stay or opens_replay or view.is_held or not (interrupted or _fits(run.seen, screen.console, end.hint)):
         end.loop(screen, keys)
     return end
 
@@ -171,7 +168,7 @@ class LiveScreen(RunScreen):
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         now = self._paused[1] if self._paused else self.run.now()
-        return on_screen(self.state, self.screen.console.size, now, hint=self.hint)
+        return on_screen(self.state, self.screen.console.size, Moment(now), hint=self.hint)
 
     def picture_keys(self) -> list[Hotkey]:
         does = "go on" if self._paused else "pause"
