@@ -29,9 +29,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
-from ddpquiz.analysis.diagnosis import Diagnosis, diagnose
+from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.records.job_reader import read_job
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.verdict import Diagnosis
+from ddpquiz.errors import UserError
 
 TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made
 STUCK = 5.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
@@ -67,7 +69,10 @@ def from_dump(job: FaultyJob, folder: Path) -> Diagnosis:
 
 
 def judge(files: Path) -> Diagnosis:
-    record, state = read_job(files), RunState()
+    try:
+        record, state = read_job(files), RunState()
+    except UserError as nothing:  # the fault came before the first operation
+        return Diagnosis("none", (), str(nothing))
     for event in record.events:
         state.add(event)
     return diagnose(state, absent=record.missing, now=record.until)

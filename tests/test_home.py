@@ -57,7 +57,8 @@ def test_the_first_screen_is_three_sentences_and_the_first_card(progress):
         "ddpquiz teaches distributed training: cards to recall, questions to answer, and\n"
         "demos that run real ranks on this machine. What you learn comes back just before\n"
         "you would forget it, and every answer is saved at once. You can run what an\n"
-        "answer claims: press `d` for the demo and `p` for the proof.\n\n"
+        "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
+        "proof.\n\n"
         "enter first card · s study · t test · l learn · d demo · ? help · q quit"
     )
     press(seat, "enter")

@@ -6,8 +6,7 @@ cluster and Flight Recorder dumps alike.
 
 import math
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ddpquiz.analysis.call_text import call_at, request, request_at
 from ddpquiz.analysis.collective import Collective
@@ -18,59 +17,7 @@ from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
 from ddpquiz.analysis.run_state import RunState
-
-FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
-
-
-@dataclass(frozen=True, slots=True)
-class Standpoint:
-    """Where some ranks are: in an operation, or what became of them, in words; `file` and `line` if they are known."""
-
-    ranks: tuple[int, ...]
-    doing: str
-    file: str = ""
-    line: int = 0
-
-    def __str__(self) -> str:
-        place = f" at {format_place(self.file, self.line)}" if self.line else ""
-        return f"{format_ranks(self.ranks)}: {self.doing}{place}"
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """What is wrong, in which operation of which group, and who is at fault.
-
-    `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
-    `next` what to look at now. `limits` are sentences on what could not be found out.
-    """
-
-    fault: FaultKind
-    culprits: tuple[int, ...]
-    sentence: str
-    standpoints: tuple[Standpoint, ...] = ()
-    group: str = ""
-    members: tuple[int, ...] = ()
-    index: int = 0
-    together: str = ""
-    next: str = ""
-    limits: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        return {"event": "verdict"} | asdict(self)
-
-
-NEXT = {
-    "missing": "Find the condition that decides whether a rank comes to that line: all ranks of a group must make the "
-    "same calls.",
-    "order": "Make all ranks of the group call the same operations in the same order.",
-    "signature": "Print the shape, dtype, root and reduce op before that line on every rank: they must be equal.",
-    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. `py-spy dump` shows "
-    "its stack.",
-    "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
-    "left": "Find out why it makes fewer calls: fewer batches, an early return, or a swallowed exception.",
-    "none": "If the job is slow, `--summary` shows which line costs the others most.",
-}
-SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
+from ddpquiz.analysis.verdict import NEXT, SENDS, Diagnosis, FaultKind, Standpoint
 
 
 def diagnose(
@@ -150,6 +97,8 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
             collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
             if kind == "late" and not fates[culprits[0]].seen and not _is_long(collective, state, now):
                 return None
+            if kind == "left" and len(culprits) > len(collective.arrived):
+                return _of_extra_call(collective, culprits)
             return _of_root(kind, culprits, collective, state, fates)
     return _of_cycle(waits, state)
 
@@ -160,6 +109,17 @@ def _is_long(collective: Collective, state: RunState, now: float) -> bool:
     usual = max((each.started - min(c.issued for c in each.calls.values())
                  for each in state.timeline.collectives if each.started is not None), default=0.0)  # fmt: skip
     return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
+
+
+def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnosis:
+    """Return that a few ranks make a call, while most members have finished without it."""
+    callers, call = collective.arrived, call_at(collective.operation)
+    return Diagnosis(
+        "missing", callers,
+        f"Only {format_ranks(callers)} called {call}; {format_ranks(finished)} finished without it.",
+        (_standpoint(callers, collective.operation), Standpoint(finished, "finished")),
+        collective.group, collective.members, collective.index, next=NEXT["missing"],
+    )  # fmt: skip
 
 
 def _of_root(

@@ -58,7 +58,7 @@ def _fate(rank: int, state: RunState, first: float | None, position: RankPositio
         file, line = own_frame(raised.traceback, state.script)
         return Fate("dead", f"raised {raised.error}: {_first_line(raised)}".rstrip(": "), file, line)
     if exited and not raised and exited.status == 0:
-        return Fate("left", "has finished", *state.places.get(rank, ("", 0)))
+        return Fate("left", "has finished")
     in_time = exited is not None and (first is None or exited.time <= first + GRACE)
     if exited and not raised and not exited.stopped and in_time:
         return Fate("dead", _ended(exited), *state.places.get(rank, ("", 0)))

@@ -13,6 +13,7 @@ def diagnose(
         Path, typer.Argument(help="A folder with one file for each rank, from `ddpquiz.record` or Flight Recorder.")
     ],
     view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Say why a job hangs or failed: which rank, which line, which operation.
@@ -41,6 +42,15 @@ def diagnose(
         recorded = [event for event in record.events if not isinstance(event, End)]
         replay([*recorded, replace(end, why="") if end.ok else end], style.console())
     else:
+        from rich.console import Group
+        from rich.text import Text
+
         from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
 
-        pager.show(style.console(), diagnosis_page(verdict, record))
+        page = [diagnosis_page(verdict, record)]
+        if summary:
+            from ddpquiz.analysis.run_summary import summarize
+            from ddpquiz.terminal.runs.summary import summary as summary_page
+
+            page += [Text(), summary_page(summarize(state.timeline, state.time))]
+        pager.show(style.console(), Group(*page))

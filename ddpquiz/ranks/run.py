@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ddpquiz.analysis import root_cause
-from ddpquiz.analysis.diagnosis import Diagnosis, diagnose
+from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.events import Began, End, Event, Exited, Hung, Note, Raised, when
 from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import device, script
 from ddpquiz.ranks.event_reader import EventReader
@@ -186,10 +187,10 @@ class Run:
             verdict = diagnose(self.seen, positions=look.positions) if look else None
             standing = _standing(verdict, look) if verdict and look else ""
             return root_cause.Cause(why=self._stopped, mend=standing)
-        in_communication = self.seen.hung or (mismatches and root_cause.failed_in_communication(self.seen))
+        in_communication = self.seen.hung or root_cause.failed_in_communication(self.seen)
         if self._diagnoses and in_communication:
             verdict = diagnose(self.seen)
-            if verdict.fault != "none":
+            if verdict.fault not in ("none", "dead"):
                 return root_cause.Cause(_only(verdict.culprits), _whole(verdict), verdict.next)
         return root_cause.find(self.seen, mismatches)
 

@@ -3,9 +3,9 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.diagnosis import Diagnosis, Standpoint
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_seconds
 from ddpquiz.analysis.records.job_record import JobRecord
+from ddpquiz.analysis.verdict import Diagnosis, Standpoint
 from ddpquiz.terminal.kit.layout import bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
 

@@ -85,7 +85,7 @@ class RunScreen(KeyScreen):
             self._open(int(key))
         elif key == "tab" and isinstance(self._page, int):
             self._open(here[(here.index(self._page) + 1) % len(here)])
-        elif key in PAGES:
+        elif key in PAGES and (key != "t" or self._suggestions()):
             self._open(PAGES[key])
         elif self.on_picture or self.helping or key == HELP.key:
             super().handle_key(key)

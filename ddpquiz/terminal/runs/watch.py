@@ -118,6 +118,8 @@ def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
     parts: list[RenderableType] = [frame(state, console.width, hint=hint)]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
+        if state.only_broken_claims:  # a script of the user's own
+            parts.append(Text("To step through its calls, run it with --step before the script.", style="quiet"))
     found = suggestions(state.began) if state.end and state.end.ok else ()
     return Group(*parts, *([Text(), *tries(found)] if found else []))
 

@@ -17,7 +17,7 @@ from ddpquiz.terminal.sittings.sitting import Desk, header
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
-UNDO = Hotkey("u", "undo", "undo the last grade or skip; press it again to go further back")
+UNDO = Hotkey("u", "undo", "undo the last grade, skip, suspension or burial; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "bury", "hide this card until tomorrow")
 SUSPEND = Hotkey("x", "suspend", "hide this card until `ddpquiz progress restore` brings it back")

@@ -28,7 +28,7 @@ _KEYS = {"study": "s", "learn": "l", "test": "t"}  # by command
 WELCOME = (
     "ddpquiz teaches distributed training: cards to recall, questions to answer, and demos that run real ranks on this "
     "machine. What you learn comes back just before you would forget it, and every answer is saved at once. You can "
-    "run what an answer claims: press `d` for the demo and `p` for the proof."
+    "run what an answer claims: press `d` for the demo, and on a card or answer `p` for the proof."
 )
 COMMANDS = (
     ("study", "recall cards, each just before you would forget it"),

@@ -1,0 +1,60 @@
+"""A verdict on a job, as data: what is wrong, who is at fault, where each rank stands, and what to look at next."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ddpquiz.analysis.formatting import format_place, format_ranks
+
+FaultKind = Literal["missing", "order", "signature", "late", "dead", "left", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standpoint:
+    """Where some ranks are: in an operation, or what became of them, in words; `file` and `line` if they are known."""
+
+    ranks: tuple[int, ...]
+    doing: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f" at {format_place(self.file, self.line)}" if self.line else ""
+        return f"{format_ranks(self.ranks)}: {self.doing}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong, in which operation of which group, and who is at fault.
+
+    `culprits` is empty only where `fault` is "none". `together` is what the ranks of the group had last done together,
+    `next` what to look at now. `limits` are sentences on what could not be found out.
+    """
+
+    fault: FaultKind
+    culprits: tuple[int, ...]
+    sentence: str
+    standpoints: tuple[Standpoint, ...] = ()
+    group: str = ""
+    members: tuple[int, ...] = ()
+    index: int = 0
+    together: str = ""
+    next: str = ""
+    limits: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {"event": "verdict"} | asdict(self)
+
+
+NEXT = {
+    "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: all ranks of "
+    "a group must make the same calls.",
+    "order": "Make all ranks of the group call the same operations in the same order.",
+    "signature": "Print the shape, dtype, root and reduce op before that line on every rank: they must be equal.",
+    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. `py-spy dump` shows "
+    "its stack.",
+    "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
+    "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
+    "a swallowed exception.",
+    "none": "If the job is slow, `ddpquiz diagnose DIR --summary` shows which lines cost most.",
+}
+SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
