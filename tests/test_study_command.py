@@ -163,7 +163,7 @@ def test_new_cards_are_counted_by_the_day(home):
 )
 def test_what_is_left_is_counted_as_the_next_sitting_counts_it(home, words, lines):
     said = " ".join(piped(home, "study", *words.split(), lines=lines).stdout.split())
-    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) coming again)?; `(.*)` goes on", said)
+    left = re.search(r"Left: (\d+) cards?(?:, and (\d+) coming again)?; continue with `(.*)`", said)
     count, again, command = left.groups()
     header = piped(home, *command.split()[1:]).stdout
     assert f"Card 1/{count} ·" in header
@@ -180,7 +180,7 @@ def test_a_concept_that_is_named_has_new_cards_beyond_those_of_the_day(home):
     assert "Nothing is due." not in piped(home, "study", "ddp").stdout
     said = piped(home, "study", "ring", lines="\n3\n").stdout
     assert re.findall(r"Front of (\w+)", said) == ["two", "three"]
-    assert "Left: 2 cards; `ddpquiz study ring` goes on." in said
+    assert "Left: 2 cards; continue with `ddpquiz study ring`." in said
 
 
 def test_another_retention_is_reported_and_used_until_the_next(home):
@@ -207,7 +207,7 @@ def test_another_retention_is_reported_and_used_until_the_next(home):
 )
 def test_quitting_prints_the_command_that_goes_on_with_the_same_sitting(home, words):
     said = piped(home, "study", *words.split(), lines="\n1\n").stdout
-    left = re.search(r"Left: (\d+) cards?, and 1 coming again; `([^:]*)` goes on\.", " ".join(said.split()))
+    left = re.search(r"Left: (\d+) cards?, and 1 coming again; continue with `([^:]*)`\.", " ".join(said.split()))
     count, command = left.groups()
     assert command.split() == ["ddpquiz", "study", *words.split()]
     again = piped(home, *command.split()[1:]).stdout

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.analysis.events import ClaimText, Hung, Output, RankPosition
-from ddpquiz.analysis.formatting import format_ranks
+from ddpquiz.analysis.formatting import format_ranks, plural
 from ddpquiz.analysis.run_state import ClaimVerdict, RunState
 from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
@@ -32,8 +32,7 @@ def result(state: RunState) -> Text:
         others = end.claims - end.proven
         claims = f" · {end.proven} of {end.claims} claims proven"
         if end.ok and others:
-            claims = f" · {end.proven} claim{'s' * (end.proven != 1)} proven; {others} {'is' if others == 1 else 'are'}"
-            claims += " about other arguments"
+            claims = f" · {plural(end.proven, 'claim')} proven; {others} need{'s' * (others == 1)} other options"
     if end.ok:
         return Text.assemble(("done", "good"), f" in {end.time:.2f} s{claims}")
     mend = f"\n{plain(end.mend)}" if end.why and end.mend else ""

@@ -191,7 +191,7 @@ LANES = {
 CLAIMS = {
     MARKS["proven"]: "the claim held on these ranks",
     MARKS["broken"]: "it did not hold on these ranks",
-    MARKS["not reached"]: "not this run: the claim is about other arguments",
+    MARKS["not reached"]: "not this run: the claim needs other options",
 }
 SOURCE = {
     (INSIDE, "warn"): "these ranks wait in this line",

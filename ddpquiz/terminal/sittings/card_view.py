@@ -151,7 +151,7 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
 
 
 def _left(sitting: Sitting, command: str) -> str:
-    """Return how many cards the next sitting deals, counted as in its header, and the command that goes on."""
+    """Return how many cards the next sitting deals, counted as in its header, and the command that continues."""
     deal = sitting.deal
     done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
     left = [card for card in deal.cards if card.key not in done]
@@ -160,7 +160,7 @@ def _left(sitting: Sitting, command: str) -> str:
     count = len(left) - again + fills_up
     cards = f"{count} card{'s' * (count != 1)}"
     coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
-    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; `{command}` goes on."
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`."
 
 
 def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:
