@@ -12,6 +12,7 @@ from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.replay import EndScreen
+from ddpquiz.terminal.runs.script import Suggestion
 
 
 class ScriptedKeys:
@@ -119,7 +120,15 @@ def ended():
     return shown
 
 
-@pytest.mark.parametrize("page", ["v", "t", "0", "1", "?"])
+def test_a_page_of_suggestions_opens_only_if_the_script_has_some(ended):
+    ended.handle_key("t")
+    assert ended.on_picture
+    ended._found = (Suggestion("ddpquiz run train.py --size 4", ("--size", "4"), 2, "larger"),)
+    ended.handle_key("t")
+    assert not ended.on_picture
+
+
+@pytest.mark.parametrize("page", ["v", "0", "1", "?"])
 def test_any_page_of_a_run_is_left_by_the_keys_that_go_back_and_the_one_that_opened_it(ended, page):
     for back in ("escape", "q", "backspace", page):
         ended.handle_key(page)
