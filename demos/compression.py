@@ -129,7 +129,7 @@ def check_ways(losses: list[float], sent: list[int], method: str, r: int) -> Non
     """Compare the bytes that were sent with the formulas, and the losses with each other."""
     whole, fp16, feedback, without = losses
     assert sent[1] * 2 == sent[0], "half precision sends half of the bytes"
-    assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1 %"
+    assert abs(fp16 - whole) < 0.01 * whole, "half precision changes the loss by less than 1%"
     if method == "powersgd":
         assert sent[2] == 4 * r * (ROWS + COLS), "PowerSGD sends (rows + columns) * r numbers instead of rows * columns"
     else:

@@ -83,7 +83,7 @@ def main() -> None:
     early, later = f"1-{args.steps}", f"{args.steps + 1}-{2 * args.steps}"
     print(f"mean step of {early} (ms): {even:.0f}")
     print(f"mean step of {later} (ms): {uneven:.0f}")
-    print(f"busy share (steps {later}): {100 * busy:.0f} %")
+    print(f"busy share (steps {later}): {100 * busy:.0f}%")
 
     # 3. The slowest rank of each step, which a rank can learn only from the others.
     everyone = torch.empty(world, args.steps, 2, device=device)

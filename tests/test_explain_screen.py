@@ -178,6 +178,14 @@ def test_where_lines_are_read_an_empty_one_ends_the_text(progress):
     assert "empty line check · :h hint · :e editor" in console.file.getvalue()
 
 
+def test_a_question_mark_opens_the_help_until_something_is_typed(progress):
+    seat = explaining(progress)
+    assert press(seat, "?").helping
+    assert not press(seat, "?").helping
+    seat = press(type_text(seat, "Why"), "?")
+    assert (seat.helping, seat.text) == (False, "Why?")
+
+
 def test_a_key_after_escape_that_is_not_a_command_is_text(progress):
     seat = press(type_text(explaining(progress), "Idl"), "escape")
     assert "command: _" in screen(seat)

@@ -75,12 +75,12 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "New        4 for today, 4 cards not seen yet\n"
         "Coming up  in the next seven days: none\n"
         "Streak     3 days in a row\n"
-        "Weakest    The ring (ring): weak, 2–22 %\n\n"
+        "Weakest    The ring (ring): weak, 2–22%\n\n"
         "Tracks, the weakest first\n"
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"
         "  s  study: 2 cards coming again\n"
-        '  l  learn "The ring": your weakest concept (weak, 2–22 %)\n'
+        '  l  learn "The ring": your weakest concept (weak, 2–22%)\n'
         '  t  test "DDP": not tested yet\n\n'
         "s study · t test · l learn · d demo · i stats · ? help · q quit"
     )
@@ -293,4 +293,4 @@ def test_home_shows_where_you_stand(home):
     assert "Weakest unknown until you have answered more questions about one concept" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
-    assert "Weakest The ring (ring): weak, 2–44 %" in third
+    assert "Weakest The ring (ring): weak, 2–44%" in third

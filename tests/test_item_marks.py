@@ -1,4 +1,4 @@
-"""Cards that are suspended, buried or flagged: where this is shown, and how it is undone."""
+"""Cards that are hidden or flagged: where this is shown, and how it is undone."""
 
 import json
 import re
@@ -15,9 +15,9 @@ def test_what_was_suspended_is_named_and_brought_back(home):
     listed = piped(home, "list", "--hidden").stdout
     assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", listed) == (
         """\
-ring/two  buried until tomorrow · DAY
+ring/two  hidden until tomorrow · DAY
   Front of two?
-ring/one  suspended · DAY
+ring/one  hidden · DAY
   Front of one?
 
 ddpquiz progress restore ITEM
@@ -32,7 +32,7 @@ ddpquiz progress restore ITEM
     assert "Front of one?" in piped(home, "study").stdout
     assert piped(home, "list", "--hidden").stdout == "None.\n"
     wrong = piped(home, "progress", "restore", "ring/one")
-    complaint = "`ring/one` is neither suspended nor buried; `ddpquiz list --hidden` lists what is.\n"
+    complaint = "`ring/one` is not hidden; `ddpquiz list --hidden` lists what is.\n"
     assert (wrong.returncode, wrong.stderr) == (1, complaint)
 
 
@@ -40,7 +40,7 @@ def test_what_was_buried_by_a_clock_that_is_ahead_is_listed_as_it_is_hidden(home
     with Progress(home) as progress:
         progress.bury("ring/one", datetime.now(UTC) + timedelta(days=1))
     assert "Front of one?" not in piped(home, "study").stdout
-    assert piped(home, "list", "--hidden").stdout.startswith("ring/one  buried until tomorrow")
+    assert piped(home, "list", "--hidden").stdout.startswith("ring/one  hidden until tomorrow")
 
 
 def test_what_was_marked_is_seen_where_it_is_listed(home):
@@ -48,16 +48,14 @@ def test_what_was_marked_is_seen_where_it_is_listed(home):
     assert not home.exists()
     piped(home, "study", lines="f\nx\nb\nf\n")
     listed = piped(home, "list", "ring").stdout
-    assert "  one  beginner · suspended · flagged\n" in listed
-    assert "  two  intermediate · buried until tomorrow\n" in listed
+    assert "  one  beginner · hidden · flagged\n" in listed
+    assert "  two  intermediate · hidden until tomorrow\n" in listed
     assert "  three  advanced · flagged\n" in listed
     for words in (["list"], ["list", "--track", "collectives"]):
         told = piped(home, *words).stdout
-        assert (
-            "\nYou marked: 1 suspended · 1 buried until tomorrow · 2 flagged\nddpquiz list --hidden --flagged\n" in told
-        )
-    assert piped(home, "show", "ring/one").stdout.startswith("ring/one  card · beginner · suspended · flagged\n")
-    assert "ring/two  card · buried until tomorrow\n" in piped(home, "search", "two").stdout
+        assert "\nYou marked: 1 hidden · 1 hidden until tomorrow · 2 flagged\nddpquiz list --hidden --flagged\n" in told
+    assert piped(home, "show", "ring/one").stdout.startswith("ring/one  card · beginner · hidden · flagged\n")
+    assert "ring/two  card · hidden until tomorrow\n" in piped(home, "search", "two").stdout
     assert json.loads(piped(home, "show", "ring/three", "--json").stdout)["marks"] == ["flag"]
     assert json.loads(piped(home, "list", "ring", "--json").stdout)["concepts"][0]["marks"] == {
         "ring/one": ["suspend", "flag"], "ring/two": ["bury"], "ring/three": ["flag"]

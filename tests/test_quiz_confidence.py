@@ -44,7 +44,7 @@ How sure you were
   said 95%  right 0 of 1
   It takes 30 answers to see whether you judge yourself well. `ddpquiz stats`
   adds them up.
-  Brier score 0.58: 0 is perfect, always saying 50 % gives 0.25.
+  Brier score 0.58: 0 is perfect, always saying 50% gives 0.25.
 """ in screen(seat)
     assert [(row.credit, row.confidence) for row in progress.entries("answer")] == [(0.0, 0.95), (1.0, 0.5)]
 

@@ -180,17 +180,17 @@ def test_the_first_verdict_says_what_its_percentages_are_and_later_ones_on_the_p
     seat = press(quizzing(progress, BYTES, PHASES, STEPS), "1", "enter", "1", "enter", "enter", *"7", "enter", "enter")
     verdict = """\
 Verdict on ring
-  Based on 3 answers: probably 2–44 % (weak)
+  Based on 3 answers: probably 2–44% (weak)
   To be strong takes right answers to more questions than there are; hard ones
   count most.
 
 """
     legend = """\
 What the percentages mean
-  The range is how much of a concept you probably know (80 % sure), judged by
+  The range is how much of a concept you probably know (80% sure), judged by
   your last answer to each question; of several on one day, the first counts.
-  Strong: all of the range is over 70 %. Weak: all of it is under 50 %. Fair:
-  all of it is from 35 to 85 %. Otherwise there is no verdict yet.
+  Strong: all of the range is over 70%. Weak: all of it is under 50%. Fair:
+  neither, and all of it is from 35 to 85%. Otherwise there is no verdict yet.
 """
     assert verdict + legend in screen(seat)
     assert legend in screen(press(seat, "?"))
@@ -241,7 +241,7 @@ def test_questions_without_code_load_no_highlighter():
 
 def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps(progress):
     for question in loading.load().questions():
-        for seed in range(2):
+        for seed, width in enumerate((40, 80)):
             seat = quizzing(progress, question, seed=seed)
             posed = seat.quiz.posed
             assert judge(posed, expected(posed)).right, question.key
@@ -249,9 +249,8 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
                 verdict = judge(posed, trap.answer)
                 assert (verdict.right, verdict.unclear) == (False, ""), (question.key, trap.answer)
                 assert verdict.whys, (question.key, trap.answer)
-            for width in (40, 80):
-                assert "Question 1/1" in screen(seat, width)
-                judged = quiz.step(seat.quiz, Given(expected(posed)), seat.desk.clock()).answer
-                console = style.console(io.StringIO(), width=width)
-                console.print(*question_view.judged(judged))
-                assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key
+            assert "Question 1/1" in screen(seat, width)
+            judged = quiz.step(seat.quiz, Given(expected(posed)), seat.desk.clock()).answer
+            console = style.console(io.StringIO(), width=width)
+            console.print(*question_view.judged(judged))
+            assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key

@@ -291,7 +291,7 @@ def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
 def test_at_60_columns_the_back_of_a_card_names_what_runs_it(progress):
     seat = press(studying(progress, (CARDS[1], replace(CARDS[0], proof="bytes"))), "space", "3", "space")
     assert screen(seat, width=60).endswith("\nspace good · u undo · d demo · p proof · ? help · q quit")
-    assert "b bury" not in screen(seat, width=60)
+    assert "b hide" not in screen(seat, width=60)
     assert re.search("\nb +hide this card until tomorrow\n", screen(press(seat, "?"), width=60))
 
 
@@ -308,11 +308,11 @@ def test_a_hard_card_says_that_it_comes_once_more(progress):
     assert "comes once more in this sitting, then in 1 day · u undo" in screen(seat)
 
 
-def test_a_card_is_suspended_or_buried_with_one_key_and_undo_takes_that_back(progress):
+def test_a_card_is_hidden_for_a_day_or_for_good_with_one_key_and_undo_takes_that_back(progress):
     seat = press(studying(progress, CARDS), "x")
-    assert "suspended · u undo\n\nFront of two?" in screen(seat)
+    assert "hidden · u undo\n\nFront of two?" in screen(seat)
     assert progress.hidden(study_day(START)) == {"ring/one"}
-    assert "buried until tomorrow · u undo\n\nFront of three?" in screen(press(seat, "b"))
+    assert "hidden until tomorrow · u undo\n\nFront of three?" in screen(press(seat, "b"))
     assert progress.hidden(study_day(START)) == {"ring/one", "ring/two"}
     press(seat, "u", "u")
     assert seat.sitting.card.key == "ring/one"

@@ -49,6 +49,10 @@ _MEANT = {  # names of these commands in other programs
     "concepts": "list", "tracks": "list", "find": "search", "proof": "prove", "answer": "show",
     "help": "--help", "version": "--version",
 }  # fmt: skip
+_WHERE_NAMED = {  # where a learner finds the value of an argument that is missing
+    "concept": "`ddpquiz list` lists the concepts.",
+    "item": "`ddpquiz list CONCEPT` lists the items of a concept.",
+}
 
 
 @cache
@@ -105,6 +109,14 @@ class _Commands(TyperGroup):
         if meant:
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if not error.message and error.param:
+                error.message = _WHERE_NAMED.get(error.param.name or "", "")
+            raise
 
 
 app = typer.Typer(

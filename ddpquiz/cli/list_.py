@@ -28,9 +28,7 @@ def list_(
         ),
     ] = False,
     track: Annotated[str | None, typer.Option(help="List only this track.", autocompletion=completion.tracks)] = None,
-    hidden: Annotated[
-        bool, typer.Option("--hidden", help="List items that you suspended, or buried until tomorrow.")
-    ] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="List the items that you hid.")] = False,
     flagged: Annotated[
         bool, typer.Option("--flagged", help="List items that you flagged as wrong or unclear.")
     ] = False,

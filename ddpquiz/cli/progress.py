@@ -34,11 +34,11 @@ def rebuild() -> None:
 def restore(
     item: Annotated[list[str], typer.Argument(help="Items, as concept/id.", autocompletion=completion.items)],
 ) -> None:
-    """Bring back items that were suspended or buried."""
+    """Bring back items that you hid."""
     with open_progress() as opened:
         for one in item:
             if not opened.restore(one, clock.now()):
-                raise UserError(f"`{one}` is neither suspended nor buried; `ddpquiz list --hidden` lists what is.")
+                raise UserError(f"`{one}` is not hidden; `ddpquiz list --hidden` lists what is.")
             print(f"{one} is asked again.")
 
 

@@ -33,7 +33,7 @@ class Calibration:
     """How sureness and right answers agree; `lean` is None while there are too few answers."""
 
     bands: tuple[Band, ...]
-    brier: float  # the mean squared difference of sureness and result; 0 is best, always saying 50 % gives 0.25
+    brier: float  # the mean squared difference of sureness and result; 0 is best, always saying 50% gives 0.25
     lean: Lean | None
 
     @property

@@ -43,7 +43,7 @@ class LogReader:
         return bool(self._rows(which, item, str(day)))
 
     def hidden(self, day: date) -> frozenset[str]:
-        """Return the items that are not asked on a day: those suspended, and those buried on that day."""
+        """Return the items that are not asked on a day: those hidden for good, and those hidden on that day."""
         return frozenset(row.item for row in self._hiding(day))
 
     def _hiding(self, day: date) -> list[Row]:

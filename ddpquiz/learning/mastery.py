@@ -6,9 +6,9 @@ belief about s starts flat, as a Beta(1, 1), and is updated by the last answer t
 by the first, since the solution was seen then. An answer loses half its weight in sixty days. A hint halves the credit
 of an answer, which then counts half as right and half as wrong.
 
-A label is a claim with a probability of at least 80 %: strong means that s is over 0.7, weak that it is under 0.5, fair
-that it is from 0.35 to 0.85. The range that is shown holds 80 % of the belief and lies within the claim; without a
-label it leaves out 10 % at each end.
+A label is a claim with a probability of at least 80%: strong means that s is over 0.7, weak that it is under 0.5, fair
+that it is from 0.35 to 0.85. The range that is shown holds 80% of the belief and lies within the claim; without a
+label it leaves out 10% at each end.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _LOOK_AHEAD = 10  # answers that are tried in search of a change of the label
 _GUESS = 0.25  # the chance of a blind guess for a question that is not known yet: one of four options
 _ENOUGH = 3  # answers; fewer give no label
 MEANING = (
-    "The range is how much of a concept you probably know (80 % sure), judged by your last answer to each question; "
+    "The range is how much of a concept you probably know (80% sure), judged by your last answer to each question; "
     "of several on one day, the first counts."
 )
 WORDS = (
-    "Strong: all of the range is over 70 %. Weak: all of it is under 50 %. Fair: all of it is from 35 to 85 %. "
-    "Otherwise there is no verdict yet."
+    "Strong: all of the range is over 70%. Weak: all of it is under 50%. Fair: neither, and all of it is from 35 to "
+    "85%. Otherwise there is no verdict yet."
 )
 
 
@@ -98,7 +98,7 @@ class Belief:
         return 1.0
 
     def range(self, label: Label) -> tuple[float, float]:
-        """Return the range that holds 80 % of the belief, near the middle of it but within the claim of the label."""
+        """Return the range that holds 80% of the belief, near the middle of it but within the claim of the label."""
         low, high = _CLAIMS.get(label, (0.0, 1.0))
         below = min(max((1 - _SURE) / 2, self.between(-1.0, low)), 1 - self.between(high, 2.0) - _SURE)
         return max(low, self.quantile(below)), min(high, self.quantile(below + _SURE))
@@ -120,7 +120,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """The strength of one concept: the mean, the range that holds 80 % of the belief, and the evidence."""
+    """The strength of one concept: the mean, the range that holds 80% of the belief, and the evidence."""
 
     mean: float
     low: float
@@ -132,7 +132,7 @@ class Strength:
     pieces: Mapping[str, Piece] = field(default_factory=dict, repr=False)  # of evidence, by item
 
     def __str__(self) -> str:
-        """Return the verdict as a sentence, such as `Based on 4 answers: probably 2–28 % (weak)`."""
+        """Return the verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
         if self.answers < _ENOUGH:
             return self.short
         word = "no verdict yet" if self.label is Label.UNKNOWN else self.label
@@ -140,8 +140,8 @@ class Strength:
 
     @property
     def share(self) -> str:
-        """The range of what is probably known, such as `2–28 %`."""
-        return f"{100 * self.low:.0f}–{100 * self.high:.0f} %"
+        """The range of what is probably known, such as `2–28%`."""
+        return f"{100 * self.low:.0f}–{100 * self.high:.0f}%"
 
     @property
     def short(self) -> str:

@@ -95,7 +95,7 @@ class Progress(LogReader):
         return self._append(Row("bury", item, *_when(at)))
 
     def restore(self, item: str, at: datetime) -> bool:
-        """Restore an item that was suspended or buried on any device; return whether it was."""
+        """Restore an item that was hidden on any device; return whether it was."""
         found = [row for row in self._hiding(study_day(at)) if row.item == item]
         for row in found:
             self.undo(row.receipt, at)

@@ -78,7 +78,7 @@ class Weights:
 
     @property
     def stretch(self) -> float:
-        """How long an interval is, compared with one at a retention of 90 %."""
+        """How long an interval is, compared with one at a retention of 90%."""
         decay = -self.parameters[20]
         return float((self.retention ** (1 / decay) - 1) / (0.9 ** (1 / decay) - 1))
 

@@ -18,12 +18,12 @@ from ddpquiz.learning.standing import streak
 AHEAD = 14  # days of the forecast
 LATELY = 30  # days
 MATURE = 21  # days between two reviews that make a card mature
-_Z = 1.96  # standard deviations on each side of the middle 95 %
+_Z = 1.96  # standard deviations on each side of the middle 95%
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share, and its 95 % confidence interval (Wilson's)."""
+    """A share, and its 95% confidence interval (Wilson's)."""
 
     count: int
     of: int

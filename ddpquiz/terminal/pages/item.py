@@ -12,7 +12,7 @@ from ddpquiz.curriculum.posed import Posed, pose
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
 
-MARKS = {"suspend": "suspended", "bury": "buried until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
+MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
 
 def item_page(item: Item, source: Source | None = None, marks: Collection[str] = ()) -> Group:

@@ -101,6 +101,10 @@ class AnswerScreen(TypingScreen):
         else:
             self.submit(text)
 
+    @property
+    def text(self) -> str:
+        return self.entry.area.text
+
     def changes_text(self, key: str) -> bool:
         return self.typing is not None and self.entry.key(key, self.typing.question) != self.entry
 

@@ -17,10 +17,10 @@ from ddpquiz.terminal.sittings.sitting import Desk, header
 
 SHOW = Hotkey("space", "show the back", "turn the card over (enter does it too)")
 GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
-UNDO = Hotkey("u", "undo", "undo the last grade, skip, suspension or burial; press it again to go further back")
+UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
-BURY = Hotkey("b", "bury", "hide this card until tomorrow")
-SUSPEND = Hotkey("x", "suspend", "hide this card until `ddpquiz progress restore` brings it back")
+BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
+SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
 GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",
     Grade.HARD: "you knew it, with trouble; it comes once more at the end of this sitting",
@@ -72,7 +72,7 @@ def about_last(sitting: Sitting, *, has_demo: bool) -> str:
     if done is None:
         return "skipped · u undo"
     if isinstance(done, Hiding):
-        return f"{'suspended' if done.act is StudyAction.SUSPEND else 'buried until tomorrow'} · u undo"
+        return f"{'hidden' if done.act is StudyAction.SUSPEND else 'hidden until tomorrow'} · u undo"
     match done.again:
         case Return.SOON:
             return "comes again in this sitting · u undo"
@@ -104,13 +104,13 @@ def proven(count: int) -> str:
 
 
 def nothing_due(soon: str, more: Sequence[tuple[str, str]], held: Deal, hidden: int) -> Group:
-    """Draw what the learner can do when no card is due; `hidden` cards are suspended or buried."""
+    """Draw what the learner can do when no card is due; `hidden` cards were hidden by the learner."""
     lines: list[RenderableType] = [Text("Nothing is due.", style="head"), Text(f"Due in the next seven days: {soon}.")]
     if held.proven_held:
         lines.append(Text(proven(held.proven_held)))
     if hidden:
         what = counted(hidden, "card is", "cards are")
-        lines.append(Text(f"{what} suspended or buried; ddpquiz list --hidden names them."))
+        lines.append(Text(f"{what} hidden; `ddpquiz list --hidden` lists them."))
     return Group(*lines, *section("Instead", Commands(more)))
 
 

@@ -106,7 +106,7 @@ def _verdict(concept: str, strength: Strength, concepts: Mapping[str, Concept]) 
 
 def _calibration(sure: Calibration) -> list[RenderableType]:
     rows = ((Text(f"said {band.said:.0%}"), Text(f"right {band.right} of {band.answers}")) for band in sure.bands)
-    brier = f"Brier score {sure.brier:.2f}: 0 is perfect, always saying 50 % gives 0.25."
+    brier = f"Brier score {sure.brier:.2f}: 0 is perfect, always saying 50% gives 0.25."
     lean = _LEANS[sure.lean].format(said=sure.said, right=sure.right, enough=ENOUGH)
     return [columns(rows), Text(lean), Text(brier, style="quiet")]
 

@@ -1,10 +1,13 @@
-"""Screens on which a text is typed: letters are text, and escape makes the next key a command."""
+"""Screens on which a text is typed: letters are text, and escape makes the next key a command.
+
+`?` opens the help as long as nothing is typed.
+"""
 
 from abc import abstractmethod
 
 from rich.text import Text
 
-from ddpquiz.terminal.kit.hotkeys import Hotkey
+from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.key_names import pasted
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 
@@ -15,6 +18,11 @@ class TypingScreen(KeyScreen):
     """A screen on which, while it is `writing`, all characters are text, also those that are keys elsewhere."""
 
     escaped = False  # the next key is a command, and only that one
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """What is typed so far."""
 
     @abstractmethod
     def enter(self, key: str) -> None:
@@ -39,7 +47,7 @@ class TypingScreen(KeyScreen):
         self.note = ""
         if not is_command and key == ESCAPE:
             self.escaped = True
-        elif is_command and key in {each.key for each in self.escape_keys()}:
+        elif (key == HELP.key and not self.text) or (is_command and key in {each.key for each in self.escape_keys()}):
             self.obey(key)
         elif not is_command or len(key) == 1:
             self.enter(key)
