@@ -30,4 +30,6 @@ def test_each_listing_is_short_and_each_output_belongs_to_one():
     for block in BLOCKS:
         assert block.values[1].count("\n") <= MOST_LINES, block.id
     for concept in load().concepts:
-        assert concept.lesson.count("```output") == sum(bool(shown) for _, _, shown in _RUNNABLE.findall(concept.lesson))
+        assert concept.lesson.count("```output") == sum(
+            bool(shown) for _, _, shown in _RUNNABLE.findall(concept.lesson)
+        )
