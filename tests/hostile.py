@@ -14,6 +14,7 @@ from ddpquiz.analysis import saved_run, trace
 from ddpquiz.analysis.event_codec import encode, escape_controls
 from ddpquiz.analysis.frames.steps import Tape, beginnings, steps
 from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
@@ -124,7 +125,7 @@ def shown(path, width=80):
     trace.write(events, file)
     json.loads(file.getvalue())
     out["trace"] = file.getvalue()
-    out["svg"], out["html"] = picture.svg(state), picture.html(state)
+    out["svg"], out["html"] = picture.svg(state), saving.page_of(events, state, None)
     ET.fromstring(out["svg"])
     stops = steps(events)
     tape = Tape(events)

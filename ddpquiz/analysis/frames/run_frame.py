@@ -16,7 +16,7 @@ from ddpquiz.analysis.frames.ending import (
 from ddpquiz.analysis.frames.operation_line import OperationLine, describe_current
 from ddpquiz.analysis.frames.piece import Piece
 from ddpquiz.analysis.frames.rank_values import LabelledValue, RankColumn, describe_label, describe_rank
-from ddpquiz.analysis.frames.script_marks import marks
+from ddpquiz.analysis.frames.script_marks import elsewhere, marks
 from ddpquiz.analysis.run_state import RunState
 
 
@@ -25,7 +25,7 @@ class RunFrame:
     """What a run shows at one moment.
 
     `remarks` are restarts and notes, `lines` those that ranks printed without a label, `marks` stand beside lines of
-    the script. `values` are by label and rank.
+    the script, and `elsewhere` says which ranks are in other files. `values` are by label and rank.
     """
 
     remarks: tuple[str, ...]
@@ -36,6 +36,7 @@ class RunFrame:
     claims: tuple[ClaimLine, ...]
     claims_to_come: str
     marks: dict[int, str]
+    elsewhere: tuple[str, ...]
     failure: Failure | None
     result: tuple[Piece, ...]
 
@@ -51,6 +52,7 @@ def describe_frame(state: RunState, since: float, path: ShownPath = str) -> RunF
         claims=tuple(describe_claims(state)),
         claims_to_come=claims_to_come(state),
         marks=marks(state),
+        elsewhere=tuple(f"rank {rank} is in {path(file)}:{line}" for rank, file, line in elsewhere(state)),
         failure=describe_failure(state, path),
         result=result(state),
     )
