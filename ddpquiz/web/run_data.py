@@ -13,7 +13,7 @@ from ddpquiz.analysis.frames.operation_line import about, between, outcome
 from ddpquiz.analysis.frames.rank_values import shortened
 from ddpquiz.analysis.frames.report import Section
 from ddpquiz.analysis.frames.run_frame import RunFrame, describe_frame
-from ddpquiz.analysis.frames.steps import Tape, beginnings, describe_next, steps, time_before
+from ddpquiz.analysis.frames.steps import beginnings, describe_next, steps, time_before
 from ddpquiz.analysis.rank_timeline import Span
 from ddpquiz.analysis.run_state import RunState, bounded
 from ddpquiz.analysis.source_text import source_line
@@ -69,13 +69,14 @@ def run_data(given: PageInput) -> dict[str, Any]:
 def _frames(given: PageInput, logs: "_Logs") -> dict[str, Any]:
     """Return what each step shows, by slots, and the time of each step."""
     events, stops = given.events, steps(given.events)
-    tape, tracks = Tape(events, only_broken_claims=given.only_broken_claims), Tracks()
+    state, tracks = RunState(only_broken_claims=given.only_broken_claims), Tracks()
     labels: dict[str, int] = {}
     times, passed = [], 0
     for step, stop in enumerate(stops):
         logs.add(step, events[passed:stop])
+        for event in events[passed:stop]:
+            state.add(event)
         passed = stop
-        state = tape.wind(stop)
         frame = describe_frame(state, time_before(events, stops, step), given.path)
         tracks.set("next", step, describe_next(events, stops, step))
         _add_frame(frame, step, tracks, labels)

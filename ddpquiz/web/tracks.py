@@ -26,18 +26,27 @@ class Tracks:
             return
         self._last[slot] = value
         table = self._tables.setdefault(slot.partition(".")[0], {})
-        track = self._slots.setdefault(slot, SlotHistory())
-        track.steps.append(step)
-        track.places.append(table.setdefault(value, len(table)))
+        history = self._slots.setdefault(slot, SlotHistory())
+        history.steps.append(step)
+        history.places.append(table.setdefault(value, len(table)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return tables and slots; steps and places are differences, which compress well."""
+        """Return tables and slots, with numbers that compress well."""
         return {
             "tables": {kind: list(table) for kind, table in self._tables.items()},
             "slots": {
-                slot: [differences(track.steps), differences(track.places)] for slot, track in self._slots.items()
+                slot: [differences(history.steps), advances(history.places)] for slot, history in self._slots.items()
             },
         }
+
+
+def advances(places: list[int]) -> list[int]:
+    """Return by how much each place exceeds all before it; one that does not becomes -1 - place."""
+    found, top = [], -1
+    for place in places:
+        found.append(place - top if place > top else -1 - place)
+        top = max(top, place)
+    return found
 
 
 def differences(numbers: list[int]) -> list[int]:

@@ -1,5 +1,6 @@
 """A frame of a run as data: everything that a terminal or a page draws of it, and nothing about how."""
 
+import math
 from dataclasses import dataclass
 
 from ddpquiz.analysis.events import Output
@@ -42,7 +43,11 @@ class RunFrame:
 
 
 def describe_frame(state: RunState, since: float, path: ShownPath = str) -> RunFrame:
-    """Return what a run shows at the time of its last event; values that came after `since` are new."""
+    """Return what a run shows at the time of its last event.
+
+    Values that came after `since` are new; at the end of a run none are, since the last frame is of the whole run.
+    """
+    since = math.inf if state.end else since
     return RunFrame(
         remarks=remarks(state),
         columns=tuple(describe_rank(state, rank) for rank in state.all_ranks),
