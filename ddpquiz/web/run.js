@@ -262,9 +262,9 @@ class Lanes {
     context.fillStyle = this.colour("--quiet");
     for (let number = Math.ceil((this.from - this.first) / 1e6 / step); number * step * 1e6 + this.first <= this.to; number++) {
       const x = this.x(number * step * 1e6 + this.first);
-      context.fillRect(x, height - 18, 1, 5);
       const text = number ? `${(number * step).toFixed(digits)} s` : `0 s (${duration(this.first)} into the run)`;
       if (x >= clear && x + context.measureText(text).width < this.width) {
+        context.fillRect(x, height - 18, 1, 5);
         context.fillText(text, x + 3, height - 8);
         clear = x + context.measureText(text).width + 8;
       }
