@@ -18,9 +18,14 @@ from ddpquiz.cli import saving
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.runs.frame import Moment, frame, on_screen
 from ddpquiz.terminal.runs.replay import next_step
+from ddpquiz.web import run_page
 
 pytestmark = needs_browser
-RECORDINGS = sorted(path.stem for path in recordings_dir().glob("*.json"))
+QUICK = ("allreduce", "elastic")
+RECORDINGS = [
+    pytest.param(path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
+    for path in sorted(recordings_dir().glob("*.json"))
+]
 WIDE = 2400  # columns in which the terminal leaves nothing out
 SHOWN = """steps => steps.map(step => {
     ddpquizPage.go(step);
@@ -90,7 +95,7 @@ def test_a_page_opens_from_disk_and_shows_at_every_operation_what_the_replay_sho
     path, view = page_of(events, tmp_path / "run.html"), opened()
     page = view.goto(path)
     stops = steps(events)
-    visited = sorted({*beginnings(events, stops), *range(0, len(stops), max(1, len(stops) // 20))})
+    visited = sorted({*beginnings(events, stops), *range(0, len(stops), max(1, len(stops) // 8))})
     tape, wrong = Tape(events), []
     for step, shown in zip(visited, page.evaluate(SHOWN, visited), strict=True):
         there = terminal(events, stops, tape, step)
@@ -237,14 +242,23 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_no_serious_fault_of_access_and_nothing_wider_than_the_screen(look, opened, ring):
-    page = opened(**LOOKS[look], bypass_csp=True).goto(ring, "#op=3")  # axe is a script of its own
-    page.locator("#table summary").click()
-    page.locator("#report summary").click()
-    page.locator("#keys summary").click()
+def test_nothing_is_wider_than_the_screen(look, opened, ring):
+    page = opened(**LOOKS[look]).goto(ring, "#op=3")
+    for part in ("table", "report", "keys"):
+        page.locator(f"#{part} summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_checker_finds_no_serious_fault_of_access(scheme, opened, tmp_path):
+    events = saved_run.read(recordings_dir() / "deadlock.json")
+    view = opened(color_scheme=scheme, bypass_csp=True)  # the checker is a script of its own
+    page = view.goto(page_of(events, tmp_path / "run.html"), "#op=3")
+    for part in ("table", "report", "keys"):
+        page.locator(f"#{part} summary").click()
     found = [each for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
     assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
 def test_everything_is_reached_with_the_tab_key_in_the_order_of_the_page(opened, ring):
@@ -263,14 +277,10 @@ def test_everything_is_reached_with_the_tab_key_in_the_order_of_the_page(opened,
     assert len(places) > 18
 
 
-def test_a_long_run_opens_from_compressed_data(opened, tmp_path):
-    members = (0, 1)
-    call = Operation("all_reduce", members, None, ((4,),), "float32", 16, "train.py", 7, "0", "sum")
-    events = [Began("train.py", (), 2, "cpu", "gloo", "2 ranks")]
-    for number in range(1, 1200):
-        events += [Issued(number / 10, rank, number, call, (f"[{number}.5]",)) for rank in members]
-        events += [Ended(number / 10 + 0.01, rank, number) for rank in members]
-    path = page_of([*events, End(200.0, True, 0, 0)], tmp_path / "run.html")
+def test_a_page_opens_from_compressed_data(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_page, "PLAIN", 1000)
+    path = page_of(saved_run.read(recordings_dir() / "allreduce.json"), tmp_path / "run.html")
     assert '"operations":' not in path.read_text("utf-8")
-    page = opened().goto(path, "#op=1000")
-    assert page.locator("#values tbody tr").nth(1).inner_text().split()[1:3] == ["999.5", "999.5"]
+    page = opened().goto(path, "#op=7")
+    assert page.locator("#call-title").inner_text() == "Operation 7 of 25"
+    assert page.locator("#values tbody tr").nth(3).inner_text().split("\t")[:2] == ["mine", "0 1 2 3"]
