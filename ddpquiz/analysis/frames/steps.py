@@ -44,16 +44,13 @@ def describe_next(events: Sequence[Event], stops: Sequence[int], at: int) -> tup
 
 
 class Tape:
-    """A run that can be wound to any event; some states are saved, so that going back is fast.
+    """A run that can be wound to any event; some states are saved, so that going back is fast."""
 
-    `only_broken_claims` is that of the states.
-    """
-
-    def __init__(self, events: Sequence[Event], *, only_broken_claims: bool = False) -> None:
+    def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
-        self.state, self._at = RunState(only_broken_claims=only_broken_claims), 0
+        self.state, self._at = RunState(), 0
         self._apart = max(1000, len(events) // PLACES)
-        self._saved = {0: self.state.copy()}
+        self._saved = {0: RunState()}
 
     def wind(self, to: int) -> RunState:
         """Return the state after the first `to` events."""
