@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import mean
 
+import browser
 import pytest
 import real_run
 import recorded_calls
@@ -106,6 +107,13 @@ class _Durations:
 def pytest_configure(config):
     if config.option.save_durations and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Durations())
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many tests need a browser that is not here, and how to install one."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if browser.HOW in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} tests of pages were skipped: {browser.HOW}.")
 
 
 @pytest.fixture(autouse=True, scope="session")

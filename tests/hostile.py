@@ -12,7 +12,9 @@ from rich.console import ConsoleDimensions, Group
 
 from ddpquiz.analysis import saved_run, trace
 from ddpquiz.analysis.event_codec import encode, escape_controls
+from ddpquiz.analysis.frames.steps import Tape, beginnings, steps
 from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.cli import saving
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.runs import picture, replay, summary
@@ -123,11 +125,11 @@ def shown(path, width=80):
     trace.write(events, file)
     json.loads(file.getvalue())
     out["trace"] = file.getvalue()
-    out["svg"], out["html"] = picture.svg(state), picture.html(state)
+    out["svg"], out["html"] = picture.svg(state), saving.page_of(events, state, None)
     ET.fromstring(out["svg"])
-    stops = replay.steps(events)
-    tape = replay.Tape(events)
-    whole = replay.beginnings(events, stops)
+    stops = steps(events)
+    tape = Tape(events)
+    whole = beginnings(events, stops)
     for step in sorted({0, 1, len(stops) // 2, len(stops) - 1, *whole[:2]} & {*range(len(stops))}):
         now = tape.wind(stops[step])
         for size in (ConsoleDimensions(width, 24), ConsoleDimensions(30, 8)):

@@ -65,6 +65,16 @@ def test_a_saved_run_is_judged_too(tmp_path):
     assert "From a saved run: 2 of 2 ranks." in ran.stdout
 
 
+def test_a_verdict_is_saved_as_a_page_with_the_job(dumps, tmp_path):
+    ran = run(dumps, "--save", tmp_path / "job.html")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("A rank is late\n")
+    page = (tmp_path / "job.html").read_text("utf-8")
+    assert '"title":"A rank is late"' in page
+    assert '"reason":"as PyTorch\'s Flight Recorder dumps say"' in page
+    assert run(dumps, "--save", tmp_path / "job.png").returncode == 2
+
+
 MISTAKES = {
     "empty": "is empty; name the folder with the files of the ranks.",
     "none": "There is no file or folder",

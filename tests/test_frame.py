@@ -18,11 +18,11 @@ from ddpquiz.analysis.events import (
     Output,
     Started,
 )
+from ddpquiz.analysis.frames.steps import Tape, steps
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.paths import recordings_dir
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
-from ddpquiz.terminal.runs.replay import Tape, steps
 from ddpquiz.terminal.runs.run_screen import log
 
 

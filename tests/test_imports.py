@@ -33,9 +33,10 @@ MAY_IMPORT = {
     "terminal.pages": {KIT, "learning", "curriculum", "errors", "paths"},
     "terminal.sittings": {KIT, "terminal.pages", "learning", "ranks", "curriculum", "errors", "paths"},
     "terminal": set(),
+    "web": {KIT, "analysis"},
     "cli": {
         *("terminal", KIT, "terminal.runs", "terminal.pages", "terminal.sittings"),
-        *("learning", "analysis", "ranks", "curriculum", "errors", "paths", "atomic_file", "__init__"),
+        *("web", "learning", "analysis", "ranks", "curriculum", "errors", "paths", "atomic_file", "__init__"),
     },
     "__main__": {"cli", "__init__"},
     "record": {"ranks"},

@@ -13,6 +13,7 @@ from program import ddpquiz
 from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.event_codec import encode
 from ddpquiz.analysis.events import Began, End, Ended, Issued, Output, Result
+from ddpquiz.analysis.frames.steps import Tape, beginnings, steps
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir, recordings_dir
@@ -98,10 +99,10 @@ def test_a_file_that_is_not_there_or_cannot_be_written_is_said(tmp_path):
 
 
 def test_a_step_ends_before_each_operation_and_the_last_one_at_the_end():
-    assert replay.steps(EVENTS) == [2, 4, 6]
-    after_one = replay.Tape(EVENTS).wind(4)
+    assert steps(EVENTS) == [2, 4, 6]
+    after_one = Tape(EVENTS).wind(4)
     assert (after_one.brought[0].before, after_one.got[0]) == (("1.0",), ("2.0",))
-    assert replay.Tape(EVENTS).wind(3).got == {}
+    assert Tape(EVENTS).wind(3).got == {}
 
 
 def test_an_operation_begins_before_its_first_call():
@@ -110,21 +111,21 @@ def test_an_operation_begins_before_its_first_call():
         for at in range(6)
     ]
     events = [Began("demo.py", (), 2, "cpu", "gloo", "2 ranks"), *calls, End(0.9, True, 0, 0)]
-    stops = replay.steps(events)
-    assert replay.beginnings(events, stops) == [0, 2, 4, 6]
+    stops = steps(events)
+    assert beginnings(events, stops) == [0, 2, 4, 6]
     assert len(stops) == 7
 
 
 def test_what_comes_next_is_said_in_one_line_and_whole():
     events = saved_run.read(recordings_dir() / "collectives.json")
-    stops = replay.steps(events)
+    stops = steps(events)
     lines = [replay.next_step(events, stops, at, 80) for at in range(len(stops))]
     assert max(line.cell_len for line in lines) <= 80
     assert any("all_to_all_single" in line.plain for line in lines)
 
 
 def test_a_tape_that_is_wound_back_shows_what_it_showed_before():
-    tape = replay.Tape([BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))])
+    tape = Tape([BEGAN, *(Output(at / 1000, 0, "stdout", f"step: {at}", "step", str(at)) for at in range(3500))])
     there = [tape.wind(to).rows["step"][0][-1] for to in (10, 3000, 2500, 1001, 999, 11)]
     assert there == ["8", "2998", "2498", "999", "997", "9"]
     assert len(tape.wind(12).log[0]) == 11
@@ -166,7 +167,7 @@ def test_a_replay_needs_no_torch(tmp_path):
 def test_a_run_is_stepped_forward_and_back_in_a_terminal():
     terminal = ddpquiz("demo", "--replay", "allreduce")
     terminal.wait("step 0 of")
-    last = len(replay.steps(saved_run.read(recordings_dir() / "allreduce.json"))) - 1
+    last = len(steps(saved_run.read(recordings_dir() / "allreduce.json"))) - 1
     terminal.press("\x1b[F", f"step {last} of {last}")  # end
     assert "calls send" in terminal.press("\x1b[H", "step 0 of")  # home
     terminal.press("\x1b[C", "step 1 of")

@@ -131,7 +131,7 @@ class RunState:
             self.notes.append(event.text)
 
     def _add_line(self, event: events.Output) -> None:
-        line = _bounded(event)
+        line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
         if line.label is None:
             if not _TORCH_WARNING.match(line.text):
@@ -230,7 +230,7 @@ class RunState:
         return "joining" if op == JOIN else op  # short enough for a column
 
 
-def _bounded(line: events.Output) -> events.Output:
+def bounded(line: events.Output) -> events.Output:
     """Return a line as it is stored: of a very long one its start, and how much was left out."""
     more = len(line.text) - LONGEST
     if more <= 0:

@@ -1,11 +1,21 @@
 """`ddpquiz diagnose`: say why a job hangs or failed, from what its ranks recorded."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ddpquiz.cli import saving
+
+if TYPE_CHECKING:
+    from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.records.job_record import JobRecord
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.analysis.verdict import Diagnosis
 
 
 def diagnose(
@@ -14,6 +24,9 @@ def diagnose(
     ],
     view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the job as an interactive page (.html), or as `run --save` does.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Say why a job hangs or failed: which rank, which line, which operation.
@@ -21,26 +34,26 @@ def diagnose(
     JOB may also be a run that was saved with --save.
     """
     from ddpquiz.analysis.diagnosis import diagnose as judge
-    from ddpquiz.analysis.events import End
     from ddpquiz.analysis.records.job_reader import read_job
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.terminal.kit import pager, screen, style
 
+    if save:
+        saving.format_of(save)
     record = read_job(job)
     state = RunState()
     for event in record.events:
         state.add(event)
     verdict = judge(state, absent=record.missing, now=record.until)
+    if save:
+        save_verdict(record, state, verdict, save)
     if as_json:
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         typer.echo(json.dumps(verdict.as_json() | known))
     elif view and screen.is_interactive():
         from ddpquiz.terminal.runs.replay import replay
 
-        culprit = verdict.culprits[0] if len(verdict.culprits) == 1 else None
-        end = End(state.time, verdict.fault == "none", 0, 0, culprit, verdict.sentence, verdict.next)
-        recorded = [event for event in record.events if not isinstance(event, End)]
-        replay([*recorded, replace(end, why="") if end.ok else end], style.console())
+        replay(judged(record, state, verdict), style.console())
     else:
         from rich.console import Group
         from rich.text import Text
@@ -54,3 +67,22 @@ def diagnose(
 
             page += [Text(), summary_page(summarize(state.timeline, state.time))]
         pager.show(style.console(), Group(*page))
+
+
+def judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
+    """Return the events of a job, with an end that says what the verdict says."""
+    from ddpquiz.analysis.events import End
+
+    culprit = verdict.culprits[0] if len(verdict.culprits) == 1 else None
+    end = End(state.time, verdict.fault == "none", 0, 0, culprit, verdict.sentence, verdict.next)
+    recorded = [event for event in record.events if not isinstance(event, End)]
+    return [*recorded, replace(end, why="") if end.ok else end]
+
+
+def save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: Path) -> None:
+    """Save a job with its verdict, and with where the time went."""
+    from ddpquiz.analysis.frames.report import diagnosis_sections, summary_sections
+    from ddpquiz.analysis.run_summary import summarize
+
+    report = [*diagnosis_sections(verdict, record), *summary_sections(summarize(state.timeline, state.time))]
+    saving.save(judged(record, state, verdict), state, path, report)

@@ -37,7 +37,9 @@ class RunOptions:
     ] = False
     save: Annotated[
         Path | None,
-        typer.Option(help="Save the run: .json (events), .trace.json (Perfetto), .svg or .html (picture)."),
+        typer.Option(
+            help="Save the run: .html (interactive page), .json (events), .trace.json (Perfetto), .svg (picture)."
+        ),
     ] = None
     summary: Annotated[
         bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")

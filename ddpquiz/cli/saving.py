@@ -12,13 +12,14 @@ import typer
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ddpquiz.analysis.events import Event
+    from ddpquiz.analysis.frames.report import Section
     from ddpquiz.analysis.run_state import RunState
 
 FORMATS = (".trace.json", ".json", ".svg", ".html")
-PICTURES = (".svg", ".html")
+PAGE_EVENTS = 100_000  # of a longer run, a page holds about as many of the last events
 
 
 def format_of(path: Path) -> str:
@@ -26,7 +27,7 @@ def format_of(path: Path) -> str:
     found = next((end for end in FORMATS if path.name.endswith(end)), None)
     if found is None:
         raise typer.BadParameter(
-            f"{path.name} must end with .json (events), .trace.json (for Perfetto), .svg or .html (pictures).",
+            f"{path.name} must end with .html (page), .json (events), .trace.json (for Perfetto) or .svg (picture).",
             param_hint="--save",
         )
     return found
@@ -44,7 +45,7 @@ class Saving:
         if not self._path.absolute().parent.is_dir():
             raise UserError(f"The folder {self._path.parent} does not exist, so the run cannot be saved in it.")
         self._close()
-        if self._format not in PICTURES:
+        if self._format != ".svg":
             self._events = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed when the run is over
 
     def add(self, event: Event) -> None:
@@ -76,8 +77,11 @@ class Saving:
             self._events = None
 
 
-def save(events: Iterable[Event], state: RunState, path: Path) -> None:
-    """Write a run that is over to a file; a picture needs only its last `state`."""
+def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[Section] | None = None) -> None:
+    """Write a run that is over to a file; a picture needs only its last `state`.
+
+    A page begins with a report: with where the time went if none is given.
+    """
     from ddpquiz.analysis import saved_run, trace
     from ddpquiz.terminal.runs import picture
 
@@ -87,6 +91,32 @@ def save(events: Iterable[Event], state: RunState, path: Path) -> None:
         case ".svg":
             saved_run.write(path, lambda file: file.write(picture.svg(state)))
         case ".html":
-            saved_run.write(path, lambda file: file.write(picture.html(state)))
+            page = page_of(events, state, report)
+            saved_run.write(path, lambda file: file.write(page))
         case _:
             saved_run.save(events, path)
+
+
+def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None) -> str:
+    """Return the page of a run; `state` is its last one."""
+    from ddpquiz.analysis.frames.report import summary_sections
+    from ddpquiz.analysis.recent_events import RecentEvents
+    from ddpquiz.analysis.run_summary import summarize
+    from ddpquiz.terminal.kit.layout import shown_path
+    from ddpquiz.terminal.runs.script import script_text
+    from ddpquiz.web.run_data import PageInput
+    from ddpquiz.web.run_page import run_page
+
+    recent, count = RecentEvents(PAGE_EVENTS), 0
+    for event in events:
+        recent.add(event)
+        count += 1
+    found = script_text(state.script) if state.script.endswith(".py") else None  # a saved run may name any file
+    if report is None:
+        report = summary_sections(summarize(state.timeline, state.time))
+    given = PageInput(
+        events=recent.events, report=report,
+        script=found[1] if found else None, only_broken_claims=state.only_broken_claims,
+        is_cut=count > len(recent.events), path=shown_path,
+    )  # fmt: skip
+    return run_page(given)

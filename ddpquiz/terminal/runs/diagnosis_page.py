@@ -3,21 +3,11 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import format_place, format_ranks, format_seconds
+from ddpquiz.analysis.frames.report import TITLES, limits_of, source_of, standpoint_cells
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.verdict import Diagnosis, Standpoint
 from ddpquiz.terminal.kit.layout import bullets, columns, section
 from ddpquiz.terminal.kit.style import plain, prose
-
-TITLES = {
-    "missing": "A call is missing",
-    "order": "Calls in different order",
-    "signature": "Calls that do not fit together",
-    "late": "A rank is late",
-    "dead": "A rank is dead",
-    "left": "A rank left early",
-    "none": "No fault found",
-}
 
 
 def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
@@ -30,20 +20,11 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
         parts += [Text(), prose(plain(verdict.together))]
     if verdict.next:
         parts += section("Look next", prose(verdict.next))
-    limits = [*verdict.limits, *record.notes]
-    if record.clock_error:
-        limits.append(f"Clocks of different machines agree to within {format_seconds(record.clock_error)}.")
-    if limits:
+    if limits := limits_of(verdict, record):
         parts += section("What is not certain", bullets(prose(plain(text)) for text in limits))
     return Group(*parts, Text(), Text(source_of(record), style="quiet"))
 
 
-def source_of(record: JobRecord) -> str:
-    """Return in a sentence what was read."""
-    missing = f"; nothing of {format_ranks(record.missing)}" if record.missing else ""
-    return f"From {record.source}: {len(record.present):,} of {record.ranks:,} ranks{missing}."
-
-
 def _row(each: Standpoint) -> tuple[Text, Text, Text]:
-    place = format_place(each.file, each.line) if each.line else ""
-    return Text(format_ranks(each.ranks)), Text(plain(each.doing)), Text(plain(place), style="code")
+    ranks, doing, place = standpoint_cells(each)
+    return Text(ranks), Text(plain(doing)), Text(plain(place), style="code")

@@ -10,6 +10,9 @@ from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.events import Began, Output
+from ddpquiz.analysis.frames.ending import matters
+from ddpquiz.analysis.frames.lanes import describe_lanes
+from ddpquiz.analysis.frames.run_frame import restarts
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.job_files import JobFile
 from ddpquiz.terminal.kit.grid import TextLines, folded
@@ -17,7 +20,7 @@ from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.runs.current_operation import running
 from ddpquiz.terminal.runs.gantt import AROUND, gantt
-from ddpquiz.terminal.runs.outcome import counted_claims, failure, folded_claims, matters, result
+from ddpquiz.terminal.runs.outcome import counted_claims, failure, folded_claims, result
 from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
@@ -37,7 +40,8 @@ def frame(
     parts = top(state, hint)
     parts += _values(state, ValueView(width=width, tensors=tensors))
     parts += [_line(line) for line in state.lines if matters(line, state)]
-    if any(span.kind != "compute" for rank in state.timeline.ranks for span in state.timeline.spans(rank, state.time)):
+    lanes = describe_lanes(state, state.time)
+    if lanes and lanes.communicate:
         parts += [Text(), gantt(state, width, state.time, live=False)]
     parts += _claims(state, width)
     if state.end:
@@ -152,7 +156,8 @@ def top(state: RunState, hint: Hint | None) -> list[RenderableType]:
         prediction = hint.verdict if state.end and state.end.ok else hint.prediction
         parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
         parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
-    parts += _restarts(state)
+    if state.restart:
+        parts.append(Text(restarts(state), style="warn", no_wrap=True, overflow="ellipsis"))
     return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
 
 
@@ -168,12 +173,3 @@ def torchrun(began: Began) -> str:
     """Return the command line that runs the same without ddpquiz."""
     script = Path(shown_path(began.script))
     return JobFile(script, began.args, began.ranks, restarts=began.restarts, module=began.module).command()
-
-
-def _restarts(state: RunState) -> list[Text]:
-    if not state.restart:
-        return []
-    processes = " ".join(str(pid) for _, pid in sorted(state.pids.items()))
-    of = f" of {state.began.restarts}" if state.began else ""
-    restarts = f"restart {state.restart}{of} · now processes {processes}"
-    return [Text(restarts, style="warn", no_wrap=True, overflow="ellipsis")]

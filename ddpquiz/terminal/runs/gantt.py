@@ -4,6 +4,7 @@ import math
 from itertools import groupby
 
 from ddpquiz.analysis.formatting import format_seconds
+from ddpquiz.analysis.frames.lanes import describe_lanes
 from ddpquiz.analysis.rank_timeline import Span
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.grid import Piece, TextLines
@@ -29,31 +30,19 @@ def gantt(state: RunState, width: int, now: float, *, live: bool, until: float |
     """
     names = len(f"rank {max(state.all_ranks, default=0)}") + 2
     columns = max(10, min(width - names, WIDEST))
-    lanes = {rank: state.timeline.spans(rank, now) for rank in state.all_ranks if rank in state.timeline.ranks}
-    lanes = {rank: spans for rank, spans in lanes.items() if spans}
-    times = [time for rank, spans in lanes.items() for time in _moments(state, rank, spans)]
-    starts = times or [spans[0].start for spans in lanes.values()]
-    if not starts:
+    lanes = describe_lanes(state, now)
+    if lanes is None:
         return TextLines([])
-    first = min(starts)
-    start, end = _window(first, now, columns, until) if live else (first, max([*times, first + 0.001]))
+    first = lanes.first
+    start, end = _window(first, now, columns, until) if live else (first, lanes.last)
     time = f"{WINDOW:.0f} s" if start > first else "time"
     lines: list[list[Piece]] = [[(time.ljust(names), "quiet"), *LEGEND]]
     lines += [
-        [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)] for rank, spans in lanes.items()
+        [(f"rank {rank}".ljust(names), "quiet"), *_lane(spans, start, end, columns)]
+        for rank, spans in lanes.spans.items()
     ]
     zero = f" ({format_seconds(first)} into the run)"
     return TextLines([*lines, [(" " * names, ""), (axis(start - first, end - first, columns, zero), "quiet")]])
-
-
-def _moments(state: RunState, rank: int, spans: list[Span]) -> list[float]:
-    """Return when a rank first and last communicated or printed, and when it failed."""
-    calls = [span for span in spans if span.kind != "compute"]
-    lines = state.log.get(rank, ())
-    raised, exited = state.raised.get(rank), state.exited.get(rank)
-    failed = [each.time for each in (raised, exited if exited and exited.status else None) if each]
-    ends = [calls[0].start, calls[-1].end] if calls else []
-    return [*ends, *([lines[0].time, lines[-1].time] if lines else []), *failed]
 
 
 def axis(start: float, end: float, columns: int, zero: str = "") -> str:

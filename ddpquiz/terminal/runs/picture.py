@@ -1,4 +1,4 @@
-"""The last frame of a run as a picture: SVG or HTML that needs no network and no font of its own."""
+"""The last frame of a run as a picture: SVG that needs no network and no font of its own."""
 
 import io
 import re
@@ -31,33 +31,12 @@ SVG = """<svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www
 </g>
 </svg>
 """
-HTML = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>__TITLE__</title>
-<style>
-{stylesheet}
-body {{ color: {foreground}; background-color: {background}; }}
-pre {{ font-family: __FONTS__; line-height: 1.25; }}
-</style>
-</head>
-<body>
-<pre><code>{code}</code></pre>
-</body>
-</html>
-"""
 
 
 def svg(state: RunState) -> str:
     """Return the last frame as SVG."""
     drawn = _drawn(state).export_svg(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(SVG, state))
     return re.sub(r'viewBox="0 0 (\S+) (\S+)"', _with_margin, drawn, count=1)
-
-
-def html(state: RunState) -> str:
-    """Return the last frame as a page of HTML."""
-    return _drawn(state).export_html(theme=DEFAULT_TERMINAL_THEME, code_format=_filled(HTML, state))
 
 
 def _drawn(state: RunState) -> Console:

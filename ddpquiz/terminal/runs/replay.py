@@ -1,6 +1,5 @@
 """A run that is over: its last frame, and the run again, forward and back, one operation at a time."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -8,9 +7,8 @@ from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.events import Ended, Event, Issued, Joining, Output, Waited, when
-from ddpquiz.analysis.formatting import format_place, plural
+from ddpquiz.analysis.frames.steps import Tape, beginnings, describe_next, steps, time_before
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
@@ -19,7 +17,6 @@ from ddpquiz.terminal.runs.outcome import result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
-PLACES = 16  # states of a long run that are saved
 KEYS = (
     Hotkey("← →", "step", "go to the previous or next call of a rank"),
     Hotkey("n N", "operation", "go to the next or previous operation of all ranks"),
@@ -32,44 +29,6 @@ AFTER = (
     Hotkey("enter", "go on", "leave this screen (q does it too)"),
     Hotkey("r", "again", "run it once more"),
 )
-
-
-def steps(events: Sequence[Event]) -> list[int]:
-    """Return the number of events before each step: a step comes before each call of a rank, and one at the end."""
-    return [number for number, event in enumerate(events) if isinstance(event, Issued)] + [len(events)]
-
-
-def beginnings(events: Sequence[Event], stops: Sequence[int]) -> list[int]:
-    """Return the steps before the first call of each operation, and the last step."""
-    timeline, found = Timeline(), []
-    for number, event in enumerate(events):
-        before = timeline.count
-        timeline.add(event)
-        if timeline.count > before:
-            found.append(bisect_left(stops, number))
-    return [*found, len(stops) - 1]
-
-
-class Tape:
-    """A run that can be wound to any event; some states are saved, so that going back is fast."""
-
-    def __init__(self, events: Sequence[Event]) -> None:
-        self.events = events
-        self.state, self._at = RunState(), 0
-        self._apart = max(1000, len(events) // PLACES)
-        self._saved = {0: RunState()}
-
-    def wind(self, to: int) -> RunState:
-        """Return the state after the first `to` events."""
-        if to < self._at:
-            self._at = max(place for place in self._saved if place <= to)
-            self.state = self._saved[self._at].copy()
-        for event in self.events[self._at : to]:
-            self.state.add(event)
-            self._at += 1
-            if self._at % self._apart == 0 and self._at not in self._saved:
-                self._saved[self._at] = self.state.copy()
-        return self.state
 
 
 def replay(events: Sequence[Event], console: Console) -> RunState:
@@ -106,7 +65,7 @@ class ReplayScreen(RunScreen):
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
             return frame(self.state, size.width, verdict=False), [result(self.state), coming]
-        before = when(events[self._stops[self._at - 1] - 1]) if self._at else 0.0
+        before = time_before(events, self._stops, self._at)
         room = ConsoleDimensions(size.width, size.height - 1)
         last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
         until = when(next(last, events[-1]))
@@ -158,15 +117,10 @@ class ReplayScreen(RunScreen):
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
     """Draw which step this is and what happens in the next one; parts that do not fit are left out, not cut."""
-    coming = events[stops[at]] if stops[at] < len(events) else None
     line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
-    if isinstance(coming, Issued):
-        call = coming.operation
-        size = plural(call.bytes, "byte") if call.dtype else ""
-        where = format_place(call.file, call.line) if call.line else ""
-        for part in (f"next: rank {coming.rank} calls {call.op}", where, size):
-            if part and line.cell_len + cell_len(part) + 3 <= width:
-                line.append(f" · {part}", style="accent")
+    for part in describe_next(events, stops, at):
+        if line.cell_len + cell_len(part) + 3 <= width:
+            line.append(f" · {part}", style="accent")
     return line
 
 

@@ -8,6 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.events import Output
+from ddpquiz.analysis.frames.ending import MARKS
+from ddpquiz.analysis.frames.script_marks import GONE, INSIDE, LAST, LEGEND
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
 from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, help_page, key_line
@@ -15,8 +17,7 @@ from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
-from ddpquiz.terminal.runs.outcome import MARKS
-from ddpquiz.terminal.runs.script import GONE, INSIDE, LAST, LEGEND, Suggestion, source, suggestions, tries
+from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
 
 Page = Literal["picture", "source", "tries"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries"}
@@ -169,7 +170,7 @@ def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[Piece]]:
     return [[*(below if number else margin), (part, "")] for number, part in enumerate(parts)]
 
 
-VALUES = {
+VALUES: dict[Piece, str] = {
     (MARK, "accent"): "new: it changed in the last half second, or since the previous step",
     ("-", "quiet"): "nothing yet",
     ("..", ""): "cut: the log of the rank has all of it",
@@ -181,19 +182,19 @@ VALUES = {
     ("awaiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
 }
-LANES = {
+LANES: dict[Piece, str] = {
     GLYPHS["compute"]: "the rank runs its script and does not communicate",
     GLYPHS["communication"]: "all ranks have called the operation, and it runs",
     GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
     BRIEF: "the rank computes, with an operation too short for a column",
     ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
-CLAIMS = {
+CLAIMS: dict[Piece, str] = {
     MARKS["proven"]: "the claim held on these ranks",
     MARKS["broken"]: "it did not hold on these ranks",
     MARKS["not reached"]: "not this run: the claim needs other options",
 }
-SOURCE = {
+SOURCE: dict[Piece, str] = {
     (INSIDE, "warn"): "these ranks wait in this line",
     (LAST, "warn"): "these ranks were last seen here",
     (GONE, "warn"): "these ranks have ended",

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.events import Began
-from ddpquiz.analysis.formatting import list_ranks
+from ddpquiz.analysis.frames import script_marks
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import read_source
 from ddpquiz.paths import demos_dir
@@ -19,8 +19,6 @@ from ddpquiz.terminal.kit.grid import Piece, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
 
-INSIDE, LAST, GONE = "▶", "▷", "■"
-LEGEND = f"{INSIDE} waits in this line · {LAST} was last seen here · {GONE} has ended"
 MARGIN = 8  # columns for the marks, at least
 NUMBER = 5  # columns for line numbers
 _COLUMNS = re.compile(r"^\s|\S {2}")  # matches lines that are set in columns
@@ -36,14 +34,11 @@ def source(state: RunState, width: int) -> tuple[TextLines, int]:
     are listed above the script.
     """
     script = state.began.script if state.began else ""
-    at = _ranks_by_line(state)
-    marks = {line: _marks(ranks, state) for line, ranks in at.items()}
+    at, marks = script_marks.ranks_by_line(state), script_marks.marks(state)
     current = max(at, key=lambda line: (len(at[line]), line), default=0)
     margin = max([MARGIN, *map(len, marks.values())])
     above: list[list[Piece]] = [
-        [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")]
-        for rank, (file, line) in sorted(state.places.items())
-        if line and state.in_script(rank) is None
+        [(f"rank {rank} is in {shown_path(file)}:{line}", "warn")] for rank, file, line in script_marks.elsewhere(state)
     ]
     found = script_text(script)
     lines = _drawn(found[1], width - margin - NUMBER) if found else []
@@ -65,23 +60,6 @@ def script_text(script: str) -> tuple[Path, str] | None:
         if (text := read_source(path)) is not None:
             return path, text
     return None
-
-
-def _ranks_by_line(state: RunState) -> dict[int, list[int]]:
-    at: dict[int, list[int]] = {}
-    for rank in sorted(state.places):
-        line = state.in_script(rank)
-        if line is not None:
-            at.setdefault(line, []).append(rank)
-    return at
-
-
-def _marks(ranks: list[int], state: RunState) -> str:
-    kinds: dict[str, list[int]] = {}
-    for rank in ranks:
-        kind = GONE if rank in state.exited else INSIDE if state.blocked_in(rank) else LAST
-        kinds.setdefault(kind, []).append(rank)
-    return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)
 
 
 @lru_cache(1)

@@ -4,7 +4,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import format_bytes, format_place, format_ranks, format_seconds
+from ddpquiz.analysis.formatting import format_bytes, format_ranks
+from ddpquiz.analysis.frames.report import LINE_HEADS, TIME_HEADS, line_cells, line_names, time_cells
 from ddpquiz.analysis.rank_timeline import RankTime
 from ddpquiz.analysis.run_summary import LineCost, RunSummary
 from ddpquiz.terminal.kit.layout import bullets, columns, section
@@ -31,13 +32,11 @@ def summary(account: RunSummary) -> RenderableType:
 
 
 def _times(ranks: tuple[RankTime, ...]) -> Table:
-    table = _table("", "", "compute", "communication", "waiting", "overlapped")
+    table = _table("", "", *TIME_HEADS)
     for each in ranks:
+        *cells, overlapped = time_cells(each)
         seconds = {"compute": each.compute, "communication": each.communication, "waiting": each.waiting}
-        whole = sum(seconds.values())
-        cells = [Text(f"{format_seconds(part)} {part / whole:4.0%}" if part else "-") for part in seconds.values()]
-        overlapped = Text(format_seconds(each.overlapped) if each.overlapped else "-", style="quiet")
-        table.add_row(f"rank {each.rank}", _bar(seconds), *cells, overlapped)
+        table.add_row(f"rank {each.rank}", _bar(seconds), *map(Text, cells), Text(overlapped, style="quiet"))
     return table
 
 
@@ -53,14 +52,9 @@ def _bar(seconds: dict[str, float]) -> Text:
 
 
 def _lines(lines: tuple[LineCost, ...]) -> Table:
-    table = _table("", "", "calls", "bytes", "time", "of it waiting")
+    table = _table("", "", *LINE_HEADS)
     for each in lines:
-        place = format_place(each.file, each.line) if each.line else "-"
-        op = f"{each.op}, DDP" if each.is_ddp else each.op
-        calls = f"{each.calls // each.ranks:,} x {each.ranks}"
-        lasted = format_seconds(each.seconds) if each.seconds else "-"  # no rank waited for it
-        waiting = Text(format_seconds(each.waiting) if each.waiting else "-")
-        table.add_row(plain(place), op, calls, format_bytes(each.bytes), lasted, waiting)
+        table.add_row(*map(plain, line_names(each)), *line_cells(each))
     return table
 
 

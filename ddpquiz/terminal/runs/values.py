@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from ddpquiz.analysis.formatting import format_ranks, format_shapes
+from ddpquiz.analysis.formatting import format_ranks
+from ddpquiz.analysis.frames.rank_values import (
+    DIGITS,
+    DONE,
+    describe_label,
+    describe_rank,
+    has_numbers,
+    shortened,
+)
 from ddpquiz.analysis.run_state import LINES, RunState
 from ddpquiz.terminal.kit.grid import GAP, MARK, Cell, Grid, TextLines
 from ddpquiz.terminal.kit.style import plain
@@ -17,10 +25,7 @@ COLUMN = 10  # the least width of a rank's column; where there is less, ranks ar
 APART = 24  # the width of a column of short values in a live view, so that columns do not jump
 CHART = 72  # columns of a chart, at most
 PICTURE = re.compile(r"(?=.*\.)(?=.*[A-Za-z])[A-Za-z.]{8,}")
-DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
 NOTHING = Cell("-", "quiet")
-_NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
-_BETWEEN = re.compile(r"\]+, \[+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,11 +120,12 @@ def _cells(state: RunState, label: str, columns: _Columns, since: float, *, bars
     """Return the last value of each rank, with bars for all its values, on one scale for all ranks."""
     numbers = {rank: numbers_in(values) for rank, values in state.rows[label].items()} if bars else {}
     low, high = scale(numbers.values())
+    found = describe_label(state, label, since)
     cells = []
     for rank in columns.ranks:
-        values, series = state.rows[label].get(rank), numbers.get(rank, [])
+        value, series = found.get(rank), numbers.get(rank, [])
         below = ((sparkline(series, min(columns.width, 16), low, high), "accent"),) if bends(series) else ()
-        cells.append(Cell(values[-1], "", below, state.changed(label, rank, since)) if values else NOTHING)
+        cells.append(Cell(value.text, "", below, value.is_new) if value else NOTHING)
     return cells
 
 
@@ -147,42 +153,22 @@ def _are_pictures(texts: list[str]) -> bool:
     return len(set(texts)) > 1 and len(set(map(len, texts))) == 1 and all(PICTURE.fullmatch(text) for text in texts)
 
 
-def _brings(state: RunState, rank: int) -> Cell:
-    """Draw what a rank gave to its last operation: numbers, or the shapes of larger tensors."""
-    brought = state.brought.get(rank)
-    if brought is None or not brought.operation.dtype:
-        return NOTHING
-    operation = brought.operation
-    if operation.op in ("recv", "scatter") and operation.peer != rank and not brought.before:
-        return NOTHING  # its shape is the room for what it receives
-    return Cell(" | ".join(brought.before) or f"{format_shapes(operation.shapes)} {operation.dtype}", "code")
-
-
-def _gets(state: RunState, rank: int) -> Cell:
-    """Draw what the last operation of a rank left there, or at least that it is over."""
-    brought, got = state.brought.get(rank), state.got.get(rank)
-    if got:
-        return Cell(" | ".join(got), "code")
-    calls = (each.calls[rank] for each in reversed(state.timeline.collectives) if rank in each.calls)
-    last = next((call for call in calls if brought and call.number == brought.number), None)
-    return Cell("done", "quiet") if last and last.ended is not None and not last.failed else NOTHING
-
-
 def _operation_rows(state: RunState, columns: _Columns) -> list[tuple[Cell, Sequence[Cell]]]:
     """Lay out what ranks gave to their last operation and got from it, with as many digits everywhere as have room."""
     ranks, width = columns.ranks, columns.width
-    cells = [show(state, rank) for show in (_brings, _gets) for rank in ranks]
-    numbers = [cell.text for cell in cells if _NUMBER.search(cell.text)]
-    fits = (digits for digits in DIGITS if all(len(shortened(text, digits)) <= width for text in numbers))
+    described = [describe_rank(state, rank) for rank in ranks]
+    texts = [each.brings for each in described] + [each.gets for each in described]
+    numbers = [text for text in texts if text and has_numbers(text)]
+    fits = (digits for digits in DIGITS if all(len(shortened(plain(text), digits)) <= width for text in numbers))
     digits = next(fits, DIGITS[-1])
-    cells = [replace(cell, text=_cut(shortened(cell.text, digits), width)) for cell in cells]
+    cells = [_tensor(text, digits, width) for text in texts]
     return [(Cell("brings", "head"), cells[: len(ranks)]), (Cell("gets", "head"), cells[len(ranks) :])]
 
 
-def shortened(tensor: str, digits: int = DIGITS[0]) -> str:
-    """Return the text of tensors with at most `digits` digits a number, and a semicolon between rows."""
-    text = _NUMBER.sub(lambda found: f"{float(found[0]):.{digits}g}", plain(tensor))
-    return _BETWEEN.sub("; ", text).replace(",", "").replace("[", "").replace("]", "")
+def _tensor(text: str | None, digits: int, width: int) -> Cell:
+    if text is None:
+        return NOTHING
+    return Cell(_cut(shortened(plain(text), digits), width), "quiet" if text == DONE else "code")
 
 
 def _cut(text: str, width: int) -> str:
