@@ -152,11 +152,11 @@ def read_hardware(page: YamlFile) -> PlanFile[Hardware]:
         return PlanFile(page, None, {})
     fields = Fields(page, page.root, "the hardware")
     name = fields.text("name")
-    memory, speed = _amount(fields, "memory", "memory"), _amount(fields, "memory-bandwidth", "speed")
+    memory, speed = read_amount(fields, "memory", "memory"), read_amount(fields, "memory-bandwidth", "speed")
     flops: dict[str, float] = {}
     if (node := fields.find("flops")) is not None:
         inner = Fields(page, node, "`flops`")
-        flops = {each: _amount(inner, each, "compute") for each in FORMATS if each in inner}
+        flops = {each: read_amount(inner, each, "compute") for each in FORMATS if each in inner}
         if not flops:
             inner.page.complain(node, f"`flops`: name at least one of {', '.join(FORMATS)}")
         inner.close()
@@ -179,15 +179,15 @@ def _link(page: YamlFile, fields: Fields, name: str) -> Link:
     inner = Fields(page, node, f"`{name}`")
     link = Link(
         ranks=inner.whole("ranks", 1, _MOST) or 1,
-        bandwidth=_amount(inner, "bandwidth", "speed"),
+        bandwidth=read_amount(inner, "bandwidth", "speed"),
         reached=_share(inner, "reached"),
-        latency=_amount(inner, "latency", "time"),
+        latency=read_amount(inner, "latency", "time"),
     )
     inner.close()
     return link
 
 
-def _amount(fields: Fields, name: str, unit: str) -> float:
+def read_amount(fields: Fields, name: str, unit: str) -> float:
     """Read a number with a unit, such as `80 GiB`; 1 after a complaint."""
     value, units = fields.text(name), _UNITS[unit]
     found = _AMOUNT.fullmatch(value)
@@ -201,7 +201,7 @@ def _amount(fields: Fields, name: str, unit: str) -> float:
 
 def _share(fields: Fields, name: str) -> float:
     """Read a share of 1; 1 after a complaint."""
-    share = _amount(fields, name, "")
+    share = read_amount(fields, name, "")
     if share > 1:
         fields.complain(name, f"expected a share of at most 1, got {share:g}")
     return share

@@ -12,6 +12,7 @@ from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.fields import ID, Fields
 from ddpquiz.curriculum.plan_files import FOLDERS, check_file, check_files, read_any
+from ddpquiz.curriculum.published_runs import FILE, check_runs
 from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import YamlFile, shown
 from ddpquiz.errors import Complaint
@@ -64,7 +65,7 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
         check_tracks(readings, tracks_page, around, whole=only is None)
     complaints = [complaint for reading in readings for complaint in reading.page.complaints]
     if only is None:
-        pages = [tracks_page, sources_page, *check_files(folder, sources)]
+        pages = [tracks_page, sources_page, *check_files(folder, sources), check_runs(folder, sources)]
         complaints += [complaint for page in pages for complaint in page.complaints]
     wrong = "a concept belongs in <track>/<concept>.yaml; move or rename the file"
     complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
@@ -114,7 +115,7 @@ def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
     found -= {path for path in found if path.parent.parent == folder and path.parent.name in FOLDERS}
     good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
-    return sorted(good), sorted(found - good - {folder / name for name in _BESIDE})
+    return sorted(good), sorted(found - good - {folder / name for name in (*_BESIDE, FILE)})
 
 
 def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:

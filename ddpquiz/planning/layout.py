@@ -35,7 +35,7 @@ class Layout:
     Ranks are numbered with tp innermost, then cp, dp and pp. `ep` uses ranks of dp. `zero` is the stage of ZeRO, 3 being
     FSDP; `shard` is over how many of the dp x cp ranks states are sharded, the others being replicas (HSDP), 0 for all.
     `chunks` is the number of model chunks of a stage (interleaved). `overlap`: data-parallel traffic and the sends of a
-    pipeline run beside computing.
+    pipeline run beside computing; `tp_overlap`: so does tensor-parallel traffic.
     """
 
     dp: int = 1
@@ -51,6 +51,7 @@ class Layout:
     recompute: Recompute = Recompute.SELECTIVE
     sequence_parallel: bool = True
     overlap: bool = True
+    tp_overlap: bool = False
 
     @property
     def gpus(self) -> int:
@@ -163,7 +164,7 @@ def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
 def splits_layers(layers: int, parts: int) -> bool:
     """Return True if layers can be split so: the first and last part may hold a little less than the others."""
     short = spare_layers(layers, parts)
-    return parts <= layers and short <= SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
+    return parts <= layers + SPARE_LAYERS and short <= SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
 
 
 def nearest(wanted: int, fits: Callable[[int], bool]) -> int:

@@ -129,7 +129,7 @@ def buffer_bytes(model: Transformer, layout: Layout, sizes: Sizes) -> float:
             layer += model.experts.count // layout.ep * expert_matrices(model) // layout.tp
         buffers += layer * (2 * 2 + STATE_BYTES[sizes.states].gradients)
     if layout.pp > 1:
-        buffers += 2 * 2 * tokens * model.hidden / (layout.tp if layout.sequence_parallel else 1)
+        buffers += 2 * 2 * tokens * model.hidden / layout.tp
     if layout.cp > 1:
         buffers += 2 * 2 * tokens * key_value_numbers(model) / layout.tp
     return buffers

@@ -14,7 +14,7 @@ from ddpquiz.planning.model import (
     training_flops,
 )
 from ddpquiz.planning.stage_time import Machine
-from ddpquiz.planning.step_time import StepTime, group_path, step_time
+from ddpquiz.planning.step_time import StepTime, group_path, slowest_stage, stage_works, step_time
 from ddpquiz.planning.step_traffic import Job, step_traffic
 from ddpquiz.planning.traffic import Traffic
 
@@ -76,6 +76,11 @@ class Plan:
         return tokens / (self.tokens_per_second * self.job.layout.gpus) / DAY
 
     @property
+    def slowest(self) -> int:
+        """The stage with most to do."""
+        return slowest_stage(stage_works(self.job, self.machine))
+
+    @property
     def limit(self) -> str:
         """What takes most of a step after computing, by name."""
         costs = {name: getattr(self.time, name) for name in ("tp", "cp", "ep", "pp", "dp", "bubble", "optimizer")}
@@ -106,10 +111,10 @@ def repeated_flops(job: Job, *, causal: bool) -> float:
     return 0.0
 
 
-def make_plan(job: Job, machine: Machine) -> Plan:
+def make_plan(job: Job, machine: Machine, gpus: int) -> Plan:
     """Predict a job; UserError if the layout cannot run, with the nearest that would."""
     sizes, layout = job.sizes, job.layout
-    check(job.model, layout, gpus=layout.gpus, batch=sizes.batch, sequence=sizes.sequence)
+    check(job.model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence)
     return predict(job, machine)
 
 

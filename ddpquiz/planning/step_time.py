@@ -65,7 +65,7 @@ class StageWork:
 
 
 def stage_work(job: Job, machine: Machine, number: int) -> StageWork:
-    """Return the work of a stage; the sends of ring attention hide behind its computing if they may overlap."""
+    """Return the work of a stage; sends of ring attention hide behind attention if they may, those of tp behind matrices."""
     compute = stage_seconds(job.model, job.layout, job.sizes, machine, number)
     parts = list(layer_traffic(job, number))
     found = {
@@ -73,6 +73,8 @@ def stage_work(job: Job, machine: Machine, number: int) -> StageWork:
     }
     if job.layout.overlap:
         found["cp"] = max(0.0, found["cp"] - 3 * compute.attention)
+    if job.layout.tp_overlap:
+        found["tp"] = max(0.0, found["tp"] - 3 * compute.weights)
     return StageWork(compute, found)
 
 
@@ -84,6 +86,15 @@ def pipeline_exposed(job: Job, machine: Machine) -> float:
     way = path(machine.hardware, 2, layout.tp * layout.replicas)
     times = 2 * (layout.pp - 1) if layout.overlap else 2 * (layout.pp - 1 + job.micro_batches * layout.chunks)
     return transfer_seconds("send", way, times, times * cut_bytes(job))
+
+
+def overlap_window(layout: Layout) -> float:
+    """Return beside how many micro-batches' backward the gradients of a step can travel.
+
+    Gradients are complete in the last micro-batch. With v chunks, those of the last chunk are complete when the others
+    still have p micro-batches each to do.
+    """
+    return (layout.pp * (layout.chunks - 1) + 1) / layout.chunks
 
 
 def replicas_exposed(job: Job, machine: Machine, number: int, compute: Compute) -> float:
@@ -101,42 +112,58 @@ def replicas_exposed(job: Job, machine: Machine, number: int, compute: Compute) 
     if layout.zero < 3:
         times = m if layout.zero == 2 else 1
         last = reduces / max(sum(part.calls for part in parts if part.op != "all_gather"), 1)
-        hidden = max(times * last, reduces - times * compute.backward)
-        return max(0.0, gathers - compute.forward) + (hidden if parts else 0.0)
+        window = overlap_window(layout)
+        hidden = max(times * last, reduces - times * window * compute.backward)
+        return max(0.0, gathers - window * compute.forward) + (hidden if parts else 0.0)
     gather, reduce = gathers / m, reduces / m
     units = max(1, sum(each.layers for each in rank_stages(job.model, layout, number)))
     exposed = max(0.0, gather / 2 - compute.forward) + max(0.0, gather / 2 + reduce - compute.backward)
     return m * (exposed + (gather / 2 + reduce) / units)
 
 
-def optimizer_seconds(job: Job, machine: Machine, number: int) -> float:
-    """Return the seconds of Adam: its state is read and written, gradients are read and weights written."""
+def optimizer_bytes(job: Job, number: int) -> float:
+    """Return the bytes that Adam moves on a rank: its state is read and written, gradients read, weights written."""
     layout, each = job.layout, STATE_BYTES[job.sizes.states]
     moved = 2 * each.optimizer + each.gradients + each.weights
     held = rank_stages(job.model, layout, number)
     shards = layout.sharded_over if layout.zero else 1
     own = sum(stage.parameters / shards + stage.routed / max(shards // layout.ep, 1) for stage in held)
-    return own * moved / machine.hardware.memory_bandwidth
+    return own * moved
 
 
-def step_time(job: Job, machine: Machine) -> StepTime:
+def usual_stage(job: Job, machine: Machine, works: dict[int, StageWork] | None = None) -> tuple[float, float, float]:
+    """Return the seconds of forward, backward and weight gradients of a stage between the first and the last.
+
+    A third of the traffic of its layers belongs to forward.
+    """
+    number = min(1, job.layout.pp - 1)
+    work = works[number] if works else stage_work(job, machine, number)
+    third = sum(work.traffic.values()) / 3
+    return work.compute.forward + third, work.compute.backward + 2 * third, work.compute.weights
+
+
+def slowest_stage(works: dict[int, StageWork]) -> int:
+    """Return the stage with most to do."""
+    return max(works, key=lambda number: works[number].total)
+
+
+def stage_works(job: Job, machine: Machine) -> dict[int, StageWork]:
+    """Return the work of the stages that can be the slowest; it does not depend on the stage of ZeRO."""
+    return {number: stage_work(job, machine, number) for number in outer_stages(job.layout.pp)}
+
+
+def step_time(job: Job, machine: Machine, works: dict[int, StageWork] | None = None) -> StepTime:
     """Return the seconds of a step: the slowest stage does all micro-batches, and waits while the pipeline fills."""
     layout, m = job.layout, job.micro_batches
-    works = {number: stage_work(job, machine, number) for number in outer_stages(layout.pp)}
-    slowest = max(works, key=lambda number: works[number].total)
+    works = works or stage_works(job, machine)
+    slowest = slowest_stage(works)
     work = works[slowest]
-    bubble = 0.0
-    if layout.pp > 1:
-        usual = works[min(1, layout.pp - 1)]  # a stage between the first and the last, if there is one
-        extra = sum(usual.traffic.values())
-        compute = usual.compute
-        third = extra / 3
-        bubble = idle_seconds(layout, compute.forward + third, compute.backward + 2 * third, compute.weights)
+    bubble = idle_seconds(layout, *usual_stage(job, machine, works)) if layout.pp > 1 else 0.0
     return StepTime(
         compute=m * (work.compute.forward + work.compute.backward),
         **{axis: m * cost for axis, cost in work.traffic.items()},
         pp=pipeline_exposed(job, machine),
         dp=replicas_exposed(job, machine, slowest, work.compute),
         bubble=bubble,
-        optimizer=optimizer_seconds(job, machine, 0),
+        optimizer=optimizer_bytes(job, 0) / machine.hardware.memory_bandwidth,
     )

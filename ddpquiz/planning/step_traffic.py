@@ -51,8 +51,8 @@ def step_traffic(job: Job, number: int) -> list[Traffic]:
 
 
 def cut_bytes(job: Job) -> float:
-    """Return the bytes of an activation between two stages; with sequence parallelism each rank sends its part."""
-    return NUMBER * job.tokens * job.model.hidden / (job.layout.tp if job.layout.sequence_parallel else 1)
+    """Return the bytes of an activation between two stages: each rank of tp sends its part (arXiv 2104.04473, 4.1)."""
+    return NUMBER * job.tokens * job.model.hidden / job.layout.tp
 
 
 def layer_traffic(job: Job, number: int) -> Iterator[Traffic]:
