@@ -48,9 +48,9 @@ def _rank_events(run: PipelineRun, rank: int, slots: tuple[Slot, ...], size: int
 
 
 def name(slot: Slot) -> str:
-    """Name what a rank does: `F 3`, `B 1`, or `F 4 B 2` side by side; `'` marks the other direction of DualPipe."""
+    """Name what a rank does: `F 3`, `B 1`, or `F 4 B 2` side by side; `*` marks the other direction of DualPipe."""
     shown = [piece for piece in slot.task if piece.kind != "W" or len(slot.task) == 1]
-    return " ".join(f"{piece.kind} {piece.micro_batch}{"'" * piece.way}" for piece in shown)
+    return " ".join(f"{piece.kind} {piece.micro_batch}" + "*" * piece.way for piece in shown)
 
 
 def _rank_of(stage: int, way: int, count: int) -> int:
