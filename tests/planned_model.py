@@ -7,8 +7,8 @@ import os
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 LAYERS, HIDDEN, HEADS, KV, SIZE, FFN, VOCABULARY, SEQUENCE, BATCH = 2, 64, 4, 2, 16, 128, 128, 32, 8
 CAP_MB = 0.03  # of DDP's buckets, so that there are several
@@ -24,7 +24,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = (each(x).unflatten(-1, (-1, SIZE)).transpose(1, 2) for each in (self.q, self.k, self.v))
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.o(out.transpose(1, 2).flatten(2))
 
 
@@ -36,7 +36,7 @@ class MLP(nn.Module):
         self.down = nn.Linear(FFN, HIDDEN, bias=False)
 
     def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
+        return self.down(functional.silu(self.gate(x)) * self.up(x))
 
 
 class Block(nn.Module):
@@ -80,8 +80,8 @@ def ddp(tokens):
     model = Model()
     wrapped = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=CAP_MB)
     optimizer = torch.optim.AdamW(model.parameters())
-    F.cross_entropy(wrapped(tokens).flatten(0, 1), tokens.flatten()).backward()  # all in one bucket
-    F.cross_entropy(wrapped(tokens).flatten(0, 1), tokens.flatten()).backward()  # line: ddp
+    functional.cross_entropy(wrapped(tokens).flatten(0, 1), tokens.flatten()).backward()  # all in one bucket
+    functional.cross_entropy(wrapped(tokens).flatten(0, 1), tokens.flatten()).backward()  # line: ddp
     optimizer.step()
     print(f"states of ddp: {state_bytes(model, optimizer)}")
 
@@ -95,7 +95,7 @@ def fsdp(tokens):
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters())
-    F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # line: fsdp
+    functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()  # line: fsdp
     optimizer.step()
     print(f"states of fsdp: {state_bytes(model, optimizer)}")
 
@@ -144,7 +144,7 @@ def pipeline(x):
 
     block, rank = Block(), dist.get_rank()
     stage = PipelineStage(block, rank, dist.get_world_size(), torch.device("cpu"))
-    schedule = Schedule1F1B(stage, BATCH, loss_fn=F.mse_loss)
+    schedule = Schedule1F1B(stage, BATCH, loss_fn=functional.mse_loss)
     last = rank == dist.get_world_size() - 1
     schedule.step(*([x] if rank == 0 else []), target=x if last else None)  # line: pp
 

@@ -10,8 +10,8 @@ import pytest
 from real_run import end, of, run
 
 from ddpquiz.analysis.events import Issued, Output
-from ddpquiz.planning.activations import layer_bytes
-from ddpquiz.planning.layout import Layout, Schedule
+from ddpquiz.planning.activations import Split, layer_bytes
+from ddpquiz.planning.layout import Layout, PipelineSchedule
 from ddpquiz.planning.memory import STATE_BYTES, States, zero_bytes
 from ddpquiz.planning.model import Transformer, layer_parameters, parameters
 from ddpquiz.planning.schedule import Durations, simulate
@@ -96,7 +96,9 @@ def test_fsdp_gathers_each_block_twice_and_the_root_once(events):
 
 def test_tensor_parallelism_all_reduces_twice_forward_and_twice_backward(events):
     layout = Layout(tp=2, dp=2, sequence_parallel=False)
-    lines = {n for n, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "self.o(" in line or "self.down(" in line}
+    lines = {
+        n for n, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "self.o(" in line or "self.down(" in line
+    }
     seen = recorded(events, 2, lines | {LINES["tp"]}, ("all_reduce",))
     assert seen == planned(tensor_parallel(1, ACTIVATION, layout))
 
@@ -127,12 +129,18 @@ def test_a_pipeline_sends_each_activation_and_each_gradient_once(events):
 
 
 def test_1f1b_sends_and_receives_in_the_order_of_torch(events):
-    simulated = schedule_events(simulate(Schedule.ONE_F_ONE_B, RANKS, small.BATCH, Durations(1, 2, 1)), "plan", 8)
+    simulated = schedule_events(
+        simulate(PipelineSchedule.ONE_F_ONE_B, RANKS, small.BATCH, Durations(1, 2, 1)), "plan", 8
+    )
 
     def order(source, rank):
         issued = (event.operation for event in of(source, Issued) if event.rank == rank)
         sizes = (8, ACTIVATION // small.BATCH)
-        return [(each.op, each.peer) for each in issued if each.op in ("send", "recv") and each.bytes == sizes[source is events]]
+        return [
+            (each.op, each.peer)
+            for each in issued
+            if each.op in ("send", "recv") and each.bytes == sizes[source is events]
+        ]
 
     for rank in range(RANKS):
         assert order(events, rank) == order(simulated, rank)
@@ -146,8 +154,7 @@ def test_states_are_equal_to_the_byte(events):
 
 
 def test_activations_are_within_5_percent_of_what_autograd_stores(events):
-    layer = {"tp": 1, "moe": False, "sequence_parallel": False, "scores": False}
-    counted = layer_bytes(MODEL, TOKENS, small.SEQUENCE, **layer)
+    counted = layer_bytes(MODEL, TOKENS, Split(), moe=False, scores=0)
     unfused = 2 * TOKENS * small.FFN  # eager PyTorch also stores SiLU's output, which a fused SwiGLU does not
     for stored in printed(events, "stored bytes"):
         assert counted + unfused == pytest.approx(stored, rel=0.05)

@@ -79,21 +79,21 @@ def search(options: PlanOptions, *, as_json: bool) -> None:
 
     job, machine = options.job(options.gpus or 1), options.machine()
     gc.disable()  # hundreds of thousands of objects that all stay alive or are freed at once
-    gpus = options.gpus
+    gpus, before = options.gpus, None
     if gpus is None:
         enough = finder.fewest_gpus(job, machine)
         if enough is None:
             raise UserError(
-                f"{job.model.name} with {job.sizes.sequence:,} tokens a sequence and a batch of {job.sizes.batch:,} fits on"
-                f" no number of {machine.hardware.name} up to {finder.MOST_GPUS:,} GPUs; try --states zero, or fewer tokens."
+                f"{job.model.name} with {job.sizes.batch:,} x {job.sizes.sequence:,} tokens fits on no number of"
+                f" {machine.hardware.name} up to {finder.MOST_GPUS:,}; try --states zero, or fewer tokens."
             )
-        gpus, found = enough
+        gpus, before, found = enough
     else:
         found = finder.search(job, machine, gpus)
     if as_json:
         typer.echo(json.dumps(_found_json(found, gpus, options.tokens * 1e12)))
     else:
-        pager.show(style.console(), found_page(found, gpus, job, machine, fewest=options.gpus is None))
+        pager.show(style.console(), found_page(found, gpus, options.start, before))
 
 
 def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
@@ -114,7 +114,12 @@ def scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
     first, _, last = text.partition("..")
     if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= MOST_GPUS):
         raise typer.BadParameter("expected two numbers of GPUs, as in 64..16384.", param_hint="--scale")
-    plans = finder.scale(options.job(int(first)), options.machine(), int(first), int(last))
+    job = options.job(int(first))
+    if options.batch is None:  # enough for the largest number
+        inner = job.layout.tp * job.layout.pp * job.layout.cp
+        least = max(1, int(last) // inner) * job.layout.micro_batch
+        job = replace(job, sizes=replace(job.sizes, batch=max(job.sizes.batch, least)))
+    plans = finder.scale(job, options.machine(), int(first), int(last))
     if as_json:
         tokens = options.tokens * 1e12
         rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
@@ -195,6 +200,6 @@ def validate(*, as_json: bool) -> None:
 
     verdicts = [judge(row) for row in load_runs()]
     if as_json:
-        typer.echo(json.dumps([replace(each).as_json() for each in verdicts]))
+        typer.echo(json.dumps([each.as_json() for each in verdicts]))
     else:
         pager.show(style.console(), validation_page(verdicts))

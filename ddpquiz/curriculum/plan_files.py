@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ddpquiz.curriculum.fields import Fields, did_you_mean
 from ddpquiz.curriculum.yaml_file import YamlFile
@@ -42,7 +42,7 @@ def names(folder: str) -> list[str]:
 
 
 def load_model(name: str) -> Transformer:
-    """Load a shipped model by name, or a user's own by path. UserError with a near name, ContentError with complaints."""
+    """Load a shipped model by name, or a user's own by path. UserError with a near name, or with all complaints."""
     return _load(name, "models", read_model)
 
 
@@ -112,7 +112,7 @@ def read_model(page: YamlFile) -> PlanFile[Transformer]:
     fields.close()
     if page.complaints:
         return PlanFile(page, None, sources)
-    sizes = {"kv_heads": kv_heads, "head_size": head_size or hidden // heads, **numbers}
+    sizes: dict[str, Any] = {"kv_heads": kv_heads, "head_size": head_size or hidden // heads, **numbers}
     model = Transformer(
         name=name, layers=layers, hidden=hidden, heads=heads, **sizes, **flags, experts=experts, latent=latent
     )
@@ -166,9 +166,7 @@ def read_hardware(page: YamlFile) -> PlanFile[Hardware]:
     fields.close()
     if page.complaints:
         return PlanFile(page, None, sources)
-    hardware = Hardware(
-        name=name, memory=memory, memory_bandwidth=speed, flops=flops, efficiency=efficiency, **links
-    )
+    hardware = Hardware(name=name, memory=memory, memory_bandwidth=speed, flops=flops, efficiency=efficiency, **links)
     return PlanFile(page, hardware, sources)
 
 
@@ -213,10 +211,10 @@ def _sources(page: YamlFile, fields: Fields) -> dict[str, str]:
     page.mention("source", sources[""], fields.at("source"))
     if (node := fields.find("sources", optional=True)) is not None:
         inner = Fields(page, node, "`sources`")
-        for key in inner.keys():
+        for key in list(inner.keys()):
             sources[key] = inner.text(key)
             page.mention("source", sources[key], inner.at(key))
-            if key not in fields:
+            if key.partition(".")[0] not in fields:
                 page.complain(inner.at(key), f"`sources`: this file has no `{key}`{did_you_mean(key, fields.keys())}")
         inner.close()
     return sources

@@ -14,10 +14,10 @@ from ddpquiz.curriculum.yaml_file import YamlFile
 from ddpquiz.errors import ContentError
 from ddpquiz.paths import content_dir
 from ddpquiz.planning.hardware import Hardware
-from ddpquiz.planning.layout import Layout, Recompute, Schedule, refusal
+from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute, refusal
 from ddpquiz.planning.memory import Sizes, States
 from ddpquiz.planning.model import Transformer
-from ddpquiz.planning.stage_time import Machine
+from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_traffic import Job
 from ddpquiz.planning.validation import UNITS, PublishedRun
 
@@ -64,9 +64,9 @@ def _run(page: YamlFile, row: Fields) -> PublishedRun | None:
     page.mention("source", source, row.at("source"))
     if what not in UNITS:
         row.complain("what", f"`{what}` is not one of {', '.join(UNITS)}{did_you_mean(what, UNITS)}")
-    numbers = {key: _number(row, key) for key in ("seconds", "parameters") if key in row}
+    numbers: dict[str, Any] = {key: _number(row, key) for key in ("seconds", "parameters") if key in row}
     published = _number(row, "published")
-    flags = {key: row.flag(key) for key in ("decimal", "fit")}
+    flags: dict[str, Any] = {key: row.flag(key) for key in ("decimal", "fit")}
     miss = row.text("miss", optional=True)
     model, machine = _model(row), _machine(row)
     layout, sizes = _layout(row), _sizes(row)
@@ -95,7 +95,7 @@ def _model(row: Fields) -> Transformer | None:
         row.complain("model", f"there is no model `{name}`{did_you_mean(name, names('models'))}")
         return None
     model = _shipped_model(name)
-    own = {key: size for key in _KEYS if (size := _whole(row, key, 0))}
+    own: dict[str, Any] = {key: size for key in _KEYS if (size := _whole(row, key, 0))}
     if not own:
         return model
     changed = replace(model, **own)
@@ -112,7 +112,7 @@ def _shipped_hardware(name: str) -> Hardware:
     return load_hardware(name)
 
 
-def _machine(row: Fields) -> Machine | None:
+def _machine(row: Fields) -> Accelerator | None:
     """Return the hardware that a run names; `far-bandwidth` is that of its own network, for one GPU."""
     name, precision = row.text("gpu"), row.text("precision", optional=True) or "bf16"
     speed = read_amount(row, "far-bandwidth", "speed") if "far-bandwidth" in row else 0.0
@@ -122,7 +122,7 @@ def _machine(row: Fields) -> Machine | None:
     hardware = _shipped_hardware(name)
     if speed:
         hardware = replace(hardware, far=replace(hardware.far, bandwidth=speed))
-    return Machine(hardware, precision)
+    return Accelerator(hardware, precision)
 
 
 def _layout(row: Fields) -> Layout:
@@ -131,7 +131,7 @@ def _layout(row: Fields) -> Layout:
         **sizes,
         zero=row.whole("zero", 0, 3, optional=True) or 0,
         micro_batch=_whole(row, "micro-batch", 1),
-        schedule=Schedule.INTERLEAVED if sizes["chunks"] > 1 else Schedule.ONE_F_ONE_B,
+        schedule=PipelineSchedule.INTERLEAVED if sizes["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B,
         recompute=row.one_of("recompute", Recompute, Recompute.NONE),
         sequence_parallel=not row.flag("no-sequence-parallel"),
         overlap=not row.flag("no-overlap"),

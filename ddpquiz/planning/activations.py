@@ -5,11 +5,19 @@ grouped queries, latent attention and experts follow from the same rule; for GPT
 """
 
 from functools import cache
+from typing import NamedTuple
 
 from ddpquiz.planning.layout import Recompute
 from ddpquiz.planning.model import Transformer
 
 NUMBER = 2  # bytes of an activation in bf16
+
+
+class Split(NamedTuple):
+    """Over how many ranks a layer is split, and whether its norms and dropout are too."""
+
+    tp: int = 1
+    sequence_parallel: bool = False
 
 
 @cache
@@ -55,22 +63,20 @@ def token_bytes(model: Transformer, tp: int, *, moe: bool, sequence_parallel: bo
     return whole + NUMBER * split_numbers(model, moe=moe) / tp
 
 
-def layer_bytes(
-    model: Transformer, tokens: float, sequence: int, *, tp: int, moe: bool, sequence_parallel: bool, scores: bool
-) -> float:
+def layer_bytes(model: Transformer, tokens: float, split: Split, *, moe: bool, scores: int) -> float:
     """Return what a layer stores of a micro-batch on one rank, without recomputation.
 
-    `tokens` are those of the rank. `scores`: attention stores its scores, as it does without FlashAttention.
+    `tokens` are those of the rank. `scores` is the length of a sequence whose scores attention stores, 0 with
+    FlashAttention, which stores the logarithm of each softmax's sum in fp32 instead.
     """
-    stored = tokens * token_bytes(model, tp, moe=moe, sequence_parallel=sequence_parallel)
-    if scores:
-        return stored + tokens * score_bytes(model, sequence) / tp
-    return stored + 4 * tokens * model.heads / tp  # FlashAttention keeps the logarithm of each softmax sum in fp32
+    stored = tokens * token_bytes(model, split.tp, moe=moe, sequence_parallel=split.sequence_parallel)
+    of_scores = score_bytes(model, scores) if scores else 4 * model.heads
+    return stored + tokens * of_scores / split.tp
 
 
-def input_bytes(model: Transformer, tokens: float, *, tp: int, sequence_parallel: bool) -> float:
+def input_bytes(model: Transformer, tokens: float, split: Split) -> float:
     """Return what a layer stores with full recomputation, its input: 2 s b h (Table 2)."""
-    return NUMBER * tokens * model.hidden / (tp if sequence_parallel else 1)
+    return NUMBER * tokens * model.hidden / (split.tp if split.sequence_parallel else 1)
 
 
 def stores_scores(recompute: Recompute, *, flash: bool) -> bool:

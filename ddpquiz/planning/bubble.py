@@ -4,7 +4,7 @@
 weight gradients, which zero-bubble schedules move.
 """
 
-from ddpquiz.planning.layout import Layout, Schedule
+from ddpquiz.planning.layout import Layout, PipelineSchedule
 
 
 def idle_seconds(layout: Layout, forward: float, backward: float, weights: float) -> float:
@@ -15,11 +15,11 @@ def idle_seconds(layout: Layout, forward: float, backward: float, weights: float
     """
     p = layout.pp
     match layout.schedule:
-        case Schedule.INTERLEAVED:
+        case PipelineSchedule.INTERLEAVED:
             return (p - 1) * (forward + backward) / layout.chunks
-        case Schedule.ZERO_BUBBLE:
+        case PipelineSchedule.ZERO_BUBBLE:
             return (p - 1) * (forward + backward - 2 * weights)
-        case Schedule.DUALPIPE if p > 1:
+        case PipelineSchedule.DUALPIPE if p > 1:
             return (p / 2 - 1) * (forward + 2 * backward - 3 * weights)
     return (p - 1) * (forward + backward)
 
@@ -34,12 +34,12 @@ def in_flight(layout: Layout, micro_batches: int, number: int) -> float:
     match layout.schedule:
         case _ if p == 1:
             return 1
-        case Schedule.GPIPE:
+        case PipelineSchedule.GPIPE:
             return m
-        case Schedule.INTERLEAVED:
+        case PipelineSchedule.INTERLEAVED:
             return min(m * v, 2 * (p - number - 1) + (v - 1) * p + 1) / v
-        case Schedule.ZERO_BUBBLE:
+        case PipelineSchedule.ZERO_BUBBLE:
             return min(m, p)
-        case Schedule.DUALPIPE:
+        case PipelineSchedule.DUALPIPE:
             return p + 1
     return min(m, p - number)

@@ -1,38 +1,20 @@
 """Each line of a plan with its formula, the numbers put in, a source, and the concept that teaches it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from ddpquiz.planning.bubble import in_flight
-from ddpquiz.planning.layout import Recompute, Schedule
-from ddpquiz.planning.memory import STATE_BYTES, rank_tokens, stage_activations
+from ddpquiz.planning import memory_lines
+from ddpquiz.planning.layout import PipelineSchedule, Recompute
+from ddpquiz.planning.memory_lines import PlanLine
+from ddpquiz.planning.network import rounds
 from ddpquiz.planning.plan import DAY, Plan
 from ddpquiz.planning.stage_time import stage_seconds
-from ddpquiz.planning.stages import rank_stages
 from ddpquiz.planning.step_time import group_path, optimizer_bytes, usual_stage
 from ddpquiz.planning.traffic import Traffic
-
-GIB = 2.0**30
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """How one line of a plan comes about. `filled` is arithmetic that gives `value` in `unit`."""
-
-    line: str
-    value: float
-    unit: str
-    formula: str
-    filled: str
-    source: str
-    concept: str
-    note: str = ""
-
 
 AXES = ("tp", "cp", "ep", "pp", "dp")
 
 
-def explain(plan: Plan, line: str, tokens: float) -> Explanation:
+def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
     """Explain a line of a plan, days being those for `tokens`; KeyError if there is no such line."""
     if line in AXES:
         return _axis(plan, line)
@@ -46,90 +28,10 @@ def lines() -> list[str]:
     return [*_LINES, "days", *AXES]
 
 
-def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> Explanation:
-    held = rank_stages(plan.job.model, plan.job.layout, plan.memory.stage)
-    layout, value = plan.job.layout, getattr(plan.memory, line) / GIB
-    shards = layout.sharded_over if layout.zero >= stage else 1
-    dense = sum(each.parameters for each in held)
-    routed = sum(each.routed for each in held)
-    filled = f"{dense} * {per_parameter} / {shards}"
-    if routed:
-        filled = f"({filled} + {routed} * {per_parameter} / {max(shards // layout.ep, 1)})"
-    return Explanation(
-        line,
-        value,
-        "GiB",
-        f"parameters of the rank x {per_parameter} bytes / ranks that shard them",
-        f"{filled} / 2**30",
-        "arXiv 1910.02054, figure 1",
-        "zero-stages",
-        f"States: {plan.job.sizes.states}. ZeRO-{layout.zero} shards {line} from stage {stage} on.",
-    )
-
-
-def _weights(plan: Plan) -> Explanation:
-    return _states(plan, "weights", 3, STATE_BYTES[plan.job.sizes.states].weights)
-
-
-def _gradients(plan: Plan) -> Explanation:
-    return _states(plan, "gradients", 2, STATE_BYTES[plan.job.sizes.states].gradients)
-
-
-def _optimizer(plan: Plan) -> Explanation:
-    return _states(plan, "optimizer", 1, STATE_BYTES[plan.job.sizes.states].optimizer)
-
-
-def _activations(plan: Plan) -> Explanation:
-    job, number = plan.job, plan.memory.stage
-    held = rank_stages(job.model, job.layout, number)
-    stored = sum(stage_activations(job.model, job.layout, each, job.sizes)[0] for each in held) / len(held)
-    again = max(stage_activations(job.model, job.layout, each, job.sizes)[1] for each in held)
-    count = in_flight(job.layout, job.micro_batches, number)
-    working = f" + {again:.6g}" if again else ""
-    return Explanation(
-        "activations",
-        plan.memory.activations / GIB,
-        "GiB",
-        "micro-batches in flight x bytes that the stage stores of each" + (" + one layer again" if again else ""),
-        f"({count:.6g} * {stored:.6g}{working}) / 2**30",
-        "arXiv 2205.05198, table 2",
-        "activation-checkpointing",
-        f"{sum(each.layers for each in held) / len(held):g} layers, {rank_tokens(job.layout, job.sizes.sequence):,.0f}"
-        f" tokens of a micro-batch on the rank, recompute {job.layout.recompute}.",
-    )
-
-
-def _logits(plan: Plan) -> Explanation:
-    job = plan.job
-    tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
-    return Explanation(
-        "logits",
-        plan.memory.logits / GIB,
-        "GiB",
-        "tokens x (4 x vocabulary / tp + 4 x hidden)",
-        f"{tokens:g} * (4 * {job.model.vocabulary} / {job.layout.tp} + 4 * {job.model.hidden}) / 2**30",
-        "arXiv 2205.05198, section 4.3",
-        "activation-checkpointing",
-        "Only the last stage has logits. They are in fp32.",
-    )
-
-
-def _buffers(plan: Plan) -> Explanation:
-    return Explanation(
-        "buffers",
-        plan.memory.buffers / GIB,
-        "GiB",
-        "two gathered layers and a gradient (ZeRO-3) + two tensors between stages + two neighbours' keys and values",
-        f"{plan.memory.buffers:.8g} / 2**30",
-        "torch.distributed.fsdp.fully_shard",
-        "fsdp-mechanics",
-    )
-
-
-def _compute(plan: Plan) -> Explanation:
+def _compute(plan: Plan) -> PlanLine:
     job = plan.job
     work = stage_seconds(job.model, job.layout, job.sizes, plan.machine, plan.slowest)
-    return Explanation(
+    return PlanLine(
         "compute",
         plan.time.compute,
         "s",
@@ -143,32 +45,32 @@ def _compute(plan: Plan) -> Explanation:
     )
 
 
-def _bubble(plan: Plan) -> Explanation:
+def _bubble(plan: Plan) -> PlanLine:
     layout = plan.job.layout
     forward, backward, weights = usual_stage(plan.job, plan.machine) if layout.pp > 1 else (0.0, 0.0, 0.0)
     p, v = layout.pp, layout.chunks
     formula, filled = {
-        Schedule.INTERLEAVED: ("(p - 1)(F + B) / v", f"({p} - 1) * ({forward:.6g} + {backward:.6g}) / {v}"),
-        Schedule.ZERO_BUBBLE: (
+        PipelineSchedule.INTERLEAVED: ("(p - 1)(F + B) / v", f"({p} - 1) * ({forward:.6g} + {backward:.6g}) / {v}"),
+        PipelineSchedule.ZERO_BUBBLE: (
             "(p - 1)(F + B - 2W)",
             f"({p} - 1) * ({forward:.6g} + {backward:.6g} - 2 * {weights:.6g})",
         ),
-        Schedule.DUALPIPE: (
+        PipelineSchedule.DUALPIPE: (
             "(p / 2 - 1)(F + 2B - 3W)",
             f"({p} / 2 - 1) * ({forward:.6g} + 2 * {backward:.6g} - 3 * {weights:.6g})",
         ),
     }.get(layout.schedule, ("(p - 1)(F + B)", f"({p} - 1) * ({forward:.6g} + {backward:.6g})"))
     source = {
-        Schedule.ZERO_BUBBLE: "arXiv 2401.10241, section 2.3",
-        Schedule.DUALPIPE: "arXiv 2412.19437, table 2",
+        PipelineSchedule.ZERO_BUBBLE: "arXiv 2401.10241, section 2.3",
+        PipelineSchedule.DUALPIPE: "arXiv 2412.19437, table 2",
     }.get(layout.schedule, "arXiv 2104.04473, section 2.2")
     note = "F, B and W are a stage's seconds for a micro-batch, communication of its layers included."
-    return Explanation("bubble", plan.time.bubble, "s", formula, filled, source, "pipeline-bubble", note)
+    return PlanLine("bubble", plan.time.bubble, "s", formula, filled, source, "pipeline-bubble", note)
 
 
-def _update(plan: Plan) -> Explanation:
+def _update(plan: Plan) -> PlanLine:
     moved = optimizer_bytes(plan.job, 0)
-    return Explanation(
+    return PlanLine(
         "update",
         plan.time.optimizer,
         "s",
@@ -180,9 +82,9 @@ def _update(plan: Plan) -> Explanation:
     )
 
 
-def _tokens(plan: Plan) -> Explanation:
+def _tokens(plan: Plan) -> PlanLine:
     job = plan.job
-    return Explanation(
+    return PlanLine(
         "tokens",
         plan.tokens_per_second,
         "tokens/s/GPU",
@@ -193,11 +95,11 @@ def _tokens(plan: Plan) -> Explanation:
     )
 
 
-def _utilization(plan: Plan, line: str, flops: float, what: str) -> Explanation:
+def _utilization(plan: Plan, line: str, flops: float, what: str) -> PlanLine:
     note = "Model FLOP: matrices, output head and " + (
         "the half of attention that a causal mask leaves." if plan.machine.causal else "all of attention."
     )
-    return Explanation(
+    return PlanLine(
         line,
         100 * getattr(plan, line),
         "%",
@@ -209,18 +111,18 @@ def _utilization(plan: Plan, line: str, flops: float, what: str) -> Explanation:
     )
 
 
-def _mfu(plan: Plan) -> Explanation:
+def _mfu(plan: Plan) -> PlanLine:
     return _utilization(plan, "mfu", plan.model_flops, "model FLOP")
 
 
-def _hfu(plan: Plan) -> Explanation:
+def _hfu(plan: Plan) -> PlanLine:
     again = "" if plan.job.layout.recompute is Recompute.NONE else " with those of recomputation"
     return _utilization(plan, "hfu", plan.hardware_flops, f"FLOP{again}")
 
 
-def _days(plan: Plan, tokens: float) -> Explanation:
+def _days(plan: Plan, tokens: float) -> PlanLine:
     rate = plan.tokens_per_second * plan.job.layout.gpus
-    return Explanation(
+    return PlanLine(
         "days",
         plan.days(tokens),
         f"days for {tokens / 1e12:g} T tokens",
@@ -241,18 +143,18 @@ _CONCEPTS = {
 }
 
 
-def _axis(plan: Plan, axis: str) -> Explanation:
+def _axis(plan: Plan, axis: str) -> PlanLine:
     """Explain the traffic of an axis: the seconds that it would take if nothing hid it."""
     parts = [part for part in plan.traffic if part.axis == axis]
     concept, source = _CONCEPTS[axis]
     filled = " + ".join(_transfer(plan, part) for part in parts) or "0"
     value = eval(filled, {"__builtins__": {}})  # noqa: S307  # arithmetic that was written here from numbers
     exposed = getattr(plan.time, axis)
-    return Explanation(
+    return PlanLine(
         axis,
         value,
         "s on the wire",
-        "for each operator: calls x rounds x hops x alpha + bytes sent / bandwidth",
+        "for each operator: calls x rounds x (hops x alpha) + bytes sent / bandwidth",
         filled,
         source,
         concept,
@@ -262,17 +164,17 @@ def _axis(plan: Plan, axis: str) -> Explanation:
 
 def _transfer(plan: Plan, part: Traffic) -> str:
     way = group_path(plan.machine, plan.job.layout, part)
-    rounds = 1 / way.ranks if part.op == "send" else 2 if part.op == "all_reduce" else 1
-    return f"{part.calls} * {rounds:.6g} * {way.round_latency:.6g} + {part.sent:.6g} / {way.bytes_per_second:.6g}"
+    latency = f"{part.calls} * {rounds(part.op, way.ranks):.6g} * {way.round_latency:.6g}"
+    return f"{latency} + {part.sent:.6g} / {way.bytes_per_second:.6g}"
 
 
-_LINES: dict[str, Callable[[Plan], Explanation]] = {
-    "weights": _weights,
-    "gradients": _gradients,
-    "optimizer": _optimizer,
-    "activations": _activations,
-    "logits": _logits,
-    "buffers": _buffers,
+_LINES: dict[str, Callable[[Plan], PlanLine]] = {
+    "weights": memory_lines.weights,
+    "gradients": memory_lines.gradients,
+    "optimizer": memory_lines.optimizer,
+    "activations": memory_lines.activations,
+    "logits": memory_lines.logits,
+    "buffers": memory_lines.buffers,
     "compute": _compute,
     "bubble": _bubble,
     "update": _update,

@@ -18,7 +18,7 @@ class Recompute(StrEnum):
     FULL = "full"
 
 
-class Schedule(StrEnum):
+class PipelineSchedule(StrEnum):
     """In which order a pipeline's stages do their work."""
 
     GPIPE = "gpipe"
@@ -32,8 +32,9 @@ class Schedule(StrEnum):
 class Layout:
     """The size of each axis, and how each works.
 
-    Ranks are numbered with tp innermost, then cp, dp and pp. `ep` uses ranks of dp. `zero` is the stage of ZeRO, 3 being
-    FSDP; `shard` is over how many of the dp x cp ranks states are sharded, the others being replicas (HSDP), 0 for all.
+    Ranks are numbered with tp innermost, then cp, dp and pp. `ep` uses ranks of dp. `zero` is the stage of ZeRO, 3
+    being FSDP; `shard` is over how many of the dp x cp ranks states are sharded, the others being replicas (HSDP), 0
+    for all.
     `chunks` is the number of model chunks of a stage (interleaved). `overlap`: data-parallel traffic and the sends of a
     pipeline run beside computing; `tp_overlap`: so does tensor-parallel traffic.
     """
@@ -47,7 +48,7 @@ class Layout:
     shard: int = 0
     micro_batch: int = 1
     chunks: int = 1
-    schedule: Schedule = Schedule.ONE_F_ONE_B
+    schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
     recompute: Recompute = Recompute.SELECTIVE
     sequence_parallel: bool = True
     overlap: bool = True
@@ -112,8 +113,8 @@ def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[str]:
         product = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} = {layout.gpus:,}"
         yield f"{product} GPUs, but there are {gpus:,}; {fits} would do."
     if layout.replicas % layout.sharded_over:
-        fits = nearest(layout.shard, lambda size: layout.replicas % size == 0)
-        yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={fits} would do."
+        near = nearest(layout.shard, lambda size: layout.replicas % size == 0)
+        yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do."
 
 
 def _wrong_splits(model: Transformer, layout: Layout, sequence: int) -> Iterator[str]:
@@ -151,13 +152,13 @@ def _wrong_batch(layout: Layout, batch: int) -> Iterator[str]:
 
 def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
     m, p = micro_batches(layout, batch), layout.pp
-    if layout.chunks > 1 and layout.schedule is not Schedule.INTERLEAVED:
+    if layout.chunks > 1 and layout.schedule is not PipelineSchedule.INTERLEAVED:
         yield f"chunks={layout.chunks} needs the interleaved schedule; {layout.schedule} has one chunk a stage."
     if p == 1:
         return
-    if layout.schedule is Schedule.INTERLEAVED and m % p:
+    if layout.schedule is PipelineSchedule.INTERLEAVED and m % p:
         yield f"The interleaved schedule needs a multiple of pp = {p} micro-batches; there are {m}."
-    if layout.schedule is Schedule.DUALPIPE and (p % 2 or m % 2 or m < 2 * p):
+    if layout.schedule is PipelineSchedule.DUALPIPE and (p % 2 or m % 2 or m < 2 * p):
         yield f"DualPipe needs an even pp and an even number of micro-batches, at least {2 * p}; there are {m}."
 
 

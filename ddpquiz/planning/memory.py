@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from ddpquiz.planning.activations import input_bytes, layer_bytes, logit_bytes, stores_scores
+from ddpquiz.planning.activations import NUMBER, Split, input_bytes, layer_bytes, logit_bytes, stores_scores
 from ddpquiz.planning.bubble import in_flight
 from ddpquiz.planning.layout import Layout, Recompute, micro_batches
 from ddpquiz.planning.model import Transformer, expert_matrices
@@ -41,7 +42,7 @@ STATE_BYTES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class RankMemory:
     """Bytes on one rank by what they hold; `stage` is its place in the pipeline."""
 
     stage: int
@@ -100,15 +101,12 @@ def rank_tokens(layout: Layout, sequence: int) -> float:
 
 def stage_activations(model: Transformer, layout: Layout, held: Stage, sizes: Sizes) -> tuple[float, float]:
     """Return (bytes that a micro-batch stores in a stage, bytes of one layer that backward computes again)."""
-    tokens, tp, sp = rank_tokens(layout, sizes.sequence), layout.tp, layout.sequence_parallel
-    scores = stores_scores(layout.recompute, flash=sizes.flash)
-
-    def layer(*, moe: bool) -> float:
-        return layer_bytes(model, tokens, sizes.sequence, tp=tp, moe=moe, sequence_parallel=sp, scores=scores)
-
-    masks = tokens * model.hidden / (tp if sp else 1) if model.dropout and held.embedding else 0.0
+    tokens, split = rank_tokens(layout, sizes.sequence), Split(layout.tp, layout.sequence_parallel)
+    scores = sizes.sequence if stores_scores(layout.recompute, flash=sizes.flash) else 0
+    layer = partial(layer_bytes, model, tokens, split, scores=scores)
+    masks = input_bytes(model, tokens, split) / NUMBER if model.dropout and held.embedding else 0.0
     if layout.recompute is Recompute.FULL:
-        stored = held.layers * input_bytes(model, tokens, tp=tp, sequence_parallel=sp)
+        stored = held.layers * input_bytes(model, tokens, split)
         return stored + masks, layer(moe=held.moe_layers > 0) if held.layers else 0.0
     dense = held.dense_layers * layer(moe=False) if held.dense_layers else 0.0
     return dense + (held.moe_layers * layer(moe=True) if held.moe_layers else 0.0) + masks, 0.0
@@ -142,7 +140,7 @@ def key_value_numbers(model: Transformer) -> int:
     return 2 * model.kv_heads * model.head_size
 
 
-def stage_memory(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> Memory:
+def stage_memory(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> RankMemory:
     """Return the memory of a rank of one stage at its peak."""
     held = rank_stages(model, layout, number)
     weights = gradients = optimizer = stored = again = 0.0
@@ -153,7 +151,7 @@ def stage_memory(model: Transformer, layout: Layout, sizes: Sizes, number: int) 
         stored, again = stored + one / len(held), max(again, working)
     count = in_flight(layout, micro_batches(layout, sizes.batch), number)
     head = any(each.head for each in held)
-    return Memory(
+    return RankMemory(
         stage=number,
         weights=weights,
         gradients=gradients,
@@ -164,7 +162,7 @@ def stage_memory(model: Transformer, layout: Layout, sizes: Sizes, number: int) 
     )
 
 
-def fullest(model: Transformer, layout: Layout, sizes: Sizes) -> Memory:
+def fullest(model: Transformer, layout: Layout, sizes: Sizes) -> RankMemory:
     """Return the memory of the stage that needs most."""
     each = (stage_memory(model, layout, sizes, number) for number in outer_stages(layout.pp))
     return max(each, key=lambda memory: memory.total)

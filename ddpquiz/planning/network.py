@@ -23,16 +23,18 @@ def path(hardware: Hardware, ranks: int, stride: int) -> Path:
     """
     near, far = hardware.near, hardware.far
     if ranks * stride <= near.ranks:
-        return Path(ranks, ranks * near.latency, near.bytes_per_second, in_machine=True)
+        return Path(ranks, (ranks - 1) * near.latency, near.bytes_per_second, in_machine=True)
     inside = max(1, min(ranks, near.ranks // stride))
     machines = -(-ranks // inside)
-    latency = machines * far.latency + (ranks - machines) * near.latency
+    latency = (machines - 1) * far.latency + (ranks - machines) * near.latency
     speed = min(near.bytes_per_second, far.bytes_per_second * inside) if inside > 1 else far.bytes_per_second
     return Path(ranks, latency, speed, in_machine=False)
 
 
-def rounds(op: str) -> int:
-    """Return how often a ring goes round: twice for an all-reduce, once for the others."""
+def rounds(op: str, ranks: int) -> float:
+    """Return how often a ring goes round: twice for an all-reduce, once for others; a send passes one hop of it."""
+    if op == "send":
+        return 1 / max(ranks - 1, 1)
     return 2 if op == "all_reduce" else 1
 
 
@@ -53,5 +55,4 @@ def sent_bytes(op: str, ranks: int, brought: float) -> float:
 
 def transfer_seconds(op: str, way: Path, calls: float, brought: float) -> float:
     """Return the seconds of some calls that bring `brought` bytes together: calls x alpha x hops + bytes x beta."""
-    hops = way.round_latency / way.ranks if op == "send" else rounds(op) * way.round_latency
-    return calls * hops + sent_bytes(op, way.ranks, brought) / way.bytes_per_second
+    return calls * rounds(op, way.ranks) * way.round_latency + sent_bytes(op, way.ranks, brought) / way.bytes_per_second

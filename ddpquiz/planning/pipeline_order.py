@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ddpquiz.planning.layout import Schedule
+from ddpquiz.planning.layout import PipelineSchedule
 
 
-class Piece(NamedTuple):
+class StagePiece(NamedTuple):
     """A forward (F), a backward (B: whole, or only input gradients where W exists) or weight gradients (W).
 
     `stage` counts along the model, over all chunks. `way` is 1 for the micro-batches that run from the last rank to the
@@ -19,52 +19,52 @@ class Piece(NamedTuple):
     way: int = 0
 
 
-Task = tuple[Piece, ...]  # what runs as one: a piece, or a forward beside a backward
+Task = tuple[StagePiece, ...]  # what runs as one: a piece, or a forward beside a backward
 
 
-def order(schedule: Schedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
+def order(schedule: PipelineSchedule, p: int, m: int, chunks: int = 1) -> list[list[Task]]:
     """Return the tasks of each rank in order, for p ranks and m micro-batches."""
     match schedule:
-        case Schedule.GPIPE:
-            ranks: list[Iterator[Piece]] = [_gpipe(rank, m) for rank in range(p)]
-        case Schedule.ONE_F_ONE_B:
+        case PipelineSchedule.GPIPE:
+            ranks: list[Iterator[StagePiece]] = [_gpipe(rank, m) for rank in range(p)]
+        case PipelineSchedule.ONE_F_ONE_B:
             ranks = [_one_f_one_b(rank, p, m) for rank in range(p)]
-        case Schedule.INTERLEAVED:
+        case PipelineSchedule.INTERLEAVED:
             ranks = [_interleaved(rank, p, m, chunks) for rank in range(p)]
-        case Schedule.ZERO_BUBBLE:
+        case PipelineSchedule.ZERO_BUBBLE:
             ranks = [_zero_bubble(rank, p, m) for rank in range(p)]
-        case Schedule.DUALPIPE:
+        case PipelineSchedule.DUALPIPE:
             return [list(_DualPipe(rank, p, m).tasks()) for rank in range(p)]
     return [[(piece,) for piece in pieces] for pieces in ranks]
 
 
-def _gpipe(rank: int, m: int) -> Iterator[Piece]:
+def _gpipe(rank: int, m: int) -> Iterator[StagePiece]:
     """All forwards, then all backwards (arXiv 1811.06965)."""
-    yield from (Piece("F", i, rank) for i in range(m))
-    yield from (Piece("B", i, rank) for i in range(m))
+    yield from (StagePiece("F", i, rank) for i in range(m))
+    yield from (StagePiece("B", i, rank) for i in range(m))
 
 
-def _one_f_one_b(rank: int, p: int, m: int) -> Iterator[Piece]:
-    """p - 1 - rank forwards to fill the stages below, then one forward and one backward in turn (arXiv 2104.04473)."""
+def _one_f_one_b(rank: int, p: int, m: int) -> Iterator[StagePiece]:
+    """P - 1 - rank forwards to fill the stages below, then one forward and one backward in turn (arXiv 2104.04473)."""
     ahead = min(p - 1 - rank, m)
-    yield from (Piece("F", i, rank) for i in range(ahead))
+    yield from (StagePiece("F", i, rank) for i in range(ahead))
     for i in range(m):
         if ahead + i < m:
-            yield Piece("F", ahead + i, rank)
-        yield Piece("B", i, rank)
+            yield StagePiece("F", ahead + i, rank)
+        yield StagePiece("B", i, rank)
 
 
-def _interleaved(rank: int, p: int, m: int, chunks: int) -> Iterator[Piece]:
+def _interleaved(rank: int, p: int, m: int, chunks: int) -> Iterator[StagePiece]:
     """The same with several chunks a rank: p micro-batches in the first chunk, then in the next (arXiv 2104.04473)."""
     total = m * chunks
 
-    def forward(number: int) -> Piece:
+    def forward(number: int) -> StagePiece:
         chunk = number // p % chunks
-        return Piece("F", number // (p * chunks) * p + number % p, chunk * p + rank)
+        return StagePiece("F", number // (p * chunks) * p + number % p, chunk * p + rank)
 
-    def backward(number: int) -> Piece:
+    def backward(number: int) -> StagePiece:
         chunk = chunks - 1 - number // p % chunks
-        return Piece("B", number // (p * chunks) * p + number % p, chunk * p + rank)
+        return StagePiece("B", number // (p * chunks) * p + number % p, chunk * p + rank)
 
     ahead = min(2 * (p - 1 - rank) + (chunks - 1) * p, total)
     yield from map(forward, range(ahead))
@@ -74,19 +74,19 @@ def _interleaved(rank: int, p: int, m: int, chunks: int) -> Iterator[Piece]:
         yield backward(number)
 
 
-def _zero_bubble(rank: int, p: int, m: int) -> Iterator[Piece]:
+def _zero_bubble(rank: int, p: int, m: int) -> Iterator[StagePiece]:
     """1F1B whose weight gradients wait: rank r keeps r of them, so that all ranks store p (arXiv 2401.10241, ZB-H1)."""
     ahead, done = min(p - 1 - rank, m), 0
-    yield from (Piece("F", i, rank) for i in range(ahead))
+    yield from (StagePiece("F", i, rank) for i in range(ahead))
     for i in range(m):
         forwards_left = ahead + i < m
         if forwards_left:
-            yield Piece("F", ahead + i, rank)
-        yield Piece("B", i, rank)
+            yield StagePiece("F", ahead + i, rank)
+        yield StagePiece("B", i, rank)
         if not forwards_left or i + 1 - done > rank:
-            yield Piece("W", done, rank)
+            yield StagePiece("W", done, rank)
             done += 1
-    yield from (Piece("W", i, rank) for i in range(done, m))
+    yield from (StagePiece("W", i, rank) for i in range(done, m))
 
 
 class _DualPipe:
@@ -99,7 +99,7 @@ class _DualPipe:
         self._rank, self._p, self._half = rank, p, m // 2
         self._inner = min(rank, p - 1 - rank)  # how many ranks are outside of this one
         self._counts = {("F", 0): 0, ("F", 1): 0, ("B", 0): 0, ("B", 1): 0}
-        self._waiting: list[Piece] = []  # weight gradients that are still to do
+        self._waiting: list[StagePiece] = []  # weight gradients that are still to do
 
     def tasks(self) -> Iterator[Task]:
         half, inner, middle = self._p // 2, self._inner, self._inner == self._p // 2 - 1
@@ -138,12 +138,12 @@ class _DualPipe:
         while self._waiting:
             yield self._weight()
 
-    def _piece(self, kind: str, way: int) -> Piece:
+    def _piece(self, kind: str, way: int) -> StagePiece:
         number = self._counts[kind, way]
         self._counts[kind, way] += 1
         direction = way ^ (self._rank >= self._p // 2)
         stage = self._p - 1 - self._rank if direction else self._rank
-        return Piece(kind, number, stage, direction)
+        return StagePiece(kind, number, stage, direction)
 
     def _beside(self, forward: int, backward: int) -> Task:
         ahead, back = self._piece("F", forward), self._piece("B", backward)

@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddpquiz.planning.hardware import Hardware
-from ddpquiz.planning.layout import Layout, Recompute, check
-from ddpquiz.planning.memory import HEADROOM, Memory, fullest
+from ddpquiz.planning.layout import Recompute, check
+from ddpquiz.planning.memory import HEADROOM, RankMemory, fullest
 from ddpquiz.planning.model import (
-    Transformer,
     attention_flops,
     forward_flops,
     head_flops,
     training_flops,
 )
-from ddpquiz.planning.stage_time import Machine
+from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_time import StepTime, group_path, slowest_stage, stage_works, step_time
 from ddpquiz.planning.step_traffic import Job, step_traffic
 from ddpquiz.planning.traffic import Traffic
@@ -26,8 +25,8 @@ class Plan:
     """The prediction for a job on a machine. `traffic` is that of the fullest rank."""
 
     job: Job
-    machine: Machine
-    memory: Memory
+    machine: Accelerator
+    memory: RankMemory
     time: StepTime
     traffic: tuple[Traffic, ...]
 
@@ -92,7 +91,7 @@ class Plan:
 
 
 def utilization(flops: float, tokens_per_second: float, peak: float) -> float:
-    """Return MFU (or HFU) from the FLOP of a token and the tokens a second of one GPU (arXiv 2204.02311, appendix B)."""
+    """Return MFU, or HFU, from the FLOP of a token and the tokens a second of a GPU (arXiv 2204.02311, appendix B)."""
     return flops * tokens_per_second / peak
 
 
@@ -111,14 +110,14 @@ def repeated_flops(job: Job, *, causal: bool) -> float:
     return 0.0
 
 
-def make_plan(job: Job, machine: Machine, gpus: int) -> Plan:
+def make_plan(job: Job, machine: Accelerator, gpus: int) -> Plan:
     """Predict a job; UserError if the layout cannot run, with the nearest that would."""
     sizes, layout = job.sizes, job.layout
     check(job.model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence)
     return predict(job, machine)
 
 
-def predict(job: Job, machine: Machine) -> Plan:
+def predict(job: Job, machine: Accelerator) -> Plan:
     """Predict a job whose layout is known to be possible."""
     memory = fullest(job.model, job.layout, job.sizes)
     traffic = tuple(step_traffic(job, memory.stage))

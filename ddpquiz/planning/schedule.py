@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ddpquiz.planning.layout import Schedule
-from ddpquiz.planning.pipeline_order import Piece, Task, order
-
+from ddpquiz.planning.layout import PipelineSchedule
+from ddpquiz.planning.pipeline_order import StagePiece, Task, order
 
 _Key = tuple[str, int, int, int]  # a piece; a plain tuple is made several times as fast
 
@@ -34,7 +33,7 @@ class Durations:
 class PipelineRun:
     """What a simulation found: the slots of each rank, and the most micro-batches that each stored at once."""
 
-    schedule: Schedule
+    schedule: PipelineSchedule
     micro_batches: int
     chunks: int
     ranks: tuple[tuple[Slot, ...], ...]
@@ -55,10 +54,10 @@ class PipelineRun:
         return sum(map(self.idle, range(ranks))) / ranks / self.seconds
 
 
-def simulate(schedule: Schedule, p: int, m: int, times: Durations, chunks: int = 1) -> PipelineRun:
+def simulate(schedule: PipelineSchedule, p: int, m: int, times: Durations, chunks: int = 1) -> PipelineRun:
     """Run a schedule on p ranks with m micro-batches: a task begins when its rank is free and its inputs are there."""
     tasks = order(schedule, p, m, chunks)
-    split = schedule in {Schedule.ZERO_BUBBLE, Schedule.DUALPIPE}
+    split = schedule in {PipelineSchedule.ZERO_BUBBLE, PipelineSchedule.DUALPIPE}
     lengths = _lengths(times, chunks, split=split)
     last = p * chunks - 1
     ready: dict[_Key, float] = {}
@@ -99,7 +98,7 @@ def _lengths(times: Durations, chunks: int, *, split: bool) -> dict[str, float]:
     return {"F": times.forward / chunks, "B": backward / chunks, "W": times.weights / chunks}
 
 
-def _input(piece: Piece, last: int) -> _Key | None:
+def _input(piece: StagePiece, last: int) -> _Key | None:
     """Return the piece whose result a piece needs, apart from those that its rank has done before."""
     kind, micro_batch, stage, way = piece
     if kind == "F":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ddpquiz.analysis.events import Began, End, Ended, Event, Exited, Issued, Output, Started, when
 from ddpquiz.analysis.operation import MAX_RANKS, Operation
 from ddpquiz.errors import UserError
-from ddpquiz.planning.pipeline_order import Piece
+from ddpquiz.planning.pipeline_order import StagePiece
 from ddpquiz.planning.schedule import PipelineRun, Slot
 
 
@@ -57,7 +57,7 @@ def _rank_of(stage: int, way: int, count: int) -> int:
     return count - 1 - stage if way else stage % count
 
 
-def _source(piece: Piece, count: int, last: int) -> int | None:
+def _source(piece: StagePiece, count: int, last: int) -> int | None:
     """Return the rank from which a piece receives."""
     if piece.kind == "F" and piece.stage:
         return _rank_of(piece.stage - 1, piece.way, count)
@@ -66,7 +66,7 @@ def _source(piece: Piece, count: int, last: int) -> int | None:
     return None
 
 
-def _target(piece: Piece, count: int, last: int) -> int | None:
+def _target(piece: StagePiece, count: int, last: int) -> int | None:
     """Return the rank to which the result of a piece goes."""
     if piece.kind == "F" and piece.stage < last:
         return _rank_of(piece.stage + 1, piece.way, count)
@@ -75,7 +75,7 @@ def _target(piece: Piece, count: int, last: int) -> int | None:
     return None
 
 
-def _operation(op: str, piece: Piece, rank: int, peer: int, size: int) -> Operation:
+def _operation(op: str, piece: StagePiece, rank: int, peer: int, size: int) -> Operation:
     """Return a send or receive; each kind of tensor has a group of its own, so that they are matched in order."""
     members = tuple(sorted((rank, peer)))
     group = f"{'activations' if piece.kind == 'F' else 'gradients'} {piece.way}"

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ddpquiz.planning.layout import Layout, Recompute, Schedule, micro_batches, refusal, splits_layers
+from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
 from ddpquiz.planning.memory import HEADROOM, STATE_BYTES, fullest
 from ddpquiz.planning.model import Transformer, parameters
 from ddpquiz.planning.plan import Plan, predict
-from ddpquiz.planning.stage_time import Machine
+from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_time import StageWork, stage_works, step_time
 from ddpquiz.planning.step_traffic import Job
 
-KEPT = 10  # plans that a search returns
+BEST = 6  # plans that a search returns
+MOST_GPUS = 4096  # of a search for the smallest number
 MICRO_BATCHES = (1, 2, 4, 8)
 CHUNKS = (2, 3, 4, 5, 6, 8)
 _SMALL = (1, 2, 4)
@@ -40,7 +41,7 @@ def divisors(number: int, most: int) -> list[int]:
     return [size for size in range(1, min(number, most) + 1) if number % size == 0]
 
 
-def layouts(model: Transformer, gpus: int, machine: Machine, base: Layout, *, flash: bool) -> Iterator[Layout]:
+def layouts(model: Transformer, gpus: int, machine: Accelerator, base: Layout, *, flash: bool) -> Iterator[Layout]:
     """Yield a layout for each way to split the GPUs, with ZeRO-3; a search varies the stage of ZeRO itself.
 
     Tensor and context parallelism stay within a machine, where their traffic belongs. `base` has what is not varied.
@@ -64,17 +65,18 @@ def layouts(model: Transformer, gpus: int, machine: Machine, base: Layout, *, fl
                                 yield axes(schedule=schedule, chunks=chunks, recompute=recompute, micro_batch=size)
 
 
-def pipelines(model: Transformer, pp: int) -> list[tuple[Schedule, int]]:
+def pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]]:
     """Return the schedules, with their numbers of chunks, that a pipeline of this length could use."""
     if pp == 1:
-        return [(Schedule.ONE_F_ONE_B, 1)]
-    chunked = [(Schedule.INTERLEAVED, chunks) for chunks in CHUNKS if splits_layers(model.layers, pp * chunks)]
-    return [(Schedule.ONE_F_ONE_B, 1), *chunked, (Schedule.ZERO_BUBBLE, 1)]
+        return [(PipelineSchedule.ONE_F_ONE_B, 1)]
+    chunked = [(PipelineSchedule.INTERLEAVED, chunks) for chunks in CHUNKS if splits_layers(model.layers, pp * chunks)]
+    return [(PipelineSchedule.ONE_F_ONE_B, 1), *chunked, (PipelineSchedule.ZERO_BUBBLE, 1)]
 
 
-def search(job: Job, machine: Machine, gpus: int) -> Found:
+def search(job: Job, machine: Accelerator, gpus: int) -> Found:
     """Try all layouts; the plans are sorted by the time of a step."""
-    found, best = Found(), []
+    found = Found()
+    best: list[tuple[float, int, int, Layout]] = []
     model, sizes, limit = job.model, job.sizes, HEADROOM * machine.hardware.memory
     for layout in layouts(model, gpus, machine, job.layout, flash=sizes.flash):
         found.tried += 4
@@ -95,7 +97,7 @@ def search(job: Job, machine: Machine, gpus: int) -> Found:
             works = works or stage_works(candidate, machine)
             best.append((step_time(candidate, machine, works).total, zero, len(best), tried))
     best.sort()
-    found.plans = [predict(Job(model, layout, sizes), machine) for *_, layout in best[:KEPT]]
+    found.plans = [predict(Job(model, layout, sizes), machine) for *_, layout in best[:BEST]]
     return found
 
 
@@ -112,29 +114,30 @@ def reason_of(refused: str) -> str:
     return next((kind for word, kind in kinds.items() if word in refused), "other sizes do not divide")
 
 
-def fewest_gpus(job: Job, machine: Machine, most: int = 4096) -> tuple[int, Found] | None:
-    """Return the smallest number of GPUs on which any layout fits, with the search there.
+def fewest_gpus(job: Job, machine: Accelerator, most: int = MOST_GPUS) -> tuple[int, int, Found] | None:
+    """Return the smallest number of GPUs on which any layout fits, the number before it, and the search there.
 
     Up to a machine these are 1, 2, 4, ..., beyond it whole machines.
     """
     near = machine.hardware.near.ranks
-    sizes = [size for size in (*_SMALL, *range(near, most + 1, near)) if size < near or size % near == 0]
-    enough = (size for size in sorted(set(sizes)) if _could_fit(job, machine, size))
-    for gpus in enough:
-        found = search(job, machine, gpus)
-        if found.plans:
-            return gpus, found
+    sizes = sorted({size for size in _SMALL if size < near} | set(range(near, most + 1, near)))
+    before = 0
+    for gpus in sizes:
+        if even_states(job, gpus) <= HEADROOM * machine.hardware.memory:
+            found = search(job, machine, gpus)
+            if found.plans:
+                return gpus, before, found
+        before = gpus
     return None
 
 
-def _could_fit(job: Job, machine: Machine, gpus: int) -> bool:
-    """Return False if not even the states, split evenly over all GPUs, fit: a fast bound before a search."""
-    states = parameters(job.model) * STATE_BYTES[job.sizes.states].total
-    return states / gpus <= HEADROOM * machine.hardware.memory
+def even_states(job: Job, gpus: int) -> float:
+    """Return the bytes of states on each GPU if they were spread evenly: no layout needs less."""
+    return parameters(job.model) * STATE_BYTES[job.sizes.states].total / gpus
 
 
-def scale(job: Job, machine: Machine, first: int, last: int) -> list[Plan | tuple[int, str]]:
-    """Return a plan for each doubling of GPUs, all on the data-parallel axis with the same batch, or why there is none."""
+def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
+    """Return a plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is none."""
     found: list[Plan | tuple[int, str]] = []
     layout, gpus = job.layout, first
     inner = layout.tp * layout.pp * layout.cp

@@ -1,9 +1,8 @@
 """Seconds of one micro-batch on one rank: matrix products at the GPU's efficiency, and what else its memory moves."""
 
 from dataclasses import dataclass
-from functools import cache
 
-from ddpquiz.planning.activations import layer_bytes, score_bytes
+from ddpquiz.planning.activations import Split, layer_bytes, score_bytes
 from ddpquiz.planning.hardware import Hardware
 from ddpquiz.planning.layout import Layout, Recompute
 from ddpquiz.planning.memory import Sizes, rank_tokens
@@ -14,7 +13,7 @@ MOVES = 2  # a stored byte is written once and read once, in forward and again i
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Accelerator:
     """What computes: the GPU, the number format of matrix products, and how attention is done.
 
     `measured` replaces the efficiency of the hardware file, for instance by one measured on this machine.
@@ -49,14 +48,7 @@ class Compute:
     attention: float  # the part of forward in which context parallelism can hide its sends
 
 
-@cache
-def _layer_work(model: Transformer, moe: bool, sequence: int, causal: bool, sequence_parallel: bool) -> float:
-    """Return the FLOP of a layer for one token in forward."""
-    del sequence_parallel
-    return layer_matmul_flops(model, moe=moe) + attention_flops(model, sequence, causal=causal)
-
-
-def layer_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Machine, *, moe: bool) -> Compute:
+def layer_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, *, moe: bool) -> Compute:
     """Return the seconds of one layer.
 
     FLOP / (peak x efficiency) + bytes moved / memory bandwidth. Backward has twice the FLOP of forward. Without
@@ -66,25 +58,18 @@ def layer_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Mac
     speed, share = machine.efficiency, tokens / tp
     matrices = share * layer_matmul_flops(model, moe=moe) / (machine.peak * speed)
     attention = share * attention_flops(model, sizes.sequence, causal=machine.causal) / (machine.attention_peak * speed)
-    stored = layer_bytes(
-        model,
-        tokens,
-        sizes.sequence,
-        tp=tp,
-        moe=moe,
-        sequence_parallel=layout.sequence_parallel,
-        scores=not sizes.flash,
-    )
+    split, scores = Split(tp, layout.sequence_parallel), 0 if sizes.flash else sizes.sequence
+    stored = layer_bytes(model, tokens, split, moe=moe, scores=scores)
     moved = MOVES * stored / machine.hardware.memory_bandwidth
     forward = matrices + attention + moved
     again = {Recompute.NONE: 0.0, Recompute.FULL: forward}.get(layout.recompute, 0.0)
     if layout.recompute is Recompute.SELECTIVE and not sizes.flash:
-        scores = MOVES * tokens * score_bytes(model, sizes.sequence) / tp / machine.hardware.memory_bandwidth
-        again = attention + scores
+        moved_again = MOVES * share * score_bytes(model, sizes.sequence)
+        again = attention + moved_again / machine.hardware.memory_bandwidth
     return Compute(forward, 2 * (matrices + attention) + moved + again, matrices, attention)
 
 
-def stage_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Machine, number: int) -> Compute:
+def stage_seconds(model: Transformer, layout: Layout, sizes: Sizes, machine: Accelerator, number: int) -> Compute:
     """Return the seconds of a stage for one micro-batch; of a rank with two stages, their mean."""
     held = rank_stages(model, layout, number)
     forward = backward = weights = attention = 0.0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
-from ddpquiz.planning.layout import Layout, Schedule, spare_layers
+from ddpquiz.planning.layout import Layout, PipelineSchedule, spare_layers
 from ddpquiz.planning.model import (
     Transformer,
     embedding_parameters,
@@ -19,8 +19,8 @@ from ddpquiz.planning.model import (
 class Stage:
     """One rank's part of the model.
 
-    `parameters` are those that all ranks of dp x cp have alike, `routed` those of experts, which only dp x cp / ep ranks
-    have alike. `head` and `embedding` say whether the stage has them.
+    `parameters` are those that all ranks of dp x cp have alike, `routed` those of experts, which only dp x cp / ep
+    ranks have alike. `head` and `embedding` say whether the stage has them.
     """
 
     number: int
@@ -87,7 +87,7 @@ def _rank_stages(model: Transformer, sizes: tuple[int, int, int], number: int, *
 
 def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage, ...]:
     """Return the stages on a rank: DualPipe runs the pipeline in both directions, so each rank has two."""
-    both = layout.schedule is Schedule.DUALPIPE and layout.pp > 1
+    both = layout.schedule is PipelineSchedule.DUALPIPE and layout.pp > 1
     return _rank_stages(model, (layout.tp, layout.pp, layout.ep), number, both_ways=both)
 
 

@@ -7,7 +7,7 @@ from ddpquiz.planning.bubble import idle_seconds
 from ddpquiz.planning.layout import Layout
 from ddpquiz.planning.memory import STATE_BYTES
 from ddpquiz.planning.network import Path, path, transfer_seconds
-from ddpquiz.planning.stage_time import Compute, Machine, stage_seconds
+from ddpquiz.planning.stage_time import Accelerator, Compute, stage_seconds
 from ddpquiz.planning.stages import outer_stages, rank_stages
 from ddpquiz.planning.step_traffic import Job, cut_bytes, data_parallel, layer_traffic
 from ddpquiz.planning.traffic import Traffic
@@ -28,10 +28,10 @@ class StepTime:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, each.name) for each in fields(self))
+        return float(sum(getattr(self, each.name) for each in fields(self)))
 
 
-def group_path(machine: Machine, layout: Layout, part: Traffic) -> Path:
+def group_path(machine: Accelerator, layout: Layout, part: Traffic) -> Path:
     """Return the path of the group that a part of the traffic runs in. Ranks are numbered tp, cp, dp, pp."""
     stride = 1
     match part.axis:
@@ -45,11 +45,9 @@ def group_path(machine: Machine, layout: Layout, part: Traffic) -> Path:
     return path(machine.hardware, part.ranks, stride)
 
 
-def seconds(machine: Machine, layout: Layout, parts: Sequence[Traffic]) -> float:
+def seconds(machine: Accelerator, layout: Layout, parts: Sequence[Traffic]) -> float:
     """Return the seconds of some traffic, if nothing hides it."""
-    return sum(
-        transfer_seconds(part.op, group_path(machine, layout, part), part.calls, part.brought) for part in parts
-    )
+    return sum(transfer_seconds(part.op, group_path(machine, layout, part), part.calls, part.brought) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,8 @@ class StageWork:
         return self.compute.forward + self.compute.backward + sum(self.traffic.values())
 
 
-def stage_work(job: Job, machine: Machine, number: int) -> StageWork:
-    """Return the work of a stage; sends of ring attention hide behind attention if they may, those of tp behind matrices."""
+def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
+    """Return the work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices."""
     compute = stage_seconds(job.model, job.layout, job.sizes, machine, number)
     parts = list(layer_traffic(job, number))
     found = {
@@ -78,7 +76,7 @@ def stage_work(job: Job, machine: Machine, number: int) -> StageWork:
     return StageWork(compute, found)
 
 
-def pipeline_exposed(job: Job, machine: Machine) -> float:
+def pipeline_exposed(job: Job, machine: Accelerator) -> float:
     """Return the seconds of sends between stages that nothing hides: those that fill and drain it, or all of them."""
     layout = job.layout
     if layout.pp == 1:
@@ -97,7 +95,7 @@ def overlap_window(layout: Layout) -> float:
     return (layout.pp * (layout.chunks - 1) + 1) / layout.chunks
 
 
-def replicas_exposed(job: Job, machine: Machine, number: int, compute: Compute) -> float:
+def replicas_exposed(job: Job, machine: Accelerator, number: int, compute: Compute) -> float:
     """Return the seconds of data-parallel traffic that nothing hides.
 
     Gradients hide behind the backward of the last micro-batch, gathered weights behind the first forward; with ZeRO-3
@@ -131,7 +129,9 @@ def optimizer_bytes(job: Job, number: int) -> float:
     return own * moved
 
 
-def usual_stage(job: Job, machine: Machine, works: dict[int, StageWork] | None = None) -> tuple[float, float, float]:
+def usual_stage(
+    job: Job, machine: Accelerator, works: dict[int, StageWork] | None = None
+) -> tuple[float, float, float]:
     """Return the seconds of forward, backward and weight gradients of a stage between the first and the last.
 
     A third of the traffic of its layers belongs to forward.
@@ -147,12 +147,12 @@ def slowest_stage(works: dict[int, StageWork]) -> int:
     return max(works, key=lambda number: works[number].total)
 
 
-def stage_works(job: Job, machine: Machine) -> dict[int, StageWork]:
+def stage_works(job: Job, machine: Accelerator) -> dict[int, StageWork]:
     """Return the work of the stages that can be the slowest; it does not depend on the stage of ZeRO."""
     return {number: stage_work(job, machine, number) for number in outer_stages(job.layout.pp)}
 
 
-def step_time(job: Job, machine: Machine, works: dict[int, StageWork] | None = None) -> StepTime:
+def step_time(job: Job, machine: Accelerator, works: dict[int, StageWork] | None = None) -> StepTime:
     """Return the seconds of a step: the slowest stage does all micro-batches, and waits while the pipeline fills."""
     layout, m = job.layout, job.micro_batches
     works = works or stage_works(job, machine)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ddpquiz.planning.layout import Layout, micro_batches
 from ddpquiz.planning.memory import STATE_BYTES, Sizes, key_value_numbers, rank_tokens
-from ddpquiz.planning.model import Transformer, embedding_parameters, expert_matrices, head_parameters
+from ddpquiz.planning.model import Transformer
 from ddpquiz.planning.stages import Stage, rank_stages, split_layer
 from ddpquiz.planning.traffic import (
     Traffic,
@@ -42,12 +42,18 @@ class Job:
 
 
 def step_traffic(job: Job, number: int) -> list[Traffic]:
-    """Return the traffic of a rank of one stage in a step."""
-    return [
+    """Return the traffic of a rank of one stage in a step, one entry for each operator of a group."""
+    parts = [
         *data_parallel(job, number),
         *combine(list(layer_traffic(job, number)), job.micro_batches),
         *pipeline(job.layout, number, job.micro_batches, cut_bytes(job)),
     ]
+    merged: dict[tuple[str, str, int], Traffic] = {}
+    for part in parts:
+        key = (part.axis, part.op, part.ranks)
+        calls, brought = (merged[key].calls, merged[key].brought) if key in merged else (0, 0.0)
+        merged[key] = Traffic(*key, calls + part.calls, brought + part.brought)
+    return list(merged.values())
 
 
 def cut_bytes(job: Job) -> float:

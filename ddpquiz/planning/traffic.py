@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ddpquiz.planning.layout import Layout, Recompute, Schedule
+from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.planning.network import sent_bytes
 
 DDP_BUCKET = 25 << 20  # bytes of a bucket, and of the first one (torch.nn.parallel.DistributedDataParallel)
@@ -36,7 +36,8 @@ def ddp_buckets(tensors: Sequence[int], *, bucket: int = DDP_BUCKET, first: int 
 
     A bucket is closed as soon as it has reached its limit (`_compute_bucket_assignment_by_size` in torch).
     """
-    buckets, size = [], 0
+    buckets: list[int] = []
+    size = 0
     for tensor in tensors:
         size += tensor
         if size >= (bucket if buckets else first):
@@ -104,7 +105,7 @@ def pipeline_sends(layout: Layout, stage: int, times: int) -> int:
     p, v = layout.pp, layout.chunks
     if p == 1:
         return 0
-    if layout.schedule is Schedule.DUALPIPE:  # half of the micro-batches each way, and two stages on each rank
+    if layout.schedule is PipelineSchedule.DUALPIPE:  # half of the micro-batches each way, and two stages on each rank
         ahead = times // 2 * ((stage < p - 1) + (stage > 0))
         return 2 * ahead
     forward = times * (v - (stage == p - 1))

@@ -7,13 +7,21 @@ from typing import Any
 from ddpquiz.planning.memory import STATE_BYTES, fullest, stage_activations, zero_bytes
 from ddpquiz.planning.model import attention_matrices, mlp_matrices
 from ddpquiz.planning.plan import predict, utilization
-from ddpquiz.planning.stage_time import Machine
+from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.stages import rank_stages
 from ddpquiz.planning.step_traffic import Job
 
 GIB = 2.0**30
 BARS = {"step": 0.05, "rate": 0.05, "tflops": 0.05, "memory": 0.05, "activations": 0.05, "states": 0.005, "mfu": 1.0}
-UNITS = {"step": "s", "rate": "tokens/s", "tflops": "TFLOP/s", "memory": "GiB", "activations": "GiB", "states": "GiB", "mfu": "%"}
+UNITS = {
+    "step": "s",
+    "rate": "tokens/s",
+    "tflops": "TFLOP/s",
+    "memory": "GiB",
+    "activations": "GiB",
+    "states": "GiB",
+    "mfu": "%",
+}
 
 
 TIMED = ("step", "rate", "tflops")  # kinds that depend on the efficiency
@@ -23,9 +31,9 @@ TIMED = ("step", "rate", "tflops")  # kinds that depend on the efficiency
 class PublishedRun:
     """A measured run: its job, what was measured, and the value.
 
-    `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from the published `seconds`), `memory`
-    (held: states and activations), `activations`, or `states` of the matrices alone. `parameters` replaces the model
-    where only its size is published; then `decimal` says that GB are 10^9 bytes.
+    `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from
+    the published `seconds`), `memory` (held: states and activations), `activations`, or `states` of the matrices alone.
+    `parameters` replaces the model where only its size is published; then `decimal` says that GB are 10^9 bytes.
     """
 
     name: str
@@ -33,7 +41,7 @@ class PublishedRun:
     published: float
     source: str
     job: Job
-    machine: Machine
+    machine: Accelerator
     seconds: float = 0.0
     parameters: float = 0.0
     decimal: bool = False
@@ -46,7 +54,7 @@ class PublishedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunComparison:
     """A published run with its prediction."""
 
     run: PublishedRun
@@ -69,17 +77,17 @@ class Verdict:
         return {**texts, **numbers, "fitted": run.fit, "misses": fails(self), "reason": run.miss}
 
 
-def judge(run: PublishedRun) -> Verdict:
+def judge(run: PublishedRun) -> RunComparison:
     """Predict a published run."""
-    return Verdict(run, _predicted(run, run.machine))
+    return RunComparison(run, _predicted(run, run.machine))
 
 
-def fails(verdict: Verdict) -> bool:
+def fails(verdict: RunComparison) -> bool:
     """Return True if a prediction misses the bar of its kind."""
     return abs(verdict.error) > BARS[verdict.run.what]
 
 
-def _predicted(run: PublishedRun, machine: Machine) -> float:
+def _predicted(run: PublishedRun, machine: Accelerator) -> float:
     job = run.job
     match run.what:
         case "step":
@@ -111,17 +119,20 @@ def _states(run: PublishedRun) -> float:
     return sum(zero_bytes(run.parameters or matrices, layout.sharded_over, layout.zero, each))
 
 
-def mean_step_error(verdicts: Sequence[Verdict]) -> float:
-    """Return the mean absolute error of the step times and rates that the fit did not see."""
-    unseen = [abs(each.error) for each in verdicts if each.run.what in TIMED and not each.run.fit]
-    return sum(unseen) / len(unseen) if unseen else 0.0
+def mean_errors(verdicts: Sequence[RunComparison]) -> dict[str, float]:
+    """Return, for each kind of GPU, the mean absolute error of the step times that the fit did not see."""
+    errors: dict[str, list[float]] = {}
+    for each in verdicts:
+        if each.run.what in TIMED and not each.run.fit:
+            errors.setdefault(each.run.machine.hardware.name, []).append(abs(each.error))
+    return {name: sum(found) / len(found) for name, found in errors.items()}
 
 
 def fit_efficiency(runs: Sequence[PublishedRun]) -> float:
     """Return the efficiency, to three digits, with the least squared relative error of the step times of some runs."""
 
     def loss(efficiency: float) -> float:
-        machines = [Machine(run.machine.hardware, run.machine.precision, measured=efficiency) for run in runs]
+        machines = [Accelerator(run.machine.hardware, run.machine.precision, measured=efficiency) for run in runs]
         predictions = [_predicted(run, machine) for run, machine in zip(runs, machines, strict=True)]
         pairs = zip(predictions, runs, strict=True)
         return sum((predicted / run.published - 1) ** 2 for predicted, run in pairs)

@@ -6,8 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.planning.explanation import GIB, Explanation, lines
+from ddpquiz.planning.explanation import lines
 from ddpquiz.planning.memory import HEADROOM, STATE_BYTES
+from ddpquiz.planning.memory_lines import GIB, PlanLine
 from ddpquiz.planning.plan import Plan
 from ddpquiz.planning.traffic import Traffic
 
@@ -31,6 +32,15 @@ TIME = (
 )
 _STYLES = {"C": "good", "b": "warn", "u": "quiet", "A": "accent", "L": "warn", "B": "quiet", ".": "quiet"}
 _WORDS = {"optimizer": "update"}  # in the bar of time
+_LIMITS = {
+    "tp": "tensor-parallel traffic",
+    "cp": "context-parallel traffic",
+    "ep": "traffic to experts",
+    "pp": "sends between stages",
+    "dp": "data-parallel traffic",
+    "bubble": "idle time of the pipeline",
+    "optimizer": "the optimizer's memory traffic",
+}
 
 
 def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
@@ -92,7 +102,9 @@ def _memory(plan: Plan, width: int) -> Iterator[Text]:
 
 def _time(plan: Plan, width: int) -> Iterator[Text]:
     time = plan.time
-    yield Text("Step", style="title").append(f"    {amount(time.total)} s; communication that computing does not hide", "")
+    yield Text("Step", style="title").append(
+        f"    {amount(time.total)} s (of communication, only what computing does not hide)", ""
+    )
     yield bar([(letter, getattr(time, name)) for letter, name in TIME], time.total, width)
     parts = [(letter, _WORDS.get(name, name), getattr(time, name)) for letter, name in TIME]
     yield _legend([(*each, amount(each[2])) for each in parts], width)
@@ -125,14 +137,16 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
     yield result.append(f"{tokens / 1e12:g} T tokens")
     share = getattr(plan.time, plan.limit) / plan.time.total
-    yield Text(f"After computing, most time goes to: {_WORDS.get(plan.limit, plan.limit)} ({share:.1%} of the step)")
+    yield Text(f"What limits it, after computing: {limit(plan)} ({share:.1%} of the step)")
     attention = "half" if plan.machine.causal else "all"
-    yield Text(
-        f"Counted: {each.weights}+{each.gradients}+{each.optimizer} bytes a parameter ({plan.job.sizes.states}),"
-        f" {plan.machine.precision}, {attention} attention FLOP, GiB = 2^30",
-        style="quiet",
-    )
-    yield Text(f"--explain {'|'.join(lines())}", style="quiet")
+    counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes a parameter, {plan.machine.precision}"
+    yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
+    yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
+
+
+def limit(plan: Plan) -> str:
+    """Name in words what takes most of a step after computing."""
+    return f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
 
 
 def amount(value: float) -> str:
@@ -140,7 +154,7 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 999.5 else f"{value:#.3g}".rstrip(".") if value >= 0.001 else f"{value:.1g}"
 
 
-def explanation_page(found: Explanation) -> RenderableType:
+def explanation_page(found: PlanLine) -> RenderableType:
     """Draw how a line of a plan comes about."""
     rows = [
         Text(f"{found.line}: {amount(found.value)} {found.unit}", style="head"),
