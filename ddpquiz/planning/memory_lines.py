@@ -46,18 +46,22 @@ def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
 
 
 def weights(plan: Plan) -> PlanLine:
+    """Explain the bytes of weights."""
     return _states(plan, "weights", 3, STATE_BYTES[plan.job.sizes.states].weights)
 
 
 def gradients(plan: Plan) -> PlanLine:
+    """Explain the bytes of gradients."""
     return _states(plan, "gradients", 2, STATE_BYTES[plan.job.sizes.states].gradients)
 
 
 def optimizer(plan: Plan) -> PlanLine:
+    """Explain the bytes of optimizer state."""
     return _states(plan, "optimizer", 1, STATE_BYTES[plan.job.sizes.states].optimizer)
 
 
 def activations(plan: Plan) -> PlanLine:
+    """Explain the bytes of activations."""
     job, number = plan.job, plan.memory.stage
     held = rank_stages(job.model, job.layout, number)
     stored = sum(stage_activations(job.model, job.layout, each, job.sizes)[0] for each in held) / len(held)
@@ -78,6 +82,7 @@ def activations(plan: Plan) -> PlanLine:
 
 
 def logits(plan: Plan) -> PlanLine:
+    """Explain the bytes of logits."""
     job = plan.job
     tokens = rank_tokens(job.layout, job.sizes.sequence) if plan.memory.logits else 0
     return PlanLine(
@@ -93,6 +98,7 @@ def logits(plan: Plan) -> PlanLine:
 
 
 def buffers(plan: Plan) -> PlanLine:
+    """Explain the bytes of communication buffers."""
     return PlanLine(
         "buffers",
         plan.memory.buffers / GIB,

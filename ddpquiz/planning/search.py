@@ -10,7 +10,7 @@ from ddpquiz.planning.memory import HEADROOM, STATE_BYTES, fullest
 from ddpquiz.planning.model import Transformer, parameters
 from ddpquiz.planning.plan import Plan, predict
 from ddpquiz.planning.stage_time import Accelerator
-from ddpquiz.planning.step_time import StageWork, stage_works, step_time
+from ddpquiz.planning.step_time import Works, stage_works, step_time
 from ddpquiz.planning.step_traffic import Job
 
 BEST = 6  # plans that a search returns
@@ -83,7 +83,7 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
         if why := refusal(model, layout, gpus=gpus, batch=sizes.batch, sequence=sizes.sequence):
             found.refuse(reason_of(why), layout, 4, why)
             continue
-        works: dict[int, StageWork] | None = None
+        works: Works | None = None
         for zero in (3, 2, 1, 0):
             tried = replace(layout, zero=zero)
             need = fullest(model, tried, sizes).total

@@ -62,6 +62,9 @@ class StageWork:
         return self.compute.forward + self.compute.backward + sum(self.traffic.values())
 
 
+Works = dict[int, StageWork]  # by the number of the stage
+
+
 def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
     """Return the work of a stage; sends of cp hide behind attention if they may, traffic of tp behind matrices."""
     compute = stage_seconds(job.model, job.layout, job.sizes, machine, number)
@@ -129,9 +132,7 @@ def optimizer_bytes(job: Job, number: int) -> float:
     return own * moved
 
 
-def usual_stage(
-    job: Job, machine: Accelerator, works: dict[int, StageWork] | None = None
-) -> tuple[float, float, float]:
+def usual_stage(job: Job, machine: Accelerator, works: Works | None = None) -> tuple[float, float, float]:
     """Return the seconds of forward, backward and weight gradients of a stage between the first and the last.
 
     A third of the traffic of its layers belongs to forward.
@@ -142,17 +143,17 @@ def usual_stage(
     return work.compute.forward + third, work.compute.backward + 2 * third, work.compute.weights
 
 
-def slowest_stage(works: dict[int, StageWork]) -> int:
+def slowest_stage(works: Works) -> int:
     """Return the stage with most to do."""
     return max(works, key=lambda number: works[number].total)
 
 
-def stage_works(job: Job, machine: Accelerator) -> dict[int, StageWork]:
+def stage_works(job: Job, machine: Accelerator) -> Works:
     """Return the work of the stages that can be the slowest; it does not depend on the stage of ZeRO."""
     return {number: stage_work(job, machine, number) for number in outer_stages(job.layout.pp)}
 
 
-def step_time(job: Job, machine: Accelerator, works: dict[int, StageWork] | None = None) -> StepTime:
+def step_time(job: Job, machine: Accelerator, works: Works | None = None) -> StepTime:
     """Return the seconds of a step: the slowest stage does all micro-batches, and waits while the pipeline fills."""
     layout, m = job.layout, job.micro_batches
     works = works or stage_works(job, machine)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import format_seconds
 from ddpquiz.planning.schedule import PipelineRun, Slot
+from ddpquiz.terminal.pages.plan_page import amount
 
 _STYLES = {"F": "accent", "B": "good", "W": "warn", "X": "good", ".": "quiet"}
 _MOST_ROWS = 64
@@ -17,7 +17,7 @@ def schedule_page(run: PipelineRun, width: int) -> RenderableType:
     names = len(f"rank {len(run.ranks) - 1}") + 1
     columns = max(20, width - names)
     title = (
-        f"{run.schedule}, {len(run.ranks)} ranks, {run.micro_batches:,} micro-batches: {format_seconds(run.seconds)}"
+        f"{run.schedule}, {len(run.ranks)} ranks, {run.micro_batches:,} micro-batches: {amount(run.seconds)} s"
     )
     rows: list[RenderableType] = [Text(title, style="head")]
     for rank, slots in list(enumerate(run.ranks))[:_MOST_ROWS]:
