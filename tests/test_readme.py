@@ -130,11 +130,16 @@ def test_the_table_lists_exactly_the_commands_that_exist():
     assert sorted(filter(None, listed)) == sorted(GROUP.commands)
 
 
+def off_too(parameter):
+    """Return the names of an option, with those that turn it off."""
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_the_options_in_a_document_exist(name):
     every = [*GROUP.commands.values(), *GROUP.commands["progress"].commands.values(), GROUP]
-    known = {option for command in every for parameter in command.params for option in parameter.opts}
-    known |= {"--help", "--no-predict", *re.findall(r"--[a-z]+", record.USAGE)}
+    known = {option for command in every for parameter in command.params for option in off_too(parameter)}
+    known |= {"--help", *re.findall(r"--[a-z]+", record.USAGE)}
     if name != "CONTRIBUTING.md":  # which also names options of torchrun, pip and dev.py
         assert set(re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", PAGES[name])) <= known
 

@@ -31,6 +31,7 @@ _COMMANDS = {
     "demo": "Run a demo on real ranks, live, or list the demos.",
     "run": "Watch a script of your own on ranks of this machine.",
     "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
+    "plan": "Predict memory, traffic and time of training on GPUs that you do not have.",
     "prove": "Run the proof behind an answer on real ranks.",
     "list": "List the curriculum, or the items of one concept.",
     "search": "Find concepts, demos, cards and questions by words.",

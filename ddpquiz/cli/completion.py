@@ -12,12 +12,22 @@ _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
 def concepts(incomplete: str) -> list[str]:
     """Complete the name of a concept."""
-    return _starting(incomplete, [file.stem for file in _files(content_dir, "*/*.yaml")])
+    return _starting(incomplete, [file.stem for file in _files(content_dir, "*/*.yaml") if _is_concept(file)])
 
 
 def tracks(incomplete: str) -> list[str]:
     """Complete the name of a track."""
-    return _starting(incomplete, [file.parent.name for file in _files(content_dir, "*/*.yaml")])
+    return _starting(incomplete, [file.parent.name for file in _files(content_dir, "*/*.yaml") if _is_concept(file)])
+
+
+def models(incomplete: str) -> list[str]:
+    """Complete the name of a model for `plan`."""
+    return _starting(incomplete, [file.stem for file in _files(content_dir, "models/*.yaml")])
+
+
+def hardware(incomplete: str) -> list[str]:
+    """Complete the name of hardware for `plan`."""
+    return _starting(incomplete, [file.stem for file in _files(content_dir, "hardware/*.yaml")])
 
 
 def demos(incomplete: str) -> list[str]:
@@ -43,6 +53,10 @@ def _files(folder: Callable[[], Path], pattern: str) -> list[Path]:
         return list(folder().glob(pattern))
     except UserError:
         return []
+
+
+def _is_concept(file: Path) -> bool:
+    return file.parent.name not in {"models", "hardware"}
 
 
 def _starting(incomplete: str, names: list[str]) -> list[str]:

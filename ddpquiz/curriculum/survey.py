@@ -11,6 +11,8 @@ from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.fields import ID, Fields
+from ddpquiz.curriculum.plan_files import FOLDERS, check_file, check_files, read_any
+from ddpquiz.curriculum.published_runs import FILE, check_runs
 from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import YamlFile, shown
 from ddpquiz.errors import Complaint
@@ -47,6 +49,10 @@ def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
 
 
 def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
+    if only and only.absolute().parent.name in FOLDERS:
+        sources = read_sources(YamlFile.open(folder / _BESIDE[1]))
+        page = check_file(only, read_any(only), sources)
+        return Survey(Catalog((), (), sources, demos_dir()), tuple(sorted(set(page.complaints))))
     files, strays = ([only], []) if only else _files(folder)
     beside = folder.absolute().parent / "demos"
     demos = beside if beside.is_dir() else demos_dir()
@@ -58,7 +64,9 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
     if tracks_page.root:
         check_tracks(readings, tracks_page, around, whole=only is None)
     complaints = [complaint for reading in readings for complaint in reading.page.complaints]
-    complaints += tracks_page.complaints + sources_page.complaints if only is None else []
+    if only is None:
+        pages = [tracks_page, sources_page, *check_files(folder, sources), check_runs(folder, sources)]
+        complaints += [complaint for page in pages for complaint in page.complaints]
     wrong = "a concept belongs in <track>/<concept>.yaml; move or rename the file"
     complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
     if not readings:
@@ -105,8 +113,9 @@ def read_sources(page: YamlFile) -> Mapping[str, Source]:
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the concept files of a folder, and YAML files with a wrong name or in a wrong folder."""
     found = {path for path in folder.rglob("*") if path.suffix in (".yaml", ".yml")}
+    found -= {path for path in found if path.parent.parent == folder and path.parent.name in FOLDERS}
     good = {path for path in found if path.suffix == ".yaml" and path.parent.parent == folder}
-    return sorted(good), sorted(found - good - {folder / name for name in _BESIDE})
+    return sorted(good), sorted(found - good - {folder / name for name in (*_BESIDE, FILE)})
 
 
 def _in_order(readings: Sequence[Reading], tracks: Sequence[Track]) -> tuple[Concept, ...]:

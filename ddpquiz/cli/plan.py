@@ -1,0 +1,58 @@
+"""`ddpquiz plan`: memory, traffic and time of a training job on any number of GPUs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ddpquiz.cli.plan_options import PlanOptions
+from ddpquiz.cli.typer_options import with_options
+
+
+@with_options(PlanOptions)
+def plan(
+    search: Annotated[
+        bool, typer.Option("--search", help="List the best layouts; without --gpus, on as few GPUs as fit.")
+    ] = False,
+    scale: Annotated[str, typer.Option("--scale", help="FIRST..LAST GPUs: throughput as dp grows.")] = "",
+    schedule: Annotated[bool, typer.Option("--schedule", help="Show the pipeline rank by rank, as a run.")] = False,
+    compare: Annotated[str, typer.Option("--compare", help="Another layout, such as tp=4,pp=8,zero=3.")] = "",
+    explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
+    validate: Annotated[bool, typer.Option("--validate", help="Compare with published runs.")] = False,
+    save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    *,
+    options: PlanOptions,
+) -> None:
+    """Predict memory, traffic and time of training a model on GPUs that you do not have.
+
+    ddpquiz plan --model llama-3-70b --gpu h100 --gpus 256 --layout tp=8,pp=4
+
+    ddpquiz plan --model llama-3-70b --gpu h100 --seq 8192 --search
+    """
+    from ddpquiz.cli import plan_views
+    from ddpquiz.planning.plan import as_json as plain
+    from ddpquiz.planning.plan import make_plan
+
+    if validate:
+        plan_views.validate(as_json=as_json)
+    elif search:
+        plan_views.search(options, as_json=as_json)
+    elif scale:
+        plan_views.scale(options, scale, as_json=as_json)
+    else:
+        gpus = options.gpus or plan_views.named_gpus(options)
+        made = make_plan(options.job(gpus), options.machine(), gpus)
+        if schedule or save:
+            plan_views.show_schedule(made, save, as_json=as_json)
+        elif compare:
+            plan_views.compare(made, options.with_layout(compare), gpus, as_json=as_json)
+        elif explain:
+            plan_views.explain(made, explain, options.tokens * 1e12, as_json=as_json)
+        elif as_json:
+            typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
+        else:
+            plan_views.show(made, options.tokens * 1e12)

@@ -1,0 +1,220 @@
+"""Read the files of models and hardware for `ddpquiz plan`: numbers with units, and a source for each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ddpquiz.curriculum.fields import Fields, did_you_mean
+from ddpquiz.curriculum.yaml_file import YamlFile
+from ddpquiz.errors import ContentError, UserError
+from ddpquiz.paths import content_dir
+from ddpquiz.planning.hardware import Hardware, Link
+from ddpquiz.planning.model import Experts, LatentAttention, Transformer
+
+FOLDERS = ("models", "hardware")
+FORMATS = ("fp32", "bf16", "fp8")
+_UNITS = {
+    "": {"": 1.0},
+    "memory": {"GiB": 2.0**30},
+    "speed": {"TB/s": 1e12, "GB/s": 1e9},
+    "compute": {"PFLOP/s": 1e15, "TFLOP/s": 1e12, "GFLOP/s": 1e9},
+    "time": {"us": 1e-6, "ms": 1e-3},
+}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(?: (\S+))?")
+_MOST = 10**7
+_Item = TypeVar("_Item", Transformer, Hardware)
+
+
+class PlanFile(NamedTuple, Generic[_Item]):
+    """A file that was read: what it describes unless it has complaints, and where each of its numbers comes from."""
+
+    page: YamlFile
+    item: _Item | None
+    sources: Mapping[str, str]
+
+
+def names(folder: str) -> list[str]:
+    """Return the names of the shipped models or hardware."""
+    return sorted(path.stem for path in (content_dir() / folder).glob("*.yaml"))
+
+
+def load_model(name: str) -> Transformer:
+    """Load a shipped model by name, or a user's own by path. UserError with a near name, or with all complaints."""
+    return _load(name, "models", read_model)
+
+
+def load_hardware(name: str) -> Hardware:
+    """Load shipped hardware by name, or a user's own by path. UserError with a near name, or with all complaints."""
+    return _load(name, "hardware", read_hardware)
+
+
+def _load(name: str, folder: str, read: Callable[[YamlFile], PlanFile[_Item]]) -> _Item:
+    is_path = name.endswith((".yaml", ".yml")) or "/" in name
+    path = Path(name) if is_path else content_dir() / folder / f"{name.lower()}.yaml"
+    if not is_path and not path.is_file():
+        known = names(folder)
+        near = did_you_mean(name.lower(), known).replace("`", "'").removeprefix("; d")
+        one = "model" if folder == "models" else "GPU"
+        hint = f"D{near}" if near else f"There are {', '.join(known)}."
+        raise UserError(f"No {one} named '{name}'. {hint} A file of your own works by its path.")
+    found = read(YamlFile.open(path))
+    if found.item is None:
+        raise ContentError(tuple(sorted(found.page.complaints)))
+    return found.item
+
+
+def check_files(folder: Path, sources: Mapping[str, object]) -> list[YamlFile]:
+    """Read all files of models and hardware in a content folder; their complaints are in the results."""
+    pages = []
+    for name, read in (("models", read_model), ("hardware", read_hardware)):
+        pages += [check_file(path, read, sources) for path in sorted((folder / name).glob("*.yaml"))]
+    return pages
+
+
+def check_file(
+    path: Path, read: Callable[[YamlFile], PlanFile[Transformer] | PlanFile[Hardware]], sources: Mapping[str, object]
+) -> YamlFile:
+    """Read one shipped file; each of its numbers must have a source in sources.yaml."""
+    found = read(YamlFile.open(path))
+    for mention in found.page.mentions:
+        if mention.value not in sources:
+            near = did_you_mean(mention.value, sources)
+            found.page.complain(mention.node, f"there is no source `{mention.value}` in sources.yaml{near}")
+    return found.page
+
+
+def read_any(path: Path) -> Callable[[YamlFile], PlanFile[Transformer] | PlanFile[Hardware]]:
+    """Return what reads a file, by the folder that it is in."""
+    return read_model if path.absolute().parent.name == "models" else read_hardware
+
+
+def read_model(page: YamlFile) -> PlanFile[Transformer]:
+    """Read a model."""
+    if page.root is None:
+        return PlanFile(page, None, {})
+    fields = Fields(page, page.root, "the model")
+
+    def whole(name: str, *, optional: bool = False, least: int = 1) -> int:
+        return fields.whole(name, least, _MOST, optional=optional) or 0
+
+    name, layers, hidden, heads = fields.text("name"), whole("layers"), whole("hidden"), whole("heads")
+    numbers = {each: whole(each) for each in ("ffn", "vocabulary", "sequence")}
+    numbers["positions"] = whole("positions", optional=True, least=0)
+    kv_heads, head_size = whole("kv-heads", optional=True) or heads, whole("head-size", optional=True)
+    if not head_size and heads and hidden % heads:
+        fields.complain("heads", f"{heads} heads do not divide hidden = {hidden}; add `head-size`")
+    flags = {each.replace("-", "_"): fields.flag(each) for each in _FLAGS}
+    experts, latent = _experts(page, fields), _latent(page, fields)
+    sources = _sources(page, fields)
+    fields.close()
+    if page.complaints:
+        return PlanFile(page, None, sources)
+    sizes: dict[str, Any] = {"kv_heads": kv_heads, "head_size": head_size or hidden // heads, **numbers}
+    model = Transformer(
+        name=name, layers=layers, hidden=hidden, heads=heads, **sizes, **flags, experts=experts, latent=latent
+    )
+    return PlanFile(page, model, sources)
+
+
+_FLAGS = ("gated", "biases", "norm-biases", "tied", "dropout")
+
+
+def _experts(page: YamlFile, fields: Fields) -> Experts | None:
+    node = fields.find("experts", optional=True)
+    if node is None:
+        return None
+    inner = Fields(page, node, "`experts`")
+    needed = {each: inner.whole(each, 1, _MOST) or 1 for each in ("count", "active", "ffn")}
+    more = {each: inner.whole(each, 0, _MOST, optional=True) or 0 for each in ("shared", "dense-layers")}
+    if needed["active"] > needed["count"]:
+        inner.complain("active", f"at most the {needed['count']} experts can be active")
+    inner.close()
+    return Experts(**needed, shared=more["shared"], dense_layers=more["dense-layers"])
+
+
+def _latent(page: YamlFile, fields: Fields) -> LatentAttention | None:
+    node = fields.find("latent", optional=True)
+    if node is None:
+        return None
+    inner = Fields(page, node, "`latent`")
+    keys = ("query-rank", "key-rank", "plain", "rotary", "value")
+    sizes = {each.replace("-", "_"): inner.whole(each, 1, _MOST) or 1 for each in keys}
+    inner.close()
+    return LatentAttention(**sizes)
+
+
+def read_hardware(page: YamlFile) -> PlanFile[Hardware]:
+    """Read a GPU, or a CPU."""
+    if page.root is None:
+        return PlanFile(page, None, {})
+    fields = Fields(page, page.root, "the hardware")
+    name = fields.text("name")
+    memory, speed = read_amount(fields, "memory", "memory"), read_amount(fields, "memory-bandwidth", "speed")
+    flops: dict[str, float] = {}
+    if (node := fields.find("flops")) is not None:
+        inner = Fields(page, node, "`flops`")
+        flops = {each: read_amount(inner, each, "compute") for each in FORMATS if each in inner}
+        if not flops:
+            inner.page.complain(node, f"`flops`: name at least one of {', '.join(FORMATS)}")
+        inner.close()
+    efficiency = _share(fields, "efficiency")
+    links = {each: _link(page, fields, each) for each in ("near", "far")}
+    sources = _sources(page, fields)
+    fields.close()
+    if page.complaints:
+        return PlanFile(page, None, sources)
+    hardware = Hardware(name=name, memory=memory, memory_bandwidth=speed, flops=flops, efficiency=efficiency, **links)
+    return PlanFile(page, hardware, sources)
+
+
+def _link(page: YamlFile, fields: Fields, name: str) -> Link:
+    node = fields.find(name)
+    if node is None:
+        return Link(latency=0, bandwidth=1, ranks=1)
+    inner = Fields(page, node, f"`{name}`")
+    link = Link(
+        ranks=inner.whole("ranks", 1, _MOST) or 1,
+        bandwidth=read_amount(inner, "bandwidth", "speed"),
+        reached=_share(inner, "reached"),
+        latency=read_amount(inner, "latency", "time"),
+    )
+    inner.close()
+    return link
+
+
+def read_amount(fields: Fields, name: str, unit: str) -> float:
+    """Read a number with a unit, such as `80 GiB`; 1 after a complaint."""
+    value, units = fields.text(name), _UNITS[unit]
+    found = _AMOUNT.fullmatch(value)
+    if found and (found[2] or "") in units and float(found[1]) > 0:
+        return float(found[1]) * units[found[2] or ""]
+    if value:
+        example = " or ".join(f"`80 {each}`".replace("80 `", "80`") for each in units)
+        fields.complain(name, f"expected a positive number with its unit, such as {example}, got `{value}`")
+    return 1.0
+
+
+def _share(fields: Fields, name: str) -> float:
+    """Read a share of 1; 1 after a complaint."""
+    share = read_amount(fields, name, "")
+    if share > 1:
+        fields.complain(name, f"expected a share of at most 1, got {share:g}")
+    return share
+
+
+def _sources(page: YamlFile, fields: Fields) -> dict[str, str]:
+    """Read `source`, that of every number, and `sources`, those of single keys."""
+    sources = {"": fields.text("source")}
+    page.mention("source", sources[""], fields.at("source"))
+    if (node := fields.find("sources", optional=True)) is not None:
+        inner = Fields(page, node, "`sources`")
+        for key in list(inner.keys()):
+            sources[key] = inner.text(key)
+            page.mention("source", sources[key], inner.at(key))
+            if key.partition(".")[0] not in fields:
+                page.complain(inner.at(key), f"`sources`: this file has no `{key}`{did_you_mean(key, fields.keys())}")
+        inner.close()
+    return sources

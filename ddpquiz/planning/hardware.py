@@ -1,0 +1,38 @@
+"""A GPU and the links between GPUs, as numbers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link of one GPU: seconds before the first byte (alpha), and bytes a second in one direction (1 / beta).
+
+    `ranks` is how many GPUs it joins. `reached` is the share of the bandwidth that collectives reach.
+    """
+
+    latency: float
+    bandwidth: float
+    ranks: int
+    reached: float = 1.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.bandwidth * self.reached
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Hardware:
+    """A kind of GPU, or of CPU, in its usual machine.
+
+    `memory` is in bytes, `memory_bandwidth` in bytes a second, `flops` in FLOP a second by number format, without
+    sparsity. `efficiency` is the share of these that matrix products reach. `near` joins the GPUs of a machine, `far`
+    joins the machines.
+    """
+
+    name: str
+    memory: float
+    memory_bandwidth: float
+    flops: dict[str, float]
+    efficiency: float
+    near: Link
+    far: Link

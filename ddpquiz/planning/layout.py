@@ -1,0 +1,173 @@
+"""How a job is laid out over GPUs, and why a layout is refused, with the nearest one that would do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ddpquiz.errors import UserError
+from ddpquiz.planning.model import Transformer
+
+SPARE_LAYERS = 3  # layers that the first and last stage may hold less: embedding, head and an extra prediction module
+
+
+class Recompute(StrEnum):
+    """What is computed again in backward instead of stored."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class PipelineSchedule(StrEnum):
+    """In which order a pipeline's stages do their work."""
+
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+    INTERLEAVED = "interleaved"
+    ZERO_BUBBLE = "zb-h1"
+    DUALPIPE = "dualpipe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The size of each axis, and how each works.
+
+    Ranks are numbered with tp innermost, then cp, dp and pp. `ep` uses ranks of dp. `zero` is the stage of ZeRO, 3
+    being FSDP; `shard` is over how many of the dp x cp ranks states are sharded, the others being replicas (HSDP), 0
+    for all.
+    `chunks` is the number of model chunks of a stage (interleaved). `overlap`: data-parallel traffic and the sends of a
+    pipeline run beside computing; `tp_overlap`: so does tensor-parallel traffic.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    zero: int = 1
+    shard: int = 0
+    micro_batch: int = 1
+    chunks: int = 1
+    schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
+    recompute: Recompute = Recompute.SELECTIVE
+    sequence_parallel: bool = True
+    overlap: bool = True
+    tp_overlap: bool = False
+
+    @property
+    def gpus(self) -> int:
+        return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def replicas(self) -> int:
+        """The ranks that hold the same part of the model, before ZeRO."""
+        return self.dp * self.cp
+
+    @property
+    def sharded_over(self) -> int:
+        return self.shard or self.replicas
+
+    def __str__(self) -> str:
+        axes = [f"{axis} {size}" for axis in ("tp", "cp", "pp", "dp", "ep") if (size := getattr(self, axis)) > 1]
+        more = f", {self.schedule}" if self.pp > 1 else ""
+        chunks = f" x {self.chunks} chunks" if self.chunks > 1 else ""
+        shard = f" over {self.shard}" if self.shard else ""
+        return (
+            f"{' '.join(axes) or '1 GPU'}, ZeRO-{self.zero}{shard}{more}{chunks},"
+            f" micro-batch {self.micro_batch}, recompute {self.recompute}"
+        )
+
+
+def micro_batches(layout: Layout, batch: int) -> int:
+    """Return how many micro-batches a rank does in a step."""
+    return batch // (layout.dp * layout.micro_batch)
+
+
+def spare_layers(layers: int, parts: int) -> int:
+    """Return how many layers the first and last of equal parts hold less than the others."""
+    return -layers % parts
+
+
+def refusal(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> str:
+    """Return why a layout cannot run, in a sentence with the nearest size that would do, or an empty text."""
+    return next(_refusals(model, layout, gpus, batch, sequence), "")
+
+
+def check(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence: int) -> None:
+    """Raise UserError with the refusal of a layout that cannot run."""
+    if found := refusal(model, layout, gpus=gpus, batch=batch, sequence=sequence):
+        raise UserError(found)
+
+
+def _refusals(model: Transformer, layout: Layout, gpus: int, batch: int, sequence: int) -> Iterator[str]:
+    yield from _wrong_sizes(layout, gpus)
+    yield from _wrong_splits(model, layout, sequence)
+    yield from _wrong_batch(layout, batch)
+    yield from _wrong_schedule(layout, batch)
+
+
+def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[str]:
+    if layout.gpus != gpus:
+        inner = layout.tp * layout.pp * layout.cp
+        fits = f"dp={gpus // inner}" if gpus % inner == 0 else f"{max(gpus // inner, 1) * inner} GPUs"
+        product = f"tp {layout.tp} x cp {layout.cp} x pp {layout.pp} x dp {layout.dp} = {layout.gpus:,}"
+        yield f"{product} GPUs, but there are {gpus:,}; {fits} would do."
+    if layout.replicas % layout.sharded_over:
+        near = nearest(layout.shard, lambda size: layout.replicas % size == 0)
+        yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do."
+
+
+def _wrong_splits(model: Transformer, layout: Layout, sequence: int) -> Iterator[str]:
+    """Yield what a model's sizes do not allow."""
+    tp = layout.tp
+    if model.heads % tp:
+        fits = nearest(tp, lambda size: model.heads % size == 0)
+        yield f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
+    if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
+        fits = nearest(tp, lambda size: model.heads % size == 0 and model.kv_heads % size == 0)
+        yield f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
+    if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
+        fits = nearest(layout.pp, lambda size: splits_layers(model.layers, size * layout.chunks))
+        chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
+        yield f"pp={layout.pp}{chunks} does not divide the {model.layers} layers; pp={fits} would do."
+    if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):
+        yield f"A sequence of {sequence:,} tokens does not divide by cp x tp = {layout.cp * tp}."
+    if layout.ep > 1 and model.experts is None:
+        yield f"{model.name} has no experts; ep=1 would do."
+    elif model.experts and (model.experts.count % layout.ep or layout.replicas % layout.ep):
+        count = model.experts.count
+        fits = nearest(layout.ep, lambda size: count % size == 0 and layout.replicas % size == 0)
+        yield f"ep={layout.ep} must divide {count} experts and dp x cp = {layout.replicas}; ep={fits} would do."
+
+
+def _wrong_batch(layout: Layout, batch: int) -> Iterator[str]:
+    share = layout.dp * layout.micro_batch
+    if batch % share or batch < share:
+        fits = max(round(batch / share), 1) * share
+        yield (
+            f"A batch of {batch:,} sequences does not divide by dp x micro-batch = {layout.dp} x"
+            f" {layout.micro_batch}; a batch of {fits:,} would do."
+        )
+
+
+def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
+    m, p = micro_batches(layout, batch), layout.pp
+    if layout.chunks > 1 and layout.schedule is not PipelineSchedule.INTERLEAVED:
+        yield f"chunks={layout.chunks} needs the interleaved schedule; {layout.schedule} has one chunk a stage."
+    if p == 1:
+        return
+    if layout.schedule is PipelineSchedule.INTERLEAVED and m % p:
+        yield f"The interleaved schedule needs a multiple of pp = {p} micro-batches; there are {m}."
+    if layout.schedule is PipelineSchedule.DUALPIPE and (p % 2 or m % 2 or m < 2 * p):
+        yield f"DualPipe needs an even pp and an even number of micro-batches, at least {2 * p}; there are {m}."
+
+
+def splits_layers(layers: int, parts: int) -> bool:
+    """Return True if layers can be split so: the first and last part may hold a little less than the others."""
+    short = spare_layers(layers, parts)
+    return parts <= layers + SPARE_LAYERS and short <= SPARE_LAYERS and (layers + short) // parts >= max(short - 1, 1)
+
+
+def nearest(wanted: int, fits: Callable[[int], bool]) -> int:
+    """Return the size nearest to the wanted one that fits; of two the smaller one. 1 always fits."""
+    return min((size for size in range(1, 2 * wanted + 1) if fits(size)), key=lambda size: (abs(size - wanted), size))

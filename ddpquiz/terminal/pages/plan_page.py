@@ -1,0 +1,166 @@
+"""The page of a plan: memory and time as bars, the traffic of each axis, and what comes out."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.planning.explanation import lines
+from ddpquiz.planning.memory import HEADROOM, STATE_BYTES
+from ddpquiz.planning.memory_lines import GIB, PlanLine
+from ddpquiz.planning.plan import Plan
+from ddpquiz.planning.traffic import Traffic
+
+MEMORY = (
+    ("W", "weights"),
+    ("G", "gradients"),
+    ("O", "optimizer"),
+    ("A", "activations"),
+    ("L", "logits"),
+    ("B", "buffers"),
+)
+TIME = (
+    ("C", "compute"),
+    ("t", "tp"),
+    ("c", "cp"),
+    ("e", "ep"),
+    ("p", "pp"),
+    ("d", "dp"),
+    ("b", "bubble"),
+    ("u", "optimizer"),
+)
+_STYLES = {"C": "good", "b": "warn", "u": "quiet", "A": "accent", "L": "warn", "B": "quiet", ".": "quiet"}
+_WORDS = {"optimizer": "update"}  # in the bar of time
+_LIMITS = {
+    "tp": "tensor-parallel traffic",
+    "cp": "context-parallel traffic",
+    "ep": "traffic to experts",
+    "pp": "sends between stages",
+    "dp": "data-parallel traffic",
+    "bubble": "idle time of the pipeline",
+    "optimizer": "the optimizer's memory traffic",
+}
+
+
+def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
+    """Draw a plan on one screen of 80 x 24."""
+    return Group(
+        *_head(plan),
+        *_memory(plan, width),
+        *_time(plan, width),
+        _traffic(plan),
+        *_results(plan, tokens),
+    )
+
+
+def bar(parts: Sequence[tuple[str, float]], whole: float, width: int) -> Text:
+    """Draw parts of a whole as letters, the rest as dots; of what is more than the whole, the bar is full."""
+    line, drawn, total = Text(), 0, 0.0
+    for letter, amount in parts:
+        total += amount
+        cells = min(round(total / whole * width), width) - drawn
+        line.append(letter * cells, style=_STYLES.get(letter, "accent"))
+        drawn += cells
+    return line.append("." * (width - drawn), style="quiet")
+
+
+def _legend(parts: Sequence[tuple[str, str, float, str]], width: int) -> Text:
+    """Name the letters of a bar with their amounts, over as many lines as are needed."""
+    texts = [f"{letter} {name} {amount}" for letter, name, value, amount in parts if value]
+    rows = [""]
+    for text in texts:
+        joined = f"{rows[-1]}   {text}" if rows[-1] else text
+        if len(joined) <= width:
+            rows[-1] = joined
+        else:
+            rows.append(text)
+    return Text("\n".join(rows))
+
+
+def _head(plan: Plan) -> Iterator[Text]:
+    job = plan.job
+    count = job.layout.gpus
+    yield Text(f"{job.model.name} on {count:,} x {plan.hardware.name}", style="head")
+    yield Text(str(job.layout))
+    yield Text(
+        f"batch {job.sizes.batch:,} x {job.sizes.sequence:,} tokens = {plan.step_tokens / 1e6:,.3g} M;"
+        f" {job.micro_batches:,} micro-batches a rank"
+    )
+
+
+def _memory(plan: Plan, width: int) -> Iterator[Text]:
+    memory, size = plan.memory, plan.hardware.memory
+    title = Text("Memory", style="title")
+    title.append(f"  {memory.total / GIB:,.1f} of {size / GIB:g} GiB on the fullest rank (stage {memory.stage}): ", "")
+    fits = f"fits below {HEADROOM:.0%}" if plan.fits else "does not fit"
+    yield title.append(fits, style="good" if plan.fits else "bad")
+    yield bar([(letter, getattr(memory, name)) for letter, name in MEMORY], size, width)
+    amounts = [(letter, name, getattr(memory, name)) for letter, name in MEMORY]
+    yield _legend([(*each, amount(each[2] / GIB)) for each in amounts], width)
+
+
+def _time(plan: Plan, width: int) -> Iterator[Text]:
+    time = plan.time
+    yield Text("Step", style="title").append(
+        f"    {amount(time.total)} s (of communication, only what computing does not hide)", ""
+    )
+    yield bar([(letter, getattr(time, name)) for letter, name in TIME], time.total, width)
+    parts = [(letter, _WORDS.get(name, name), getattr(time, name)) for letter, name in TIME]
+    yield _legend([(*each, amount(each[2])) for each in parts], width)
+
+
+def _traffic(plan: Plan) -> RenderableType:
+    if not plan.traffic:
+        return Text("Traffic  one GPU sends nothing")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="title")
+    table.add_column("Traffic")
+    for name in ("ranks", "calls", "sends a rank"):
+        table.add_column(name, justify="right")
+    table.add_column("how")
+    for part in plan.traffic:
+        where = "in a machine" if plan.in_machine(part) else "across machines"
+        how = f"{algorithm(part)}, {where}"
+        cells = (f"{part.axis} {part.op}", f"{part.ranks:,}", f"{part.calls:,}", f"{amount(part.sent / GIB)} GiB", how)
+        table.add_row(*cells)
+    return table
+
+
+def algorithm(part: Traffic) -> str:
+    """Name how the bytes of an operator are counted."""
+    return {"send": "point to point", "all_to_all": "pairwise"}.get(part.op, "ring")
+
+
+def _results(plan: Plan, tokens: float) -> Iterator[Text]:
+    each = STATE_BYTES[plan.job.sizes.states]
+    result = Text(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", style="head")
+    result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
+    yield result.append(f"{tokens / 1e12:g} T tokens")
+    share = getattr(plan.time, plan.limit) / plan.time.total
+    yield Text(f"What limits it, after computing: {limit(plan)} ({share:.1%} of the step)")
+    attention = "half" if plan.machine.causal else "all"
+    counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes a parameter, {plan.machine.precision}"
+    yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
+    yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
+
+
+def limit(plan: Plan) -> str:
+    """Name in words what takes most of a step after computing."""
+    return f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
+
+
+def amount(value: float) -> str:
+    """Write a number with three digits that count."""
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:#.3g}".rstrip(".") if value >= 0.001 else f"{value:.1g}"
+
+
+def explanation_page(found: PlanLine) -> RenderableType:
+    """Draw how a line of a plan comes about."""
+    rows = [
+        Text(f"{found.line}: {amount(found.value)} {found.unit}", style="head"),
+        Text(f"= {found.formula}"),
+        Text(f"= {found.filled}", style="code"),
+    ]
+    rows += [Text(found.note)] if found.note else []
+    rows += [Text(f"Source: {found.source}", style="quiet"), Text(f"Concept: ddpquiz learn {found.concept}")]
+    return Group(*rows)

@@ -1,0 +1,148 @@
+"""`ddpquiz plan` as a user runs it, and the files of models and hardware that it reads."""
+
+import json
+import re
+import shutil
+
+import pytest
+from program import piped
+
+from ddpquiz.analysis import saved_run
+from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model
+from ddpquiz.curriculum.published_runs import load_runs, read_runs
+from ddpquiz.curriculum.survey import survey
+from ddpquiz.curriculum.yaml_file import YamlFile
+from ddpquiz.paths import content_dir
+
+JOB = ("plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "256", "--layout", "tp=8,pp=4")
+
+
+def test_the_page_fits_80_by_24(home):
+    lines = piped(home, *JOB).stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Llama 3 70B on 256 x H100 SXM 80 GB"
+    assert any(re.match(r"Memory +[\d.]+ of 80 GiB on the fullest rank \(stage 0\): fits", line) for line in lines)
+
+
+def test_json_has_all_of_the_page(home):
+    found = json.loads(piped(home, *JOB, "--json").stdout)
+    memory, time = found["memory_bytes"], found["step_seconds"]
+    parts = ("weights", "gradients", "optimizer", "activations", "logits", "buffers")
+    assert memory["total"] == pytest.approx(sum(memory[part] for part in parts))
+    assert time["total"] == pytest.approx(sum(value for name, value in time.items() if name != "total"))
+    assert {part["axis"] for part in found["traffic"]} == {"dp", "tp", "pp"}
+    assert found["tokens_per_second_per_gpu"] == pytest.approx(512 * 8192 / time["total"] / 256)
+
+
+def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
+    page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search").stdout
+    assert "24 is the smallest number of GPUs on which a layout fits" in page
+    assert "What limits the best, after computing: " in page
+    command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace("\n", " "))[1]
+    assert "fits below 94%" in piped(home, *command.split()).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "complaint"),
+    [
+        (("--gpus", "256", "--layout", "tp=7"), 1, "252 GPUs would do."),
+        (("--model", "llama-3-7b", "--gpus", "8"), 1, "Did you mean 'llama-3-70b'?"),
+        (("--gpu", "h10", "--gpus", "8"), 1, "No GPU named 'h10'."),
+        (("--gpus", "8", "--explain", "x"), 1, "A plan has no line 'x'"),
+        (("--gpus", "8", "--schedule"), 1, "There is no pipeline in this layout"),
+        ((), 1, "How many GPUs?"),
+        (("--gpus", "8", "--layout", "xp=2"), 2, "`xp` is not one of tp, pp, cp, ep, dp."),
+        (("--gpus", "8", "--pipeline", "fifo"), 2, "fifo is not one of gpipe, 1f1b,"),
+        (("--gpus", "8", "--precision", "fp8", "--gpu", "a100"), 2, "has fp32, bf16, not fp8."),
+        (("--scale", "8-16"), 2, "expected two numbers of GPUs"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_a_sentence(home, words, status, complaint):
+    done = piped(home, "plan", *words)
+    assert done.returncode == status
+    assert complaint in re.sub(r"[\s│]+", " ", done.stderr)
+
+
+def test_a_line_is_explained_with_its_numbers_source_and_concept(home):
+    page = piped(home, *JOB, "--explain", "weights").stdout
+    assert "/ 2**30" in page
+    assert "Source: arXiv 1910.02054" in page
+    assert "ddpquiz learn zero-stages" in page
+
+
+def test_two_layouts_are_compared(home):
+    page = piped(home, *JOB, "--compare", "tp=4,pp=8,zero=3").stdout
+    assert "second: tp 4 pp 8 dp 8, ZeRO-3" in page
+
+
+def test_scaling_reports_each_doubling(home):
+    rows = json.loads(piped(home, "plan", "--layout", "tp=8,pp=4", "--scale", "64..131072", "--json").stdout)
+    assert [row["gpus"] for row in rows] == [64 << power for power in range(12)]
+
+
+def test_a_schedule_is_drawn_and_saved_as_a_run(home, tmp_path):
+    words = ("plan", "--gpus", "32", "--layout", "tp=8,pp=4", "--batch", "8")
+    lanes = piped(home, *words, "--schedule").stdout.splitlines()[1:5]
+    assert [lane[:6] for lane in lanes] == [f"rank {rank}" for rank in range(4)]
+    assert all(set(lane[7:]) == {"F", "B", "."} for lane in lanes)
+    for name in ("plan.json", "plan.svg"):
+        assert piped(home, *words, "--save", str(tmp_path / name)).returncode == 0
+    events = saved_run.read(tmp_path / "plan.json")
+    assert (events[0].ranks, events[-1].ok) == (4, True)
+    assert "<svg" in (tmp_path / "plan.svg").read_text()
+
+
+def test_published_runs_are_printed_beside_predictions(home):
+    page = piped(home, "plan", "--validate").stdout
+    assert "rows miss their bar" in page
+    assert len(json.loads(piped(home, "plan", "--validate", "--json").stdout)) == len(load_runs())
+
+
+def test_every_shipped_file_can_be_read():
+    assert {load_model(name).layers > 0 for name in names("models")} == {True}
+    assert {load_hardware(name).memory > 0 for name in names("hardware")} == {True}
+
+
+def test_a_file_of_ones_own_works_by_its_path(home, tmp_path):
+    own = tmp_path / "mine.yaml"
+    own.write_text((content_dir() / "models" / "llama-3-8b.yaml").read_text().replace("Llama 3 8B", "Mine"))
+    assert piped(home, "plan", "--model", str(own), "--gpus", "8").stdout.startswith("Mine on 8 x")
+
+
+MODEL = "name: M\nsource: s\nlayers: 2\nhidden: 64\nheads: 4\nffn: 128\nvocabulary: 100\nsequence: 32\n"
+LINK = "{ranks: 8, bandwidth: 300 GB/s, reached: 0.8, latency: 5 us}"
+HARDWARE = (
+    "name: G\nsource: s\nmemory: 80 GiB\nmemory-bandwidth: 2 TB/s\nflops: {bf16: 312 TFLOP/s}\nefficiency: 0.5\n"
+    f"near: {LINK}\nfar: {LINK}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "complaint"),
+    [
+        (read_model, MODEL.replace("layers: 2", "layers: 0"), "f:3:9: `layers`: expected a whole number from 1 to 10000000, got `0`"),
+        (read_model, MODEL.replace("ffn", "fnn"), "f:6:1: unknown key `fnn`; did you mean `ffn`?"),
+        (read_model, MODEL.replace("heads: 4", "heads: 5"), "f:5:8: `heads`: 5 heads do not divide hidden = 64; add `head-size`"),
+        (read_model, MODEL + "experts: {count: 2, active: 3, ffn: 8}\n", "f:9:29: `active`: at most the 2 experts can be active"),
+        (read_model, MODEL + "sources: {layer: x}\n", "f:9:18: `sources`: this file has no `layer`; did you mean `layers`?"),
+        (read_hardware, HARDWARE.replace("80 GiB", "80 GB"), "f:3:9: `memory`: expected a positive number with its unit, such as `80 GiB`, got `80 GB`"),
+        (read_hardware, HARDWARE.replace("efficiency: 0.5", "efficiency: 50"), "f:6:13: `efficiency`: expected a share of at most 1, got 50"),
+        (read_hardware, HARDWARE.replace("bf16", "int4"), "f:5:8: `flops`: name at least one of fp32, bf16, fp8"),
+        (read_runs, "runs:\n  - {name: a, what: speed, published: 1, source: s, model: nano, gpu: h100}\n", "f:2:21: `what`: `speed` is not one of step, rate, tflops, memory, activations, states, mfu"),
+    ],
+)  # fmt: skip
+def test_a_wrong_number_is_reported_with_line_and_column(read, text, complaint):
+    page = YamlFile("f", text.encode())
+    read(page)
+    assert complaint in map(str, page.complaints)
+
+
+def test_check_reports_a_number_without_a_known_source(tmp_path):
+    folder = tmp_path / "content"
+    shutil.copytree(content_dir(), folder)
+    wrong = folder / "models" / "nano.yaml"
+    wrong.write_text(wrong.read_text().replace("source: nanogpt", "source: nanogbt"))
+    for checked in (folder, wrong):
+        found = [str(complaint) for complaint in survey(checked).complaints]
+        assert found == [f"{wrong}:3:9: there is no source `nanogbt` in sources.yaml; did you mean `nanogpt`?"]
