@@ -187,6 +187,16 @@ class Joining(RankEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class Forming(RankEvent):
+    """A rank waits for the others in `new_group`, which forms a further process group, until `done`."""
+
+    event: ClassVar[str] = "forming"
+    done: bool
+    file: File
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed(RankEvent):
     """A rank reached a claim for the first time, or broke it."""
 
@@ -265,7 +275,7 @@ class End:
 
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
-    | Marked | Joining | Claimed | Raised | Note | Exited | Hung | End
+    | Marked | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 
 

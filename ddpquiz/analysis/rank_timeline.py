@@ -41,12 +41,13 @@ class RankTime:
 
 @dataclass(slots=True)
 class _Block:
-    """A time during which the rank could not go on, because of a call, or of joining the others if there is none."""
+    """A time during which the rank could not go on, because of a call; without one, it waited to form a group in `op`."""
 
     start: float
     end: float | None = None
     collective: Collective | None = None
     call: Call | None = None
+    op: str = ""
 
     def is_final(self, on_gpu: bool) -> bool:
         """Return True if no later event changes it."""
@@ -124,12 +125,12 @@ class RankTimeline:
             if until is None or self._close(call, since, until) is None:
                 self._block(_Block(since, until, collective, call))
 
-    def join(self, time: float, done: bool) -> None:
+    def join(self, time: float, done: bool, op: str) -> None:
         """Note that the rank waits for the others to form a group, or that they have."""
         if done:
             self._close(None, None, time)
         else:
-            self._block(_Block(time))
+            self._block(_Block(time, op=op))
 
     def settle(self) -> None:
         """Lay out everything that no later event changes."""
@@ -190,7 +191,7 @@ class RankTimeline:
         self._push("compute", start)
         collective, call = block.collective, block.call
         if collective is None or call is None:
-            self._push("waiting", end, "init_process_group")
+            self._push("waiting", end, block.op)
             return
         started = collective.started
         if call.failed or (started is None and block.end is None):  # a failed operation never communicated

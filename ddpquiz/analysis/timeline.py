@@ -14,6 +14,8 @@ from ddpquiz.analysis.rank_timeline import RankTime, RankTimeline, Span
 
 LIMIT = 2000  # collectives, and detailed spans of each rank, that stay in memory; sums are of all
 
+JOIN, FORM = "init_process_group", "new_group"  # the calls in which ranks wait to form a process group
+
 
 class Timeline:
     """Collectives matched across ranks, and the time of each rank.
@@ -101,9 +103,12 @@ class Timeline:
             self._begin_again(event.rank)
 
     def _join(self, event: events.Joining) -> None:
-        self._track(event.rank, event.time).join(event.time, event.done)
+        self._track(event.rank, event.time).join(event.time, event.done, JOIN)
         if not event.done:
             self._matching.join(event.rank)
+
+    def _form(self, event: events.Forming) -> None:
+        self._track(event.rank, event.time).join(event.time, event.done, FORM)
 
     def _mark(self, event: events.Marked) -> None:
         self.gradients[event.rank].mark(event.what)
@@ -227,6 +232,7 @@ class Timeline:
         events.Waited: _end_wait,
         events.Marked: _mark,
         events.Joining: _join,
+        events.Forming: _form,
         events.Exited: _exit,
         events.Hung: _hang,
         events.End: _finish,
