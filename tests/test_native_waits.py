@@ -1,5 +1,6 @@
 """While one rank is late for an operation, the others wait in it: every operation, whoever issues it."""
 
+import itertools
 import re
 
 import pytest
@@ -76,7 +77,7 @@ def test_whoever_issues_an_operation_the_others_wait_in_it_for_a_rank_that_is_la
     marks = [(each.time, each.value) for each in of(events, Output) if each.rank == 1 and each.label == "now"]
     waited = {
         name: sum(span.end - span.start for span in spans if span.kind == "waiting" and since <= span.start < until)
-        for (since, name), (until, _) in zip(marks, marks[1:], strict=False)
+        for (since, name), (until, _) in itertools.pairwise(marks)
     }
     assert list(waited) == re.findall(r'play\("(.+?)"', CALLS[kind])
     assert {name: seconds for name, seconds in waited.items() if seconds < WAIT} == {}

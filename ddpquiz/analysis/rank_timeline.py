@@ -41,7 +41,7 @@ class RankTime:
 
 @dataclass(slots=True)
 class _Block:
-    """A time during which the rank could not go on, because of a call; without one, it waited to form a group in `op`."""
+    """A time during which the rank could not go on, because of a call; without one, it formed a group in `op`."""
 
     start: float
     end: float | None = None

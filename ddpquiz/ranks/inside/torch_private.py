@@ -55,9 +55,8 @@ class TorchPrivate:
 
     def wrap_blocking(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Replace the functions that return only when the operations that they issue in C++ have ended."""
-        distributed: Any = torch.distributed
-        distributed._broadcast_coalesced = wrap(self.broadcast_coalesced)
-        distributed._verify_params_across_processes = wrap(self.verify_parameters)
+        for name in ("broadcast_coalesced", "verify_parameters"):
+            setattr(torch.distributed, NAMES[name].rpartition(".")[2], wrap(getattr(self, name)))
 
 
 def find() -> TorchPrivate:
