@@ -101,7 +101,7 @@ class Dropped(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class Alive(RankEvent):
-    """A rank that has recorded nothing for a while still runs; its main thread is at this line."""
+    """A rank runs on, and its main thread computes at this line: seen now and then."""
 
     event: ClassVar[str] = "alive"
     file: File

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ddpquiz.analysis import events
+from ddpquiz.analysis.operation import FORM, JOIN
 from ddpquiz.analysis.source_text import source_line
-from ddpquiz.analysis.timeline import FORM, JOIN, Timeline
+from ddpquiz.analysis.timeline import Timeline
 
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
 LONGEST = 4000  # characters of a line that are stored; a screen shows no more of it

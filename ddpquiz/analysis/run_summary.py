@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ddpquiz.analysis.costliest_line import CostliestLine, find_costliest_line
 from ddpquiz.analysis.costs import Cost
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_seconds, plural
 from ddpquiz.analysis.rank_timeline import RankTime
@@ -49,6 +50,7 @@ class GroupTraffic:
 class RunSummary:
     """The cost of a whole run."""
 
+    costliest: CostliestLine | None
     ranks: tuple[RankTime, ...]
     lines: tuple[LineCost, ...]  # the costliest first
     other_lines: int
@@ -74,6 +76,7 @@ def summarize(timeline: Timeline, now: float) -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     return RunSummary(
+        costliest=find_costliest_line(timeline, now),
         ranks=tuple(timeline.totals(now).values()), lines=tuple(lines[:LINES]), other_lines=len(lines[LINES:]),
         groups=groups, mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now)),
     )  # fmt: skip
@@ -119,7 +122,9 @@ def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
 
 
 def one_rank_late(timeline: Timeline, lifetime: float) -> Iterator[str]:
-    """A rank arrives last most of the time, while the others wait."""
+    """A rank arrives last most of the time, while the others wait: for a GPU, where no line can be charged with it."""
+    if timeline.delays.is_on:
+        return
     ranks, met = len(timeline.ranks), timeline.costs.met
     for rank, late in sorted(timeline.costs.late.items()):
         usual = max(0.5, 1.5 / ranks)
