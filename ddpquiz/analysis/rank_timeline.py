@@ -101,6 +101,10 @@ class RankTimeline:
             self.finish(self.ended)
             self.ended, self._cursor = None, max(time, self._cursor)
 
+    def leave(self, time: float) -> None:
+        """Note that the script of the rank has ended; what the process does after that is no part of the run."""
+        self.ended = time if self.ended is None else self.ended
+
     def enter(self, collective: Collective, call: Call) -> None:
         if not call.operation.in_background:
             self._block(_Block(call.issued, None, collective, call))
@@ -194,7 +198,7 @@ class RankTimeline:
             self._push("waiting", end, block.op)
             return
         started = collective.started
-        if call.failed or (started is None and block.end is None):  # a failed operation never communicated
+        if call.failed or (block.end is None and (started is None or collective.differs)):  # it never communicated
             ready = end
         else:
             ready = max(started, start) if started is not None and started <= end else start

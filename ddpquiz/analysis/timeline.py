@@ -46,7 +46,6 @@ class Timeline:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks of the run on this machine."""
         return tuple(sorted(self._tracks))
 
     @property
@@ -122,12 +121,15 @@ class Timeline:
     def _mark(self, event: events.Marked) -> None:
         self.gradients[event.rank].mark(event.what)
 
-    def _exit(self, event: events.Exited) -> None:
-        self._track(event.rank, event.time).ended = event.time
-        self._exits[event.rank] = event
+    def _leave(self, event: events.Raised | events.Exited) -> None:
+        self._track(event.rank, event.time).leave(event.time)
+        if isinstance(event, events.Exited):
+            self._exits[event.rank] = event
 
     def _hang(self, event: events.Hung) -> None:
         self._hung = event
+        for track in self._tracks.values():
+            track.leave(event.time)
 
     def _finish(self, event: events.End) -> None:
         self._end = event
@@ -182,9 +184,8 @@ class Timeline:
 
     def _end_wait(self, event: events.Waited) -> None:
         if found := self._calls.get((event.rank, event.number)):
-            track = self._tracks[event.rank]
-            track.wait(*found, event.since, event.time)
-            track.settle()
+            self._tracks[event.rank].wait(*found, event.since, event.time)
+            self._tracks[event.rank].settle()
             self.delays.unblock(event.rank, event.time, found[0], found[1].operation.place)
 
     def _end_call(self, event: events.Ended) -> None:
@@ -242,7 +243,8 @@ class Timeline:
         events.Alive: _locate,
         events.Joining: _join,
         events.Forming: _form,
-        events.Exited: _exit,
+        events.Raised: _leave,
+        events.Exited: _leave,
         events.Hung: _hang,
         events.End: _finish,
     }

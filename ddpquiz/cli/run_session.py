@@ -47,7 +47,8 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
     elif options.plain or not screen.is_interactive():
         seen = plain_lines.print_run(start(request), style.console())
     else:
-        seen = watch.live(start, request, style.console(), watch.LiveOptions(hint=hint, step=options.step))
+        shown = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step)
+        seen = watch.live(start, request, style.console(), shown)
     if file:
         file.finish(seen)
     if options.summary:

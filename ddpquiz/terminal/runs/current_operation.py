@@ -28,6 +28,8 @@ def _running(state: RunState, now: float, width: int) -> Text:
         return _line(["init_process_group"], joining, late, state).append("" if late else ", making the group")
     if current := state.timeline.current():
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
+        if shown.differs:
+            return _different(shown, now)
         others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
         what = [shown.op, *_between(shown, state.ranks)]
         line = _line(what, shown.arrived, shown.awaited, state, now - _since(shown))
@@ -82,6 +84,18 @@ def _line(
     gone = [rank for rank in awaited if rank in state.exited]
     ended = f" ({'it has' if len(gone) == 1 else f'{list_ranks(gone)} have'} ended)" if gone else ""
     return line.append(f"awaiting {list_ranks(awaited)}{ended}{lasting}", style="warn")
+
+
+def _different(collective: Collective, now: float) -> Text:
+    """Return that members are in different operations, none of which can go on; the fewest ranks come first."""
+    ranks: dict[str, list[int]] = {}
+    for rank in collective.arrived:
+        ranks.setdefault(collective.calls[rank].operation.op, []).append(rank)
+    sides = sorted(ranks.items(), key=lambda side: len(side[1]))
+    line = Text("calls differ", style="warn")
+    for op, callers in sides:
+        line.append(f" · {op}: {format_ranks(callers)}")
+    return line.append(f" for {now - _since(collective):.1f} s")
 
 
 def _since(collective: Collective) -> float:
