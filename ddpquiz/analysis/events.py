@@ -169,7 +169,8 @@ class Marked(RankEvent):
     """The script reached a point that explains its communication.
 
     `what` is `step` after an optimizer updated the weights, `no_sync` and `sync` where DDP stops and resumes
-    synchronising gradients. `line` is 0 outside the script.
+    synchronising gradients, `ddp` after a model was wrapped, and `same_order` where a DistributedSampler that shuffles
+    gives an order for the second time. `line` is 0 outside the script.
     """
 
     event: ClassVar[str] = "mark"

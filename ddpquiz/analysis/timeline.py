@@ -119,7 +119,7 @@ class Timeline:
         self.delays.sample(event.rank, event.time, (event.file, event.line))
 
     def _mark(self, event: events.Marked) -> None:
-        self.gradients[event.rank].mark(event.what)
+        self.gradients[event.rank].mark(event.what, event.line)
 
     def _leave(self, event: events.Raised | events.Exited) -> None:
         self._track(event.rank, event.time).leave(event.time)

@@ -60,7 +60,7 @@ def print_summary(seen: RunState, *, json: bool) -> None:
     """Print where time and bytes went in a run, and what could be better; JSON is one line."""
     from ddpquiz.analysis.run_summary import summarize
 
-    account = summarize(seen.timeline, seen.time)
+    account = summarize(seen.timeline, seen.time, seen.script)
     if json:
         from json import dumps
 

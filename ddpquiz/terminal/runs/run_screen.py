@@ -116,7 +116,7 @@ class RunScreen(KeyScreen):
             case "tries":
                 return Group(*tries(self._suggestions(), numbered=self.can_start)), ()
             case "summary":
-                return summary(summarize(self.state.timeline, self.state.time)), ()
+                return summary(summarize(self.state.timeline, self.state.time, self.state.script)), ()
             case rank:
                 if not self.screen.scrolled or self.screen.at_end:
                     self.screen.to_end()
