@@ -82,10 +82,13 @@ SILENT = {
     "few of them": lambda: [Program().call("all_reduce", 5, 0.1, **shape(length)) for length in range(10, 25)][-1],
     "large tensors": lambda: repeat(60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(100_000 + at))),
     "the same tensor, again and again": lambda: repeat(
-        60, lambda program, _: program.call("all_reduce", 5, 0.1, **shape(64))
+        60, lambda program, _: program.call("all_reduce", 5, 0.1, (0.4, 0.4), **shape(64))
     ),
     "other operations between them": lambda: repeat(
-        60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(10 + at)).call("all_gather", 6, 0.001)
+        60,
+        lambda program, at: program.call("all_reduce", 5, 0.1, (0.4, 0.4), **shape(10 + at)).call(
+            "all_gather", 6, 0.001
+        ),
     ),
     "they cost next to nothing": lambda: repeat(
         60, lambda program, at: program.call("all_reduce", 5, 1e-6, (1.0, 1.0), **shape(10 + at))
