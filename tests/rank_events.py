@@ -12,6 +12,7 @@ from ddpquiz.analysis.events import (
     Result,
     Started,
     Waited,
+    Waiting,
 )
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.timeline import Timeline
@@ -40,6 +41,10 @@ class Rank:
     def sync(self, op, at, to, line=1, **more):
         self.issue(op, at, line, **more)
         return self.end(to)
+
+    def waiting(self, at, number):
+        self.events.append(Waiting(at, self.rank, number))
+        return self
 
     def wait(self, since, until, number):
         self.events.append(Waited(until, self.rank, number, since))

@@ -38,6 +38,9 @@ RUNNING = {
     "all_reduce · arrived 1 · awaiting 0 for 0.8 s · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],
     "all_reduce · arrived 1 · awaiting 0 (it has ended) for 0.8 s · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
     "all_reduce · all arrived for 0.8 s · 4 numbers": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
+    "calls differ · all_reduce: rank 0 · broadcast: rank 1 for 0.8 s": [
+        issued(0.1, 0, 1), Issued(0.2, 1, 1, Operation("broadcast", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 6))
+    ],
     "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
         Issued(0.5, 0, 1, Operation("broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5))
     ],

@@ -58,6 +58,7 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/operations.py",
     "ranks/inside/process_groups.py",
     "ranks/inside/joining.py",
+    "ranks/inside/new_groups.py",
     "ranks/inside/torch_private.py",
 }
 

@@ -20,7 +20,7 @@ class Program:
     """Plays a program on two ranks, a call after the other, with a clock for each."""
 
     def __init__(self):
-        self.ranks, self.clocks = [Rank(0), Rank(1)], [0.0, 0.0]
+        self.ranks, self.clocks, self.device = [Rank(0), Rank(1)], [0.0, 0.0], "cpu"
 
     def call(self, op, line, takes, computes=(0.0, 0.0), **more):
         """Both compute, enter, and leave together."""
@@ -50,7 +50,7 @@ class Program:
         end = max(self.clocks) + 1.0
         for rank in self.ranks:
             rank.exit(end)
-        return summarize(folded(*self.ranks, end=end), end)
+        return summarize(folded(*self.ranks, end=end, device=self.device), end)
 
     def advice(self):
         return self.summed().advice
@@ -82,10 +82,13 @@ SILENT = {
     "few of them": lambda: [Program().call("all_reduce", 5, 0.1, **shape(length)) for length in range(10, 25)][-1],
     "large tensors": lambda: repeat(60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(100_000 + at))),
     "the same tensor, again and again": lambda: repeat(
-        60, lambda program, _: program.call("all_reduce", 5, 0.1, **shape(64))
+        60, lambda program, _: program.call("all_reduce", 5, 0.1, (0.4, 0.4), **shape(64))
     ),
     "other operations between them": lambda: repeat(
-        60, lambda program, at: program.call("all_reduce", 5, 0.1, **shape(10 + at)).call("all_gather", 6, 0.001)
+        60,
+        lambda program, at: program.call("all_reduce", 5, 0.1, (0.4, 0.4), **shape(10 + at)).call(
+            "all_gather", 6, 0.001
+        ),
     ),
     "they cost next to nothing": lambda: repeat(
         60, lambda program, at: program.call("all_reduce", 5, 1e-6, (1.0, 1.0), **shape(10 + at))
@@ -137,6 +140,9 @@ def test_a_pass_inside_no_sync_whose_forward_was_outside_is_named():
 
 def test_a_rank_that_always_comes_last_is_named():
     program = repeat(20, lambda program, _: program.call("all_reduce", 5, 0.1, (0.1, 0.5), bytes=100_000))
+    assert program.advice() == ()  # the first line of the summary says it
+    assert program.summed().costliest.rank == 1
+    program.device = "cuda"
     assert only(program) == (
         "Rank 1 arrived last at 20 of 20 collectives, and the other ranks waited for it for 8 s in all, 31% of the "
         "ranks' time. Find out what else it does, or give it less work: the slowest rank sets the pace."
@@ -211,6 +217,10 @@ def test_the_account_fits_in_80_columns():
     console = style.console(io.StringIO(), width=80)
     layout.show(console, summary.summary(program.summed()))
     assert console.file.getvalue() == """
+The computing before train.py:5 (all_reduce) cost the other ranks most: they
+waited for rank 1, which spent longer there than they did, 1 s in all, 21% of
+their time.
+
 Time of each rank
                             compute  communication   waiting  overlapped
   rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1 s  21%           -

@@ -11,7 +11,9 @@ from rank_events import Rank, began, folded
 from ddpquiz.analysis.events import (
     End,
     Exited,
+    Hung,
     Joining,
+    Raised,
     Waiting,
 )
 from ddpquiz.analysis.timeline import Timeline
@@ -119,6 +121,22 @@ def test_a_root_that_leaves_before_the_others_come_did_not_wait_for_them():
     timeline = folded(root, other, end=6)
     assert spans(timeline, 0, 6)[1] == ("communication", 1, 2)
     assert timeline.collectives[0].waits == {0: 0, 1: 0}
+
+
+def test_ranks_in_different_operations_wait_although_all_have_entered():
+    first, second = Rank(0).sync("all_reduce", 1, 2).sync("barrier", 3, 4), Rank(1).sync("all_reduce", 1, 2)
+    second.issue("broadcast", 3, peer=0)
+    first.events.pop()  # nobody leaves
+    timeline = folded(first, second, end=9, hung=Hung(8.0, 5.0))
+    for rank in (0, 1):
+        assert spans(timeline, rank, 9)[-1] == ("waiting", 3, 8)  # and not until the end: ranks are stopped then
+
+
+def test_what_a_rank_does_after_it_failed_is_no_part_of_the_run():
+    rank = Rank(0, 1)
+    rank.events += [Raised(2, 0, "ValueError", "why", "")]
+    timeline = folded(rank.exit(5, status=1), end=5)
+    assert spans(timeline, 0, 5) == [("compute", 0, 2)]
 
 
 def test_the_time_in_which_a_rank_joins_the_others_is_waiting():

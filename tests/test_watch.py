@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from program import LEAVE_SCREEN, ddpquiz
+from real_run import HEAD
 
 SCRIPT = """\
 import os, sys, time
@@ -38,7 +39,7 @@ def terminal(tmp_path):
     """`ddpquiz run` of a script that goes on until it is let go."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    opened = ddpquiz("run", "--nproc", "2", str(script), str(tmp_path / "stop"))
+    opened = ddpquiz("run", "--no-stay", "--nproc", "2", str(script), str(tmp_path / "stop"))
     yield opened
     opened.child.close(force=True)
 
@@ -195,7 +196,31 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
 def test_asserts_of_a_script_are_not_shown_as_claims_unless_they_fail(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("assert 1 != 2, 'outputs are not equal'\nprint('mine: 1')\n")
-    terminal = ddpquiz("run", str(script), "--nproc", "2")
+    terminal = ddpquiz("run", "--no-stay", "--nproc", "2", str(script))
     assert terminal.end() == 0
     assert "claim" not in terminal.text
     assert "outputs" not in terminal.text
+
+
+def test_a_run_stays_on_its_last_page_with_its_steps_logs_source_and_summary(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + "dist.all_reduce(x)\nprint('mine: 1')\ndist.destroy_process_group()\n")
+    terminal = ddpquiz("run", "--nproc", "2", str(script))
+    terminal.wait("^done in .*\n→ walk through it · enter go on · r again · 0-1 log · s summary")
+    terminal.press("s", "^Time of each rank", "script.py:5  all_reduce  1 x 2")
+    terminal.press("v", "dist.all_reduce")
+    terminal.press("1", "mine: 1")
+    terminal.press("\x1b", "^done in ")
+    terminal.press("\x1b[C", "step 0 of 2")
+    terminal.press("q", "^done in ")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert "mine" in terminal.text
+
+
+@pytest.mark.parametrize("options", [["--no-stay"], ["--plain"]])
+def test_a_run_does_not_wait_for_a_key_where_nobody_asks_for_that(tmp_path, options):
+    script = tmp_path / "script.py"
+    script.write_text("print('mine: 1')\n")
+    terminal = ddpquiz("run", *options, "--nproc", "2", str(script))
+    assert terminal.end() == 0

@@ -74,6 +74,12 @@ class Collective:
     def complete(self) -> bool:
         return len(self.calls) == len(self.members)
 
+    @property
+    def differs(self) -> bool:
+        """True if members call different operators, which may never end although all have entered."""
+        ops = {call.operation.op for call in self.calls.values()}
+        return len(ops) > 1 and ops != {*POINT_TO_POINT}
+
     def enter(self, rank: int, call: Call) -> None:
         self.calls[rank] = call
         self.refresh()

@@ -83,6 +83,11 @@ class RankGradients:
     inside: int = 0  # passes that were synchronised inside no_sync
     early_place: tuple[str, int] = ("", 0)  # the line of such a pass
     inside_place: tuple[str, int] = ("", 0)
+    all_steps: int = 0  # of optimizers, whether or not gradients were synchronised
+    passes: int = 0  # that were synchronised
+    wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
+    same_order: int = 0  # epochs that a sampler began with the order of an earlier one
+    same_order_at: int = 0
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
     _place: tuple[str, int] = ("", 0)  # the line of the last pass
     _bucket: int = -1
@@ -95,17 +100,30 @@ class RankGradients:
                 self.early_place = self._place
             self._place = (event.operation.file, event.operation.line)
             self._since_step.append(0)
+            self.passes += 1
             if self._in_no_sync:
                 self.inside += 1
                 self.inside_place = self._place
         self._bucket = bucket
         self._since_step[-1] += event.operation.bytes
 
-    def mark(self, what: str) -> None:
-        """Count a step of the optimizer, or note that no_sync begins or ends."""
-        if what != "step":
-            self._in_no_sync = what == "no_sync"
-        elif self._since_step:
+    def mark(self, what: str, line: int) -> None:
+        """Note what the script has done at a line."""
+        match what:
+            case "no_sync" | "sync":
+                self._in_no_sync = what == "no_sync"
+            case "ddp" if self.wrapped_at is None:
+                self.wrapped_at = line
+            case "same_order":
+                self.same_order += 1
+                self.same_order_at = line
+            case "step":
+                self._step()
+
+    def _step(self) -> None:
+        """Count a step of the optimizer."""
+        self.all_steps += 1
+        if self._since_step:
             self.steps += 1
             self.early += len(self._since_step) - 1
             self.early_bytes += sum(self._since_step[:-1])

@@ -17,7 +17,7 @@ from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import NEXT, SENDS, Diagnosis, FaultKind, Standpoint
+from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
 
 
 def diagnose(
@@ -136,7 +136,8 @@ def _of_root(
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
     return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
-        f"{who.capitalize()} last called {call_at(last.operation)}." if last else "", NEXT[kind],
+        f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
+        UNEVEN if kind == "left" and operation.bucket is not None else NEXT[kind],
         tuple(fates[rank].limit for rank in culprits if fates[rank].limit)[:1],
     )  # fmt: skip
 

@@ -101,7 +101,7 @@ class Dropped(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class Alive(RankEvent):
-    """A rank that has recorded nothing for a while still runs; its main thread is at this line."""
+    """A rank runs on, and its main thread computes at this line: seen now and then."""
 
     event: ClassVar[str] = "alive"
     file: File
@@ -169,7 +169,8 @@ class Marked(RankEvent):
     """The script reached a point that explains its communication.
 
     `what` is `step` after an optimizer updated the weights, `no_sync` and `sync` where DDP stops and resumes
-    synchronising gradients. `line` is 0 outside the script.
+    synchronising gradients, `ddp` after a model was wrapped, and `same_order` where a DistributedSampler that shuffles
+    gives an order for the second time. `line` is 0 outside the script.
     """
 
     event: ClassVar[str] = "mark"
@@ -183,6 +184,16 @@ class Joining(RankEvent):
 
     event: ClassVar[str] = "joining"
     done: bool
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Forming(RankEvent):
+    """A rank waits for the others in `new_group`, which forms a further process group, until `done`."""
+
+    event: ClassVar[str] = "forming"
+    done: bool
+    file: File
     line: Line
 
 
@@ -265,7 +276,7 @@ class End:
 
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
-    | Marked | Joining | Claimed | Raised | Note | Exited | Hung | End
+    | Marked | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 
 

@@ -41,12 +41,13 @@ class RankTime:
 
 @dataclass(slots=True)
 class _Block:
-    """A time during which the rank could not go on, because of a call, or of joining the others if there is none."""
+    """A time during which the rank could not go on, because of a call; without one, it formed a group in `op`."""
 
     start: float
     end: float | None = None
     collective: Collective | None = None
     call: Call | None = None
+    op: str = ""
 
     def is_final(self, on_gpu: bool) -> bool:
         """Return True if no later event changes it."""
@@ -100,6 +101,10 @@ class RankTimeline:
             self.finish(self.ended)
             self.ended, self._cursor = None, max(time, self._cursor)
 
+    def leave(self, time: float) -> None:
+        """Note that the script of the rank has ended; what the process does after that is no part of the run."""
+        self.ended = time if self.ended is None else self.ended
+
     def enter(self, collective: Collective, call: Call) -> None:
         if not call.operation.in_background:
             self._block(_Block(call.issued, None, collective, call))
@@ -124,12 +129,12 @@ class RankTimeline:
             if until is None or self._close(call, since, until) is None:
                 self._block(_Block(since, until, collective, call))
 
-    def join(self, time: float, done: bool) -> None:
+    def join(self, time: float, done: bool, op: str) -> None:
         """Note that the rank waits for the others to form a group, or that they have."""
         if done:
             self._close(None, None, time)
         else:
-            self._block(_Block(time))
+            self._block(_Block(time, op=op))
 
     def settle(self) -> None:
         """Lay out everything that no later event changes."""
@@ -190,10 +195,10 @@ class RankTimeline:
         self._push("compute", start)
         collective, call = block.collective, block.call
         if collective is None or call is None:
-            self._push("waiting", end, "init_process_group")
+            self._push("waiting", end, block.op)
             return
         started = collective.started
-        if call.failed or (started is None and block.end is None):  # a failed operation never communicated
+        if call.failed or (block.end is None and (started is None or collective.differs)):  # it never communicated
             ready = end
         else:
             ready = max(started, start) if started is not None and started <= end else start

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ddpquiz.analysis import events
+from ddpquiz.analysis.operation import FORM, JOIN
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 
@@ -20,7 +21,6 @@ LONGEST = 4000  # characters of a line that are stored; a screen shows no more o
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
 LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
 NOTES = 200
-JOIN = "init_process_group"
 _TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")  # of torch's C++ code: only for the log
 
 
@@ -108,6 +108,14 @@ class RunState:
         else:
             waits[0] = JOIN
 
+    def _form(self, event: events.Forming) -> None:
+        self.places[event.rank] = event.file, event.line
+        waits = self.waits.setdefault(event.rank, {})
+        if event.done:
+            waits.pop(0, None)
+        else:
+            waits[0] = FORM
+
     def _claim(self, event: events.Claimed) -> None:
         self.places[event.rank] = self.script, event.line
         ranks = self.claims.setdefault(event.line, {})
@@ -157,6 +165,7 @@ class RunState:
         events.Waiting: _wait,
         events.Result: _set_result,
         events.Joining: _join,
+        events.Forming: _form,
         events.Claimed: _claim,
         events.Raised: _raise,
         events.Note: _add_note,

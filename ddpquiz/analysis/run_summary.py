@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ddpquiz.analysis.costliest_line import CostliestLine, find_costliest_line
 from ddpquiz.analysis.costs import Cost
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_seconds, plural
 from ddpquiz.analysis.rank_timeline import RankTime
 from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.analysis.training_advice import never_synchronised, same_order_each_epoch
 
 LINES = 10  # lines of the script that a summary lists
 SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
 BUCKET = 25 * 1024 * 1024  # bytes that DDP puts into one all-reduce
 OFTEN = 20  # calls of a rank that make a loop
 WORTH = 0.02  # of the ranks' time that something must cost to be worth advice
+MOSTLY = 0.3  # of the ranks' time that small calls must cost
 MEETINGS = 10  # collectives from which on a rank can be called late
 
 
@@ -49,6 +52,7 @@ class GroupTraffic:
 class RunSummary:
     """The cost of a whole run."""
 
+    costliest: CostliestLine | None
     ranks: tuple[RankTime, ...]
     lines: tuple[LineCost, ...]  # the costliest first
     other_lines: int
@@ -60,8 +64,8 @@ class RunSummary:
         return {"event": "summary"} | asdict(self)
 
 
-def summarize(timeline: Timeline, now: float) -> RunSummary:
-    """Return what a run has cost up to `now`."""
+def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
+    """Return what a run of a script has cost up to `now`."""
     lines = sorted(
         (
             LineCost(file, line, op, len(cost.ranks), cost.calls, cost.bytes, cost.seconds, cost.waiting, cost.is_ddp)
@@ -74,21 +78,23 @@ def summarize(timeline: Timeline, now: float) -> RunSummary:
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
     return RunSummary(
+        costliest=find_costliest_line(timeline, now),
         ranks=tuple(timeline.totals(now).values()), lines=tuple(lines[:LINES]), other_lines=len(lines[LINES:]),
-        groups=groups, mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now)),
+        groups=groups, mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now, script)),
     )  # fmt: skip
 
 
-def advice(timeline: Timeline, now: float) -> list[str]:
+def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
     """Return the advice of all rules for a run up to now, the costliest mistakes first; none for a failed run."""
     lifetime = sum(totals.lifetime for totals in timeline.totals(now).values())
     if timeline.failed or not lifetime:
         return []
     return [
+        *never_synchronised(timeline, script), *same_order_each_epoch(timeline, script),
         *synchronised_inside_no_sync(timeline), *synchronised_in_accumulation(timeline),
         *one_rank_late(timeline, lifetime), *many_small_reductions(timeline, lifetime),
-        *single_numbers(timeline, lifetime), *objects_in_a_loop(timeline, lifetime),
-        *barriers_in_a_loop(timeline, lifetime),
+        *single_numbers(timeline, lifetime), *small_all_reduces(timeline, lifetime),
+        *objects_in_a_loop(timeline, lifetime), *barriers_in_a_loop(timeline, lifetime),
     ]  # fmt: skip
 
 
@@ -119,7 +125,9 @@ def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
 
 
 def one_rank_late(timeline: Timeline, lifetime: float) -> Iterator[str]:
-    """A rank arrives last most of the time, while the others wait."""
+    """A rank arrives last most of the time, while the others wait: for a GPU, where no line can be charged with it."""
+    if timeline.delays.is_on:
+        return
     ranks, met = len(timeline.ranks), timeline.costs.met
     for rank, late in sorted(timeline.costs.late.items()):
         usual = max(0.5, 1.5 / ranks)
@@ -153,6 +161,19 @@ def single_numbers(timeline: Timeline, lifetime: float) -> Iterator[str]:
                 f"{place}: each rank all-reduced a single number {plural(calls, 'time')}, which cost "
                 f"{_share(cost.seconds, lifetime)}. If it is a loss to print, add it up on each rank and all-reduce "
                 f"the sum once every few steps."
+            )
+
+
+def small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
+    """Most of the time goes into all-reduces of a small tensor, and not into waiting for a slower rank."""
+    for place, cost, calls in _loops(timeline, lifetime, "all_reduce"):
+        mean = cost.bytes / cost.calls
+        busy = cost.seconds - cost.waiting > MOSTLY * lifetime
+        if 8 < mean <= SMALL and cost.in_a_row <= cost.calls / 2 and busy:
+            yield (
+                f"{place}: each rank all-reduced {format_bytes(mean)} {plural(calls, 'time')}, which cost "
+                f"{_share(cost.seconds, lifetime)}. Calls this small cost their latency, whatever they send: "
+                f"communicate more at once, and less often."
             )
 
 

@@ -195,8 +195,8 @@ def _arrows(
 
 
 def _met(collective: Collective, call: Call, left: dict[Call, float]) -> float:
-    """Return when all calls had been made, or when this one was made if it was done before that."""
-    started = collective.started
+    """Return when all calls had been made, or when this one was made if it was done before that, or did not fit."""
+    started = None if call.ended is None and collective.differs else collective.started
     return call.issued if started is None or left[call] <= started else max(call.issued, started)
 
 

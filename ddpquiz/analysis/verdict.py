@@ -57,4 +57,5 @@ NEXT = {
     "a swallowed exception.",
     "none": "If the job is slow, `ddpquiz diagnose DIR --summary` shows which lines cost most.",
 }
+UNEVEN = "Ranks make different numbers of steps. Give all as many batches, or put the loop inside `with model.join():`."
 SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."

@@ -14,7 +14,7 @@ from ddpquiz.cli.typer_options import with_options
 COMMAND_CLASS = RunCommand
 
 
-@with_options(RunOptions)
+@with_options(RunOptions, stay=True)
 def run(
     script: Annotated[Path, typer.Argument(help="A script that torchrun could run; with -m, a module.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the script.")] = None,

@@ -44,6 +44,9 @@ class RunOptions:
     summary: Annotated[
         bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")
     ] = False
+    stay: Annotated[
+        bool, typer.Option("--stay/--no-stay", help="In a terminal, stay on the page of the ended run until a key.")
+    ] = False
     max_restarts: Annotated[int, typer.Option(help="How often failed ranks are restarted.")] = 0
     emit: Annotated[
         str | None, typer.Option(help="Only print a job for another launcher: torchrun, slurm or kubernetes.")

@@ -47,7 +47,8 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
     elif options.plain or not screen.is_interactive():
         seen = plain_lines.print_run(start(request), style.console())
     else:
-        seen = watch.live(start, request, style.console(), watch.LiveOptions(hint=hint, step=options.step))
+        shown = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step)
+        seen = watch.live(start, request, style.console(), shown)
     if file:
         file.finish(seen)
     if options.summary:
@@ -59,7 +60,7 @@ def print_summary(seen: RunState, *, json: bool) -> None:
     """Print where time and bytes went in a run, and what could be better; JSON is one line."""
     from ddpquiz.analysis.run_summary import summarize
 
-    account = summarize(seen.timeline, seen.time)
+    account = summarize(seen.timeline, seen.time, seen.script)
     if json:
         from json import dumps
 

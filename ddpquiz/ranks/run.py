@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.events import Began, End, Event, Exited, Hung, Note, Raised, when
+from ddpquiz.analysis.events import Alive, Began, End, Event, Exited, Hung, Note, Raised, when
 from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.run_state import RunState
@@ -133,7 +133,7 @@ class Run:
             if failed and self._failed_at is None:
                 self._failed_at = now
                 self._watchdog.request_stacks()
-        if events:
+        if any(not isinstance(event, Alive) for event in events):  # a rank that is busy at a line may hang
             self._watchdog.moved(now)
 
     def _watch(self) -> list[Event]:

@@ -42,6 +42,6 @@ def _moments(state: RunState, rank: int, spans: list[Span]) -> list[float]:
     calls = [span for span in spans if span.kind != "compute"]
     lines = state.log.get(rank, ())
     raised, exited = state.raised.get(rank), state.exited.get(rank)
-    failed = [each.time for each in (raised, exited if exited and exited.status else None) if each]
+    failed = raised or (exited if exited and exited.status and not exited.stopped else None)
     ends = [calls[0].start, calls[-1].end] if calls else []
-    return [*ends, *([lines[0].time, lines[-1].time] if lines else []), *failed]
+    return [*ends, *([lines[0].time, lines[-1].time] if lines else []), *([failed.time] if failed else [])]

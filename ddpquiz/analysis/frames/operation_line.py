@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.formatting import format_ranks, format_seconds, list_ranks, plural
 from ddpquiz.analysis.frames.piece import Piece
-from ddpquiz.analysis.operation import ANYBODY, POINT_TO_POINT
-from ddpquiz.analysis.run_state import JOIN, RunState
+from ddpquiz.analysis.operation import ANYBODY, JOIN, POINT_TO_POINT
+from ddpquiz.analysis.run_state import RunState
 
 LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
@@ -30,6 +30,8 @@ def describe_current(state: RunState, now: float) -> OperationLine:
         return OperationLine(pieces if late else (*pieces, (", making the group", "")))
     if current := state.timeline.current():
         shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
+        if shown.differs:
+            return OperationLine(_different(shown, now))
         others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
         what = [shown.op, *between(shown, state.ranks)]
         pieces = _pieces(what, shown.arrived, shown.awaited, state, now - _since(shown))
@@ -90,6 +92,16 @@ def _pieces(
         (f" · arrived {list_ranks(arrived)} · ", ""),
         (f"awaiting {list_ranks(awaited)}{ended}{lasting}", "warn"),
     )
+
+
+def _different(collective: Collective, now: float) -> tuple[Piece, ...]:
+    """Return that members are in different operations, none of which can go on; the fewest ranks come first."""
+    ranks: dict[str, list[int]] = {}
+    for rank in collective.arrived:
+        ranks.setdefault(collective.calls[rank].operation.op, []).append(rank)
+    sides = sorted(ranks.items(), key=lambda side: len(side[1]))
+    calls = "".join(f" · {op}: {format_ranks(callers)}" for op, callers in sides)
+    return ("calls differ", "warn"), (f"{calls} for {now - _since(collective):.1f} s", "")
 
 
 def _since(collective: Collective) -> float:

@@ -17,9 +17,10 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.analysis.operation import Operation
-from ddpquiz.ranks.inside import torch_private
+from ddpquiz.ranks.inside import new_groups, torch_private
 from ddpquiz.ranks.inside.buckets import Buckets
 from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.native_waits import NativeWaits
 from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, mark_for
 from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, tensors_in, values_of, work_of
 from ddpquiz.ranks.inside.source_location import locate
@@ -39,6 +40,7 @@ class Recorder:
         self.numbers = itertools.count(1)
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
         self.operations = OpenOperations(writer, private)
+        self.native_waits = NativeWaits(self.operations)
         self.buckets = Buckets(self.operations, script)
 
     def install(self) -> None:
@@ -53,6 +55,7 @@ class Recorder:
             library.impl(name, kernel, "BackendSelect", with_keyset=True)
             _LIBRARIES.append(library)
         self._watch_wait()
+        self.private.wrap_blocking(self.native_waits.wrap)
 
     def _kernel(self, operator: Operator, below: Any) -> Callable[..., Any]:
         redispatch = operator.redispatch
@@ -96,7 +99,7 @@ class Recorder:
         elif len(tensors) == 1:
             op = op.removesuffix("_coalesced")  # functional collectives issue even a single tensor like this
         bucket = self.buckets.number(op, tensors, caller)
-        asynchronous = operator.is_asynchronous(args, caller)
+        asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
         file, line = locate(self.script, caller) if bucket is None else self.buckets.locate(caller)
         number, now = next(self.numbers), self.writer.now()
         self.operations.running.add(number)
@@ -126,11 +129,13 @@ class Recorder:
         self.operations.add(self.operations.by_work, id(opened.work), opened)
         if opened.bucket is not None:
             self.buckets.open.append(opened)
+        elif self.native_waits.inside:
+            self.native_waits.add(opened)
         elif opened.asynchronous and caller is not None and caller.f_code.co_filename != C10D:
             opened.storages = [tensor.untyped_storage().data_ptr() for tensor in outputs]
             for storage in opened.storages:
                 self.operations.add(self.operations.by_storage, storage, opened)
-        if opened.asynchronous and not opened.on_gpu:
+        if (opened.asynchronous or self.native_waits.inside) and not opened.on_gpu:
             self.operations.send_end_when_done(opened)
 
     def _find_members(self, group: str) -> tuple[int, ...]:
@@ -194,6 +199,7 @@ def install(writer: EventWriter, script: str, *, values: bool = True) -> Callabl
     try:
         recorder = Recorder(writer, script, torch_private.find(), values=values)
         recorder.install()
+        new_groups.watch(writer, script)
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")
         return lambda: None

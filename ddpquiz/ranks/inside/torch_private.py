@@ -23,6 +23,8 @@ NAMES = {
     "source_rank": "distributed.Work._source_rank",
     "reduce_op_type": "distributed.ReduceOp.RedOpType",
     "find_group": "distributed.distributed_c10d._resolve_process_group",
+    "broadcast_coalesced": "distributed._broadcast_coalesced",
+    "verify_parameters": "distributed._verify_params_across_processes",
     "wait_tensor": "ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed",
 }
 
@@ -42,12 +44,19 @@ class TorchPrivate:
     source_rank: Callable[[Any], int]  # of a receive from any rank
     reduce_op_type: Any
     find_group: Callable[[str], Any]
+    broadcast_coalesced: Callable[..., Any]  # both wait for their operations in C++, as DDP and FSDP call them
+    verify_parameters: Callable[..., Any]
     wait_tensor: Callable[..., Any]
 
     def operators(self) -> dict[str, Any]:
         """Return the overloads of the c10d operators, by name."""
         names = [full.split("::")[1] for full in self.operator_names() if full.startswith("c10d::")]
         return {name: getattr(torch.ops.c10d, name).default for name in names}
+
+    def wrap_blocking(self, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Replace the functions that return only when the operations that they issue in C++ have ended."""
+        for name in ("broadcast_coalesced", "verify_parameters"):
+            setattr(torch.distributed, NAMES[name].rpartition(".")[2], wrap(getattr(self, name)))
 
 
 def find() -> TorchPrivate:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from ddpquiz.analysis.events import Claimed, ClaimText, Started
 from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.inside import process_groups, recorder, training_marks
+from ddpquiz.ranks.inside import line_sampler, process_groups, recorder, training_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
@@ -46,6 +46,7 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
     process_groups.watch(writer, plan, recorder.install(writer, plan.script))
     training_marks.watch(writer, plan.script)
+    line_sampler.start(writer, plan.script)
     writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(_run_script(plan, writer))
 

@@ -16,9 +16,7 @@ def schedule_page(run: PipelineRun, width: int) -> RenderableType:
     """Draw what each rank does over time: F forward, B backward, W weight gradients, X both, a dot is idle."""
     names = len(f"rank {len(run.ranks) - 1}") + 1
     columns = max(20, width - names)
-    title = (
-        f"{run.schedule}, {len(run.ranks)} ranks, {run.micro_batches:,} micro-batches: {amount(run.seconds)} s"
-    )
+    title = f"{run.schedule}, {len(run.ranks)} ranks, {run.micro_batches:,} micro-batches: {amount(run.seconds)} s"
     rows: list[RenderableType] = [Text(title, style="head")]
     for rank, slots in list(enumerate(run.ranks))[:_MOST_ROWS]:
         rows.append(Text(f"rank {rank}".ljust(names), "quiet").append_text(_lane(slots, run.seconds, columns)))

@@ -11,6 +11,7 @@ from ddpquiz.analysis.events import Output
 from ddpquiz.analysis.frames.ending import MARKS
 from ddpquiz.analysis.frames.script_marks import GONE, INSIDE, LAST, LEGEND
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.terminal.kit.grid import MARK, Piece, TextLines, folded
 from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, help_page, key_line
 from ddpquiz.terminal.kit.key_screen import KeyScreen
@@ -18,9 +19,10 @@ from ddpquiz.terminal.kit.layout import columns, section
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.gantt import BRIEF, GLYPHS
 from ddpquiz.terminal.runs.script import Suggestion, source, suggestions, tries
+from ddpquiz.terminal.runs.summary import summary
 
-Page = Literal["picture", "source", "tries"]
-PAGES: dict[str, Page] = {"v": "source", "t": "tries"}
+Page = Literal["picture", "source", "tries", "summary"]
+PAGES: dict[str, Page] = {"v": "source", "t": "tries", "s": "summary"}
 DIGITS = "0123456789"
 ERR = ("err ", "warn")  # stands before a line of standard error where any was written
 
@@ -86,7 +88,7 @@ class RunScreen(KeyScreen):
             self._open(int(key))
         elif key == "tab" and isinstance(self._page, int):
             self._open(here[(here.index(self._page) + 1) % len(here)])
-        elif key in PAGES and (key != "t" or self._suggestions()):
+        elif key in {each.key for each in self._page_keys()} & PAGES.keys():
             self._open(PAGES[key])
         elif self.on_picture or self.helping or key == HELP.key:
             super().handle_key(key)
@@ -114,6 +116,8 @@ class RunScreen(KeyScreen):
                 return text, [Text(LEGEND, style="quiet")]
             case "tries":
                 return Group(*tries(self._suggestions(), numbered=self.can_start)), ()
+            case "summary":
+                return summary(summarize(self.state.timeline, self.state.time, self.state.script)), ()
             case rank:
                 if not self.screen.scrolled or self.screen.at_end:
                     self.screen.to_end()
@@ -131,7 +135,8 @@ class RunScreen(KeyScreen):
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
         source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
-        return [*logs, source, *trying]
+        account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
+        return [*logs, *account, source, *trying]
 
     def _keys_of_page(self) -> list[Hotkey]:
         opened_by = HELP.key if self.helping else next((key for key, page in PAGES.items() if page == self._page), "")

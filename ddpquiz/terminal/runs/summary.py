@@ -17,7 +17,10 @@ BAR = 12  # columns of the bar of a rank's time
 
 def summary(account: RunSummary) -> RenderableType:
     """Draw time by rank, the costliest lines, bytes by group, and advice."""
-    parts = section("Time of each rank", _times(account.ranks))
+    parts: list[RenderableType] = []
+    if account.costliest:
+        parts += [Text(), prose(str(account.costliest))]
+    parts += section("Time of each rank", _times(account.ranks))
     if account.lines:
         parts += section("Where communication went", _lines(account.lines))
         parts += [Text(f"  and {account.other_lines} more", style="quiet")] if account.other_lines else []

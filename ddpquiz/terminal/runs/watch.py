@@ -37,12 +37,14 @@ STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 class LiveOptions:
     """How runs are shown while they last.
 
-    With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. With `step`, a run
-    opens at its first operation once it has ended.
+    With `stay`, in the middle of a sitting, nothing is left in the scrollback, and a key leads back. With `hold`, the
+    page of a run that has ended waits for a key even if it fits on the screen. With `step`, a run opens at its first
+    operation once it has ended.
     """
 
     hint: Hint | None = None
     stay: bool = False
+    hold: bool = False
     step: bool = False
 
 
@@ -90,7 +92,8 @@ def _show(
     opens_replay = options.step and not interrupted
     if opens_replay:
         ReplayScreen(recent.events, screen).loop(screen, keys)
-    if options.stay or opens_replay or view.is_held or not (interrupted or _fits(run.seen, screen.console, end.hint)):
+    fits = not options.hold and _fits(run.seen, screen.console, end.hint)
+    if options.stay or opens_replay or view.is_held or not (interrupted or fits):
         end.loop(screen, keys)
     return end
 

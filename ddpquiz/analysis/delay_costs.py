@@ -1,0 +1,208 @@
+"""What made ranks wait: the seconds of each wait are charged to the computing that caused it, through chains of waits.
+
+This is the delay analysis of Scalasca (Böhme, Geimer, Wolf, Arnold 2010). When an operation is complete, its last
+member is compared with each rank that waited: what did the last one do for longer since the two last met? Computing is
+charged itself. Time for which it had waited too is charged to what caused that wait.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ddpquiz.analysis.collective import Collective
+
+MEMORY = 256  # activities of each rank that are compared; ranks meet more often
+SHORTEST = 1e-6  # seconds; a shorter wait is not charged
+
+Place = tuple[str, int]  # file and line
+Call = tuple[str, int, str]  # and the operator that is called there
+
+
+class Stretch(NamedTuple):
+    """Computing of a rank from one blocking call to the next; `after` is None at the start of the script."""
+
+    rank: int
+    after: Call | None
+    before: Call
+
+
+@dataclass(slots=True)
+class _Activity:
+    """Computing in a stretch, a wait with its causes (seconds by stretch), or where a rank met others in `met`."""
+
+    seconds: float = 0.0
+    stretch: Stretch | None = None
+    causes: dict[Stretch, float] | None = None
+    met: Hashable = None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One rank: what it did lately, and what it is in now."""
+
+    since: float  # when the computing began that goes on now
+    after: Call | None = None
+    past: deque[_Activity] = field(default_factory=deque)
+    met: set[Hashable] = field(default_factory=set)  # where it met others in that time
+    is_cut: bool = False  # older activities were dropped
+    blocked: dict[Hashable, float] = field(default_factory=dict)  # what it is blocked in, and since when
+    waited_until: float = 0.0
+    samples: list[tuple[float, Place]] = field(default_factory=list)  # where it was seen in this computing
+
+    def add(self, activity: _Activity) -> None:
+        self.past.append(activity)
+        if activity.met is not None:
+            self.met.add(activity.met)
+        if len(self.past) > MEMORY:
+            self.met.discard(self.past.popleft().met)
+            self.is_cut = True
+
+
+@dataclass(slots=True)
+class StretchTime:
+    """Visits of a stretch, and the seconds that were seen to pass at each line."""
+
+    visits: int = 0
+    lines: defaultdict[Place, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class DelayCosts:
+    """Seconds for which other ranks waited, by the stretch of computing that caused it."""
+
+    def __init__(self) -> None:
+        self.is_on = True  # on a GPU, nobody sees when ranks wait
+        self.seconds: defaultdict[Stretch, float] = defaultdict(float)
+        self.times: Counter[Stretch] = Counter()  # operations at which a rank came last because of it
+        self.visited: defaultdict[Stretch, StretchTime] = defaultdict(StretchTime)
+        self._lanes: dict[int, _Lane] = {}
+        self._forming: Counter[tuple[int, str]] = Counter()  # how often a rank has formed a group
+        self._formed: dict[tuple[str, int], list[int]] = {}  # the ranks that have come to form it
+
+    def start(self, rank: int, time: float) -> None:
+        """Note that a rank begins its script, perhaps again."""
+        self._lanes[rank] = _Lane(time)
+
+    def sample(self, rank: int, time: float, place: Place) -> None:
+        """Note where a rank was seen."""
+        lane = self._lanes.get(rank)
+        if lane and not lane.blocked:
+            lane.samples.append((time, place))
+
+    def form(self, rank: int, time: float, call: Call, ranks: int, *, done: bool) -> None:
+        """Note that a rank waits in a call in which all ranks form a group, or has left it."""
+        number = self._forming[rank, call[2]]
+        met = call[2], number
+        if done:
+            self._forming[rank, call[2]] += 1
+            self.unblock(rank, time, met, call)
+            return
+        self.block(rank, time, met, call)
+        came = self._formed.setdefault(met, [])
+        came.append(rank)
+        if len(came) == ranks:
+            del self._formed[met]
+            self._charge(met, came, rank, time, call)
+
+    def block(self, rank: int, time: float, what: Hashable, call: Call) -> None:
+        """Note that a rank cannot go on because of a call."""
+        lane = self._lanes.setdefault(rank, _Lane(time))
+        if not lane.blocked:
+            self._close(rank, lane, time, call)
+        lane.blocked.setdefault(what, time)
+
+    def unblock(self, rank: int, time: float, what: Hashable, call: Call) -> None:
+        """Note that a rank goes on."""
+        lane = self._lanes.get(rank)
+        if lane and lane.blocked.pop(what, None) is not None and not lane.blocked:
+            lane.since, lane.after, lane.samples = time, call, []
+
+    def replace(self, rank: int, what: Hashable, by: Hashable) -> None:
+        """Note that what a rank is blocked in is known to be part of another operation."""
+        blocked = self._lanes[rank].blocked
+        if what in blocked:
+            blocked[by] = blocked.pop(what)
+
+    def complete(self, collective: Collective) -> None:
+        """Charge the waits of an operation that its last member has just entered."""
+        last = collective.entered_last
+        if last is not None and self.is_on:
+            call = collective.calls[last]
+            self._charge(collective, collective.calls, last, call.issued, call.operation.place)
+
+    def _charge(self, what: Hashable, members: Iterable[int], last: int, time: float, call: Call) -> None:
+        lane = self._lanes.get(last)
+        lanes = {rank: self._lanes[rank] for rank in members if rank in self._lanes}
+        waiters = [rank for rank, each in lanes.items() if rank != last and what in each.blocked]
+        if lane is None or not waiters:
+            return
+        if not lane.blocked:  # it goes on while the operation runs
+            self._close(last, lane, time, call)
+            lane.since, lane.after = time, call
+        for rank in waiters:
+            other = lanes[rank]
+            waited = time - max(other.blocked[what], other.waited_until)
+            other.waited_until = time
+            if waited > SHORTEST:
+                causes = self._causes(other, lane, waited)
+                for stretch, seconds in causes.items():
+                    self.seconds[stretch] += seconds
+                    self.times[stretch] += 1
+                other.add(_Activity(waited, causes=causes))
+            other.add(_Activity(met=what))
+        lane.add(_Activity(met=what))
+
+    def _close(self, rank: int, lane: _Lane, time: float, call: Call) -> None:
+        """Note how long a rank has computed until now."""
+        stretch = Stretch(rank, lane.after, call)
+        lane.add(_Activity(max(0.0, time - lane.since), stretch))
+        seen = self.visited[stretch]
+        seen.visits += 1
+        begin = lane.since
+        for number, (_, place) in enumerate(lane.samples):
+            end = lane.samples[number + 1][0] if number + 1 < len(lane.samples) else time
+            seen.lines[place] += max(0.0, end - begin)
+            begin = max(begin, end)
+        lane.samples = []
+
+    def _causes(self, waiter: _Lane, last: _Lane, waited: float) -> dict[Stretch, float]:
+        """Return the seconds of a wait by what the last rank did for longer than the waiter since they last met."""
+        both = _since_they_met(waiter, last)
+        if both is None:
+            return {}
+        longer: defaultdict[Stretch, float] = defaultdict(float)
+        theirs: defaultdict[tuple[Call | None, Call], float] = defaultdict(float)
+        for each in both[0]:
+            if each.stretch:
+                theirs[each.stretch[1:]] += each.seconds
+        for each in both[1]:
+            if each.stretch:
+                longer[each.stretch] += each.seconds
+        for stretch in longer:
+            longer[stretch] = max(0.0, longer[stretch] - theirs[stretch[1:]])
+        waits = [each for each in both[1] if each.causes is not None]
+        idle = sum(each.seconds for each in waits)
+        more = max(0.0, idle - sum(each.seconds for each in both[0] if each.causes is not None))
+        for each in waits:
+            for stretch, seconds in (each.causes or {}).items():
+                longer[stretch] += seconds * more / idle
+        whole = sum(longer.values())
+        scale = min(1.0, waited / whole) if whole else 0.0
+        return {stretch: seconds * scale for stretch, seconds in longer.items() if seconds * scale > SHORTEST}
+
+
+def _since_they_met(waiter: _Lane, last: _Lane) -> tuple[list[_Activity], list[_Activity]] | None:
+    """Return what two ranks did since they last met, or since their start; None if that is no longer known."""
+    met = next((each.met for each in reversed(last.past) if each.met in waiter.met), None)
+    if met is None and (waiter.is_cut or last.is_cut):
+        return None
+    return _after(waiter, met), _after(last, met)
+
+
+def _after(lane: _Lane, met: Hashable) -> list[_Activity]:
+    found = []
+    for each in reversed(lane.past):
+        if met is not None and each.met == met:
+            break
+        found.append(each)
+    return found

@@ -1,0 +1,28 @@
+"""When this rank waits for the others to form a further process group."""
+
+import functools
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import device_mesh
+
+from ddpquiz.analysis.events import Forming
+from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.source_location import locate
+
+
+def watch(writer: EventWriter, script: str) -> None:
+    """Report each call of new_group: it connects the members, and ends with a barrier of its own."""
+    original = dist.new_group
+
+    @functools.wraps(original)
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        file, line = locate(script)
+        writer.send(Forming(writer.now(), writer.rank, done=False, file=file, line=line))
+        group = original(*args, **kwargs)
+        writer.send(Forming(writer.now(), writer.rank, done=True, file=file, line=line))
+        return group
+
+    for module in (dist, dist.distributed_c10d, device_mesh):
+        if getattr(module, "new_group", None) is original:
+            module.new_group = new_group
