@@ -1,5 +1,7 @@
 """The script of a `spot` question: its lines, the one at fault, and the script with that line fixed."""
 
+import ast
+
 from ddpquiz.curriculum.concept import Question
 
 
@@ -29,11 +31,16 @@ def fixed_script(question: Question) -> str:
     return _with(question, fault(question), question.fix)
 
 
-def without(question: Question, text: str) -> str:
-    """Return the script with `pass` in place of a line."""
+def without(question: Question, text: str) -> str | None:
+    """Return the script with `pass` in place of a line, or None if it must stay, as one that opens a block."""
     place = places_of(question, text)[0]
     line = script_lines(question)[place]
-    return _with(question, place, line[: len(line) - len(line.lstrip())] + "pass")
+    script = _with(question, place, line[: len(line) - len(line.lstrip())] + "pass")
+    try:
+        ast.parse(script)
+    except SyntaxError:
+        return None
+    return script
 
 
 def _with(question: Question, place: int, replacement: str) -> str:

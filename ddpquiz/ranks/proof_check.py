@@ -120,7 +120,8 @@ def _spot(question: Question, lab: ProofRunner) -> Iterator[str]:
     if may_hang(question, question.code):
         return  # each run would take a second
     for trap in question.traps:
-        if is_fixed(question, lab.observe(_posed(question), without(question, trap.answer))):
+        script = without(question, trap.answer)
+        if script is not None and is_fixed(question, lab.observe(_posed(question), script)):
             yield f"without the line {trap.answer!r} the script is right too, so that line could be at fault"
 
 
