@@ -19,7 +19,7 @@ from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.errors import ContentError
-from ddpquiz.paths import cache_dir, content_dir, packed_content
+from ddpquiz.paths import cache_dir, content_dir, packed_content, packs_dir
 
 FILE = "catalog.marshal"
 _CLASSES: tuple[type, ...] = tuple(
@@ -31,8 +31,15 @@ _NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)
 
 
 def load(folder: Path | None = None) -> Catalog:
-    """Load a content folder, by default the shipped one, which is cached. ContentError with all complaints."""
-    return _read(folder) if folder else cached(content_dir(), lambda: _read(None))
+    """Load a content folder, by default the shipped one with the packs, cached. ContentError with all complaints."""
+    if folder:
+        return _read(folder)
+    shipped = cached(content_dir(), lambda: _read(None))
+    if not packs_dir().is_dir():
+        return shipped
+    from ddpquiz.curriculum.packs import with_packs
+
+    return with_packs(shipped)
 
 
 def _read(folder: Path | None) -> Catalog:
@@ -44,11 +51,12 @@ def _read(folder: Path | None) -> Catalog:
     return found.catalog
 
 
-def cached(content: Path, read: Callable[[], Catalog]) -> Catalog:
+def cached(content: Path, read: Callable[[], Catalog], file: str = FILE) -> Catalog:
     """Return the catalog of a content folder: a copy if there is a fresh one, else what `read` returns."""
     fingerprint = _fingerprint(content)
-    path = cache_dir() / FILE
-    found = _load(packed_content(), fingerprint, shipped=True) or _load(path, fingerprint)
+    path = cache_dir() / file
+    packed = _load(packed_content(), fingerprint, shipped=True) if file == FILE else None
+    found = packed or _load(path, fingerprint)
     if found is None:
         found = read()
         try:

@@ -9,10 +9,11 @@ from pathlib import Path
 from ddpquiz.analysis.events import Output
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
 from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed import Posed, number, worth
 from ddpquiz.curriculum.spot import fixed_script
 from ddpquiz.errors import UserError
-from ddpquiz.paths import demos_dir
+from ddpquiz.paths import demo_file, demos_dir
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
@@ -73,11 +74,12 @@ class ProofRunner:
 
         In a `spot` question `option` is the script, as it is or changed.
         """
+        require_consent(posed.question.concept.rpartition("/")[0])
         proof = posed.question.proof
         ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:
             case DemoProof():
-                return self._observe_demo(self.demos / f"{proof.demo}.py", ranks, proof.args, proof.label)
+                return self._observe_demo(demo_file(proof.demo, self.demos), ranks, proof.args, proof.label)
             case CodeProof():
                 return run_code(source(posed, option), ranks, STILL if may_hang(posed.question, option) else PATIENCE)
         raise UserError(f"{posed.question.key} has no proof that can run; `ddpquiz show` names its source.")
