@@ -4,18 +4,23 @@ import os
 import subprocess
 import sys
 import zipfile
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
 
 from ddpquiz.cli.pack import pack
 from ddpquiz.curriculum import loading, pack_consent, pack_files, pack_store
-from ddpquiz.curriculum.concept import DemoProof
+from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
 from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed, require_consent
 from ddpquiz.curriculum.packs import find, packs
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
+from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.judge import judge
+from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.paths import data_dir, demo_file, packs_dir
 from ddpquiz.ranks.proof_runner import ProofRunner
 
@@ -275,3 +280,15 @@ def test_a_folder_that_exists_or_has_no_name_for_a_pack_is_not_made_one(mine, tm
         with pytest.raises(UserError, match=said):
             pack_store.new(folder)
     assert pack_consent.fingerprint(mine) == pack_consent.fingerprint(mine)
+
+
+def test_progress_in_a_pack_counts_for_its_concept_and_again_when_the_pack_is_back(mine, progress):
+    question = Question("mine/first-concept", "q", Level.EASY, Kind.NUMBER, "?", answer="2")
+    posed = Posed(question, {}, ())
+    at = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    save_answer(progress, Answer(posed, "2", judge(posed, "2"), at, timedelta(seconds=1)), ())
+    pack_store.add(mine)
+    pack_store.remove("mine")
+    pack_store.add(mine)
+    assert set(strengths(progress.entries("answer"), at.date())) == {"mine/first-concept"}
+    assert "mine/first-concept" in {concept.id for concept in loading.load().concepts}
