@@ -39,9 +39,8 @@ def add(
         path = found[source]
     with fetched(source if not path.exists() else path) as folder:
         added = save(folder)
-    catalog = added.catalog()
     print(f"{added.name}: {_counts(added)} added. See them with: ddpquiz list")
-    if not is_allowed(added.name) and catalog.concepts:
+    if not is_allowed(added.name):
         print(f"Its proofs and demos are programs that run only after: ddpquiz pack trust {added.name}")
 
 
@@ -117,7 +116,9 @@ def new(
 
 def _counts(found: Pack) -> str:
     """Return how much a pack teaches. ContentError if it cannot be read."""
-    catalog = found.catalog()
+    from ddpquiz.curriculum.loading import load_pack
+
+    catalog = load_pack(found)
     counts: Mapping[str, int] = {
         "concept": len(catalog.concepts),
         "card": len(catalog.cards()),

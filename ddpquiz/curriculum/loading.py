@@ -5,6 +5,8 @@ format of Python's own compiled files (`marshal`). A wheel contains a copy (see 
 start writes one into the user's cache folder, and later starts refuse a file there that another user can write to.
 """
 
+from __future__ import annotations
+
 import marshal
 import os
 import stat
@@ -13,13 +15,16 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.errors import ContentError
 from ddpquiz.paths import cache_dir, content_dir, packed_content, packs_dir
+
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.packs import Pack
 
 FILE = "catalog.marshal"
 _CLASSES: tuple[type, ...] = tuple(
@@ -39,7 +44,12 @@ def load(folder: Path | None = None) -> Catalog:
         return shipped
     from ddpquiz.curriculum.packs import with_packs
 
-    return with_packs(shipped)
+    return with_packs(shipped, load_pack)
+
+
+def load_pack(pack: Pack) -> Catalog:
+    """Load what a pack teaches, with its own ids, cached. ContentError if its files have complaints."""
+    return cached(pack.content, lambda: _read(pack.content), f"pack-{pack.name}.marshal")
 
 
 def _read(folder: Path | None) -> Catalog:

@@ -1,13 +1,12 @@
 """Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept, DemoProof, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
-from ddpquiz.curriculum.loading import cached, load
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import packs_dir
 
@@ -38,10 +37,6 @@ class Pack:
 
         return read_manifest(self.folder).title
 
-    def catalog(self) -> Catalog:
-        """Return what it teaches, with its own ids. ContentError if its files have complaints."""
-        return cached(self.content, lambda: load(self.content), f"pack-{self.name}.marshal")
-
 
 def packs() -> tuple[Pack, ...]:
     """Return the packs that were added, by name."""
@@ -62,12 +57,12 @@ def find(name: str) -> Pack:
     raise UserError(f"No pack named {name!a} was added. `ddpquiz pack list` lists the packs.")
 
 
-def with_packs(shipped: Catalog) -> Catalog:
-    """Return a catalog with the content of all packs behind it; a pack that cannot be read is left out."""
+def with_packs(shipped: Catalog, load_pack: Callable[[Pack], Catalog]) -> Catalog:
+    """Return a catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
     tracks, concepts, sources = list(shipped.tracks), list(shipped.concepts), dict(shipped.sources)
     for pack in packs():
         try:
-            added = _prefixed(pack, pack.catalog())
+            added = _prefixed(pack, load_pack(pack))
         except (ContentError, OSError):
             continue  # `ddpquiz pack list` says so
         tracks += added.tracks
