@@ -16,7 +16,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.paths import packs_dir
 
 GROUP = "ddpquiz.packs"  # of entry points: `name = "module.with.the.folder"`
-_TEMPLATE = Path(__file__).parent.parent / "pack_template"
+_TEMPLATE = Path(__file__).parent / "pack_template"
 _PATIENCE = 300  # seconds for git
 _GIT = ("https://", "ssh://", "git://", "git@", "file://", "git+")
 
