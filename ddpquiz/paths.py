@@ -52,6 +52,18 @@ def demos_dir() -> Path:
     return _find("demos")
 
 
+def packs_dir() -> Path:
+    """Return the folder with the learner's packs, each in a folder of its name; it need not exist."""
+    return data_dir() / "packs"
+
+
+def demo_file(name: str, demos: Path | None = None) -> Path:
+    """Return the script of a demo: `pack/demo` in its pack, another one in `demos` or among the shipped ones."""
+    pack, is_of_pack, demo = name.rpartition("/")
+    folder = packs_dir() / Path(pack).name / "demos" if is_of_pack else demos or demos_dir()
+    return folder / f"{demo}.py"
+
+
 def recordings_dir() -> Path:
     """Return the folder of the saved runs of the shipped demos."""
     return _HERE / "recordings"

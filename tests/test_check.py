@@ -58,7 +58,7 @@ def test_json_counts_what_there_is(content):
         "concepts": 1,
         "cards": 6,
         "questions": {"easy": 3, "medium": 4, "hard": 3},
-        "kinds": {"choice": 4, "choices": 1, "number": 2, "order": 2, "output": 1},
+        "kinds": {"choice": 4, "choices": 1, "number": 2, "order": 2, "output": 1, "spot": 0},
         "proofs": 10,
         "demos": 1,
         "problems": [],

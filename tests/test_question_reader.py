@@ -51,7 +51,7 @@ CASES = {
     "a kind that is misspelt": (
         "kind: order\n    ask: Put the steps",
         "kind: ordr\n    ask: Put the steps",
-        "161:11: `kind`: `ordr` is not one of choice, choices, number, order, output; did you mean `order`?",
+        "161:11: `kind`: `ordr` is not one of choice, choices, number, order, output, spot; did you mean `order`?",
     ),
     "two lines to order": (
         "      - {text: all-gather, shows: gather}\n",

@@ -40,6 +40,7 @@ _COMMANDS = {
     "optimize": "Fit the schedule to your own reviews.",
     "export": "Export your progress, or the cards for Anki.",
     "import": "Add progress that was exported elsewhere.",
+    "pack": "Add concepts, demos and labs of others, or make a pack.",
     "check": "Check content files, and print every complaint.",
     "doctor": "Check what this machine can do.",
     "progress": "Restore a backup or hidden items; rebuild card states.",

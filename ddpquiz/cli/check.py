@@ -134,17 +134,26 @@ def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Qual
 def _print_quality(measured: Quality) -> None:
     from rich.table import Table
 
-    from ddpquiz.curriculum.quality import MOST
+    from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER
     from ddpquiz.terminal.kit.style import console
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in ("picking", "scores", "where it selects one option"):
+    for column in ("picking", "of all", "where it applies", "goal"):
         table.add_column(column)
     for score in measured.scores:
-        table.add_row(score.rule, f"{score.bank:.0%}", f"{score.where_it_applies:.0%} of {score.applies}")
+        met = "met" if score.meets_goal else "not met"
+        table.add_row(score.rule, f"{score.bank:.1%}", f"{score.where_it_applies:.1%} of {score.applies}", met)
+    met = "met" if measured.together <= GOAL_TOGETHER else "not met"
+    table.add_row("by all cues, learned together", f"{measured.together:.1%}", "", met)
     out = console()
     out.print(table)
-    out.print(f"Chance is 25%; at most {MOST:.0%} is allowed.\n", style="quiet")
+    out.print(
+        f"Chance is 25%. The goal is {GOAL[0]:.0%} to {GOAL[1]:.0%} for each cue where it applies, and at most"
+        f" {GOAL_TOGETHER:.0%} for a guesser who has learned all cues on other concepts.",
+        style="quiet",
+    )
+    shares = ", ".join(f"{name}: {count}" for name, count in measured.rights.items())
+    out.print(f"Right options in `choices` questions: {shares}.\n", style="quiet")
     for remark in measured.remarks:
         typer.echo(f"check: {remark}")
 

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.paths import content_dir, demos_dir
+from ddpquiz.paths import content_dir, demos_dir, packs_dir
 
 _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
 
 def concepts(incomplete: str) -> list[str]:
     """Complete the name of a concept."""
-    return _starting(incomplete, [file.stem for file in _files(content_dir, "*/*.yaml") if _is_concept(file)])
+    shipped = [file.stem for file in _files(content_dir, "*/*.yaml") if _is_concept(file)]
+    added = [f"{file.parts[-4]}/{file.stem}" for file in _files(packs_dir, "*/content/*/*.yaml")]
+    return _starting(incomplete, [*shipped, *added])
 
 
 def tracks(incomplete: str) -> list[str]:
@@ -32,7 +34,13 @@ def hardware(incomplete: str) -> list[str]:
 
 def demos(incomplete: str) -> list[str]:
     """Complete the name of a demo."""
-    return _starting(incomplete, [file.stem for file in _files(demos_dir, "[a-z]*.py")])
+    added = [f"{file.parts[-3]}/{file.stem}" for file in _files(packs_dir, "*/demos/[a-z]*.py")]
+    return _starting(incomplete, [*(file.stem for file in _files(demos_dir, "[a-z]*.py")), *added])
+
+
+def packs(incomplete: str) -> list[str]:
+    """Complete the name of a pack that was added."""
+    return _starting(incomplete, [folder.name for folder in _files(packs_dir, "[a-z0-9]*")])
 
 
 def items(incomplete: str) -> list[str]:

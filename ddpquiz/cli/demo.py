@@ -86,12 +86,14 @@ def list_demos() -> None:
     """Print the demos by track, and how long each took on this machine."""
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.demo_scripts import demos
+    from ddpquiz.curriculum.packs import pack_demos
     from ddpquiz.learning.side_files import load_timings
     from ddpquiz.paths import data_dir, demos_dir
     from ddpquiz.terminal.kit import layout, style
     from ddpquiz.terminal.pages import listing
 
-    layout.show(style.console(), listing.demos(loading.load(), demos(demos_dir()), load_timings(data_dir())))
+    known = (*demos(demos_dir()), *pack_demos())
+    layout.show(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))
 
 
 def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
@@ -147,10 +149,14 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
 
 def script_of(name: str) -> Path:
     """Return the script of a demo. UserError if no demo has that name."""
-    from ddpquiz.paths import demos_dir
+    from ddpquiz.curriculum.pack_consent import require_consent
+    from ddpquiz.paths import demo_file
 
-    path = demos_dir() / f"{name.replace('-', '_').removesuffix('.py')}.py"
-    if not path.is_file():
+    pack, slash, demo = name.rpartition("/")
+    path = demo_file(f"{pack}{slash}{demo.replace('-', '_').removesuffix('.py')}")
+    if path.is_file():
+        require_consent(pack)
+    else:
         near = demo_meant(name)
         hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
         raise UserError(f"No demo named '{name}'. {hint}")

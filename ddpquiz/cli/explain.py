@@ -87,7 +87,7 @@ def explain(
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
     from ddpquiz.curriculum.concept import Prompt
 
-    if "/" not in name:
+    if "/" not in name or any(name == concept.id for concept in known.concepts):
         return known.concept(name).explain
     item = known.item(name)
     if not isinstance(item, Prompt):

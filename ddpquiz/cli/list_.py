@@ -72,7 +72,7 @@ def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] |
     from ddpquiz.terminal.pages.item import asks
 
     rows = sorted(item_marks.rows(kinds), key=lambda row: row.at, reverse=True)
-    rows = [row for row in rows if within is None or row.item.partition("/")[0] in within]
+    rows = [row for row in rows if within is None or row.item.rpartition("/")[0] in within]
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]
     if as_json:
         print(json.dumps([dict(zip(("kind", "item", "day", "note"), mark, strict=True)) for mark in marks], indent=2))

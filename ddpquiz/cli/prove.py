@@ -47,10 +47,12 @@ def visit(posed: Posed, console: Console) -> bool:
 
 def _ready(posed: Posed) -> None:
     """Start the server of ranks; UserError if the question has no proof."""
+    from ddpquiz.curriculum.pack_consent import require_consent
     from ddpquiz.ranks.launch import server
 
     if posed.question.proof is None:
         raise UserError(
             f"{posed.question.key} has no proof that a machine can run, but a source: {posed.question.source}."
         )
+    require_consent(posed.question.concept.rpartition("/")[0])
     server()

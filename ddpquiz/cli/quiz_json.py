@@ -66,6 +66,7 @@ def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any
         "ask": question.ask,
         "code": question.code,
         "shown": [shown[index].text for index in posed.shown],
+        "fix": question.fix,
         "given": answer.given if answer else None,
         "right": answer.right if answer else None,
         "credit": answer.credit if answer else None,

@@ -45,7 +45,7 @@ def _at_least(least: int, text: str, wanted: str) -> int:
 
 
 Level = Literal["easy", "medium", "hard"]
-Kind = Literal["choice", "choices", "number", "order", "output"]
+Kind = Literal["choice", "choices", "number", "order", "output", "spot"]
 
 
 @dataclass(frozen=True, kw_only=True)

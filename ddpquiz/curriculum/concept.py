@@ -29,6 +29,7 @@ class Kind(StrEnum):
     NUMBER = "number"  # compute a number from values that are drawn each time
     ORDER = "order"  # put the lines in order
     OUTPUT = "output"  # say what this code prints
+    SPOT = "spot"  # find the line of a script that is at fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,16 @@ class Shows:
 class CodeProof:
     """A proof that runs code on real ranks.
 
-    In `code`, a line `<option>` stands for an option's code (`choice`, `choices`) or for the lines in order (`order`);
-    the variables of a `number` question are defined before it. `code` is None if the question's own code runs.
-    `ranks` is an arithmetic expression over the question's variables.
+    In `code`, a line `<option>` stands for an option's code (`choice`, `choices`), the lines in order (`order`) or the
+    script (`spot`); the variables of a `number` question are defined before it. `code` is None if the question's own
+    code runs. `ranks` is an arithmetic expression over the question's variables. `fixed` is what a `spot` question's
+    script shows once the line at fault is fixed.
     """
 
     ranks: str
     code: str | None = None
     shows: Shows | None = None
+    fixed: Shows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A common wrong answer to a `number` or `output` question, and the error behind it."""
+    """A common wrong answer to a `number`, `output` or `spot` question, and the error behind it."""
 
     answer: str
     why: str
@@ -146,7 +149,8 @@ class Question(_Keyed):
     options: tuple[Option, ...] = ()
     lines: tuple[Line, ...] = ()  # in the right order
     variables: tuple[Variable, ...] = ()
-    answer: str = ""  # NUMBER: an expression over the variables. OUTPUT: the text
+    answer: str = ""  # NUMBER: an expression over the variables. OUTPUT: the text. SPOT: the line at fault
+    fix: str = ""  # SPOT: what should stand in place of that line, with its indentation
     unit: str = ""
     tolerance: float = 0.0  # relative; of a NUMBER
     rank: int | None = None  # OUTPUT: the rank whose text is the answer; None: every rank prints the same

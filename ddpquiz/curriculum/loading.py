@@ -5,6 +5,8 @@ format of Python's own compiled files (`marshal`). A wheel contains a copy (see 
 start writes one into the user's cache folder, and later starts refuse a file there that another user can write to.
 """
 
+from __future__ import annotations
+
 import marshal
 import os
 import stat
@@ -13,13 +15,16 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.errors import ContentError
-from ddpquiz.paths import cache_dir, content_dir, packed_content
+from ddpquiz.paths import cache_dir, content_dir, packed_content, packs_dir
+
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.packs import Pack
 
 FILE = "catalog.marshal"
 _CLASSES: tuple[type, ...] = tuple(
@@ -31,8 +36,20 @@ _NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)
 
 
 def load(folder: Path | None = None) -> Catalog:
-    """Load a content folder, by default the shipped one, which is cached. ContentError with all complaints."""
-    return _read(folder) if folder else cached(content_dir(), lambda: _read(None))
+    """Load a content folder, by default the shipped one with the packs, cached. ContentError with all complaints."""
+    if folder:
+        return _read(folder)
+    shipped = cached(content_dir(), lambda: _read(None))
+    if not packs_dir().is_dir():
+        return shipped
+    from ddpquiz.curriculum.packs import with_packs
+
+    return with_packs(shipped, load_pack)
+
+
+def load_pack(pack: Pack) -> Catalog:
+    """Load what a pack teaches, with its own ids, cached. ContentError if its files have complaints."""
+    return cached(pack.content, lambda: _read(pack.content), f"pack-{pack.name}.marshal")
 
 
 def _read(folder: Path | None) -> Catalog:
@@ -44,11 +61,12 @@ def _read(folder: Path | None) -> Catalog:
     return found.catalog
 
 
-def cached(content: Path, read: Callable[[], Catalog]) -> Catalog:
+def cached(content: Path, read: Callable[[], Catalog], file: str = FILE) -> Catalog:
     """Return the catalog of a content folder: a copy if there is a fresh one, else what `read` returns."""
     fingerprint = _fingerprint(content)
-    path = cache_dir() / FILE
-    found = _load(packed_content(), fingerprint, shipped=True) or _load(path, fingerprint)
+    path = cache_dir() / file
+    packed = _load(packed_content(), fingerprint, shipped=True) if file == FILE else None
+    found = packed or _load(path, fingerprint)
     if found is None:
         found = read()
         try:

@@ -12,6 +12,7 @@ from ddpquiz.curriculum.yaml_file import YamlFile
 
 MOST_RANKS = 16
 _SHOWN = ("prints", "raises", "hangs")
+_BY_CODE = (Kind.ORDER, Kind.OUTPUT, Kind.SPOT)  # proven by code only
 _LABEL = re.compile(r"[a-z][a-z0-9 _/()-]{0,39}")
 _RANK = re.compile(r"\d{1,3}")
 
@@ -69,14 +70,15 @@ def read_proof(question: Fields) -> Proof | None:
         record.complain(given[1], f"a proof can have only one of {', '.join(_SHOWN)}")
     prints = read_shows(record.page, record.find("prints", optional=True), "prints")
     shows = _raises_or_hangs(record) or prints
+    fixed = read_shows(record.page, record.find("fixed", optional=True), "fixed")
     record.close(("args", "label"), "it goes with `demo`")
-    return CodeProof(ranks, code, shows)
+    return CodeProof(ranks, code, shows, fixed)
 
 
 def _read_demo_proof(record: Fields, ranks: str) -> DemoProof:
     page, demo, label = record.page, record.text("demo"), record.text("label")
     args = record.texts("args", optional=True, empty=True)
-    record.close(("code", *_SHOWN), "a proof has either `code` or `demo`")
+    record.close(("code", "fixed", *_SHOWN), "a proof has either `code` or `demo`")
     page.mention("demo", demo, record.at("demo"))
     for argument in args:
         page.mention("argument", argument, record.at("args"), demo)
@@ -96,16 +98,35 @@ def judge(record: Fields, question: Question) -> None:
         return
     _judge_ranks(record, question, proof)
     if isinstance(proof, DemoProof):
-        if kind in (Kind.ORDER, Kind.OUTPUT):
-            _complain_in_proof(record, "demo", f"an `{kind}` question is proven by code, not by a demo")
+        if kind in _BY_CODE:
+            _complain_in_proof(record, "demo", f"{a(kind)} question is proven by code, not by a demo")
         elif kind is not Kind.NUMBER:
             _judge_options(record, question)
+    elif kind is Kind.SPOT:
+        _judge_spot(record, proof)
+    elif proof.fixed:
+        _complain_in_proof(record, "fixed", "only a `spot` question has it")
     elif kind is Kind.OUTPUT and proof.code is not None:
         _complain_in_proof(record, "code", "an `output` question is proven by its own `code`; remove this")
     elif kind is not Kind.OUTPUT and proof.code is None:
         record.complain("proof", f"{a(kind)} question needs `code` or `demo` in it")
     else:
         _judge_code(record, question, proof)
+
+
+def _judge_spot(record: Fields, proof: CodeProof) -> None:
+    code = proof.code or OPTION
+    if code.count(OPTION) != 1 or not has_option_line(code):
+        _complain_in_proof(record, "code", f"`{OPTION}`, which stands for the script, must be one line of it")
+    if proof.shows is None:
+        record.complain("proof", "it needs `prints`, `raises` or `hangs`: what the script shows as it is")
+    elif proof.fixed is None:
+        record.complain("proof", "it needs `fixed`: what the script prints with the line fixed")
+    elif proof.fixed.hangs or proof.fixed.raises:
+        _complain_in_proof(record, "fixed", "a script that is fixed prints something")
+    elif _alike(proof.shows, proof.fixed):
+        _complain_in_proof(record, "fixed", "it is the same as without the fix, so the proof cannot decide")
+    check_snippet(record.page, peek(record.at("proof"), "code"), "code", with_option(code, "pass"))
 
 
 def _judge_code(record: Fields, question: Question, proof: CodeProof) -> None:
@@ -190,6 +211,8 @@ def _judge_count(record: Fields, question: Question, ranks: float) -> None:
     named |= {rank for option in question.options if option.shows for rank in option.shows.by_rank or ()}
     if isinstance(question.proof, CodeProof) and question.proof.shows:
         named |= set(question.proof.shows.by_rank or ())
+    if isinstance(question.proof, CodeProof) and question.proof.fixed:
+        named |= set(question.proof.fixed.by_rank or ())
     if max(named) >= ranks:
         _complain_in_proof(record, "ranks", f"rank {max(named)} is asked for, but the last rank is {int(ranks) - 1}")
 

@@ -1,18 +1,18 @@
-"""Estimate the score of a guesser who goes by the form of the options, and find other weak items.
-
-Each *picker* answers every `choice` question by the form of its options. Where its rule selects several options or
-none, it guesses among them; its score is the expected value.
-"""
+"""Estimate the score of a guesser who goes by the form of the options, and find other weak items."""
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from ddpquiz.curriculum.concept import Card, Concept, Item, Kind, Question
+from ddpquiz.curriculum.cue_model import together
+from ddpquiz.curriculum.cues import PICKERS, Picker, expectation, words
 
 MOST = 0.32  # the largest share of questions that a picker may get right; chance is 0.25
+GOAL = (0.21, 0.29)  # the share that each picker should get right where its rule selects
+GOAL_TOGETHER = 0.30  # the largest share that a guesser should get right who has learned all cues
 STANDS_OUT = 0.6  # of one concept
 FEWEST = 5  # choice questions that a concept needs before its scores are compared
 ALIKE = 0.75  # shared words of two items, over all their words
@@ -21,36 +21,32 @@ LONGEST_TO_SHORTEST = 2.5  # the largest ratio of option lengths, if the longest
 SOME = 24  # characters
 WORDS_OF_A_CARD = 40
 
-_HEDGED = re.compile(
-    r"\b(usually|often|may|might|can|could|sometimes|typically|generally|mostly|about|roughly|likely|unless|depends?|"
-    r"tends?|normally|almost|nearly|some)\b",
-    re.IGNORECASE,
-)
-_ABSOLUTE = re.compile(
-    r"\b(always|never|all|none|only|every|must|any|no|nothing|everything|cannot|impossible|exactly)\b", re.IGNORECASE
-)
-_WORD = re.compile(r"[a-z][a-z0-9_]+")
-_COMMON = re.compile(
-    r"\b(the|and|that|this|with|from|for|are|its?|not|was|were|has|have|which|what|when|how|does|into|each|than|then|"
-    r"they|their|there|here|you|your|one|two|can|will|would|only|also|but|all|any|some|more|most|after|before|while)\b"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class GuesserScore:
-    """The share that a picker gets right: of all `choice` questions, and of those where its rule selects one option."""
+    """The share that a picker gets right: of all `choice` questions, and of those to which its rule applies."""
 
     rule: str
     bank: float
     where_it_applies: float
     applies: int
 
+    @property
+    def meets_goal(self) -> bool:
+        """True if the share is near chance where the rule applies."""
+        return GOAL[0] <= self.where_it_applies <= GOAL[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The scores. `fails` are violations of the rules; `remarks` should be reviewed by a person."""
+    """The scores, also of all cues `together`, and how many `choices` questions have each number of right options.
+
+    `fails` are violations of the rules; `remarks` should be reviewed by a person.
+    """
 
     scores: tuple[GuesserScore, ...]
+    together: float
+    rights: Mapping[str, int]
     fails: tuple[str, ...]
     remarks: tuple[str, ...]
 
@@ -72,52 +68,21 @@ def quality(concepts: Sequence[Concept]) -> Quality:
         for card in concept.cards
         if len(card.back.split()) > WORDS_OF_A_CARD
     ]
-    return Quality(scores, fails, tuple(remarks))
+    return Quality(scores, together(choices), rights(concepts), fails, tuple(remarks))
 
 
-def _by_length(which: Callable[[list[int]], int]) -> Callable[[Question], list[int]]:
-    return lambda question: _extreme([len(option.text) for option in question.options], which)
+def rights(concepts: Sequence[Concept]) -> dict[str, int]:
+    """Count the `choices` questions by how many of how many options are right, as in `2 of 4`."""
+    several = [question for concept in concepts for question in concept.questions if question.kind is Kind.CHOICES]
+    found = Counter((len(each.options), sum(option.right for option in each.options)) for each in several)
+    return {f"{right} of {options}": count for (options, right), count in sorted(found.items())}
 
 
-def _most_like_the_stem(question: Question) -> list[int]:
-    stem = _words(question.ask)
-    shared = [len(stem & _words(option.text)) for option in question.options]
-    return _extreme(shared, max) if any(shared) else []
-
-
-def _only(pattern: re.Pattern[str]) -> Callable[[Question], list[int]]:
-    def pick(question: Question) -> list[int]:
-        found = [at for at, option in enumerate(question.options) if pattern.search(option.text)]
-        return found if len(found) == 1 else []
-
-    return pick
-
-
-PICKERS: dict[str, Callable[[Question], list[int]]] = {
-    "the longest option": _by_length(max),
-    "the shortest option": _by_length(min),
-    "the option most like the stem": _most_like_the_stem,
-    "the only hedged option": _only(_HEDGED),
-    "the only absolute option": _only(_ABSOLUTE),
-}
-
-
-def _extreme(sizes: list[int], which: Callable[[list[int]], int]) -> list[int]:
-    wanted = which(sizes)
-    return [at for at, size in enumerate(sizes) if size == wanted]
-
-
-def expectation(question: Question, picked: Sequence[int]) -> float:
-    """Return the chance of being right by guessing among the picked options, or among all if none is picked."""
-    among = picked or range(len(question.options))
-    return sum(question.options[at].right for at in among) / len(among)
-
-
-def _score(rule: str, picker: Callable[[Question], list[int]], questions: Sequence[Question]) -> GuesserScore:
+def _score(rule: str, picker: Picker, questions: Sequence[Question]) -> GuesserScore:
     picks = [(question, picker(question)) for question in questions]
     bank = [expectation(question, picked) for question, picked in picks]
-    single = [expectation(question, picked) for question, picked in picks if len(picked) == 1]
-    return GuesserScore(rule, _mean(bank), _mean(single), len(single))
+    applies = [expectation(question, picked) for question, picked in picks if picked]
+    return GuesserScore(rule, _mean(bank), _mean(applies), len(applies))
 
 
 def _sentence(score: GuesserScore, questions: int) -> str:
@@ -145,7 +110,7 @@ def _near_duplicates(concepts: Iterable[Concept]) -> list[str]:
     sorts: dict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
     for concept in concepts:
         for item in concept.items():
-            sorts[type(item).__name__].append((item.key, frozenset(_words(_said(item)))))
+            sorts[type(item).__name__].append((item.key, frozenset(words(_said(item)))))
     return [
         f"{one} and {other} say nearly the same"
         for items in sorts.values()
@@ -211,7 +176,3 @@ def _form(question: Question) -> list[str]:
 
 def _begins_large(text: str) -> bool:
     return text[:1].isupper() or not text[:1].isalpha()
-
-
-def _words(text: str) -> set[str]:
-    return {word.removesuffix("s") for word in _WORD.findall(_COMMON.sub(" ", text.lower()))}

@@ -4,14 +4,18 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from yaml import Node
+
 from ddpquiz.curriculum.concept import Kind, Level, Line, Option, Question, Trap
 from ddpquiz.curriculum.draws import check_numbers, read_variables
-from ddpquiz.curriculum.fields import Fields
+from ddpquiz.curriculum.fields import Fields, peek
 from ddpquiz.curriculum.proof_reader import a, judge, read_proof, read_shows
 from ddpquiz.curriculum.snippet import check_snippet
+from ddpquiz.curriculum.spot import fixed_script, places_of
 
 _TOLERANCE = re.compile(r"0?\.\d+|0")
 _CHOICES = range(4, 7)
+_SCRIPT = range(8, 26)  # lines of a script in which one is at fault
 
 
 def read_question(record: Fields, concept: str) -> Question:
@@ -24,7 +28,7 @@ def read_question(record: Fields, concept: str) -> Question:
         level=record.one_of("level", Level),
         kind=kind,
         ask=record.text("ask"),
-        code=record.code("code", optional=kind is not Kind.OUTPUT),
+        code=record.code("code", optional=kind not in (Kind.OUTPUT, Kind.SPOT)),
         hints=record.texts("hints"),
         steps=record.texts("steps"),
         check=record.text("check"),
@@ -38,6 +42,8 @@ def read_question(record: Fields, concept: str) -> Question:
     if question.proof is None and not question.source and not {"proof", "source"} & set(record.keys()):
         record.page.complain(record.node, "a question needs a `proof`, or a `source` if no proof is possible here")
     if not known:
+        return question
+    if kind is Kind.SPOT and not _names_lines(record, question):
         return question
     judge(record, question)
     if kind is Kind.NUMBER:
@@ -110,6 +116,39 @@ def _output(record: Fields, _kind: Kind) -> dict[str, Any]:
     return {"answer": answer, "rank": record.whole("rank", 0, 15, optional=True), "traps": traps}
 
 
+def _spot(record: Fields, _kind: Kind) -> dict[str, Any]:
+    return {"answer": record.text("answer"), "fix": record.code("fix"), "traps": _traps(record)}
+
+
+def _names_lines(record: Fields, question: Question) -> bool:
+    """Complain if the answer and the traps are not different lines of the script; return whether they are."""
+    lines = len(question.code.splitlines())
+    if lines not in _SCRIPT:
+        record.complain("code", f"the script of a `spot` question has 8 to 25 lines, not {lines}")
+    before = len(record.page.complaints)
+    seen: set[str] = set()
+    given = [(question.answer, record.at("answer")), *_trap_nodes(record, question)]
+    for text, node in given:
+        count = len(places_of(question, text))
+        if count != 1:
+            found = f"{count} lines of `code` are" if count else "no line of `code` is"
+            record.page.complain(node, f"`answer`: {found} `{text}`; name exactly one line")
+        elif text.strip() in seen:
+            record.page.complain(node, "`answer`: this line is named twice")
+        seen.add(text.strip())
+    if len(record.page.complaints) > before or not question.answer:
+        return False
+    if fixed_script(question).splitlines() == question.code.splitlines():
+        record.complain("fix", "it is the line as it is; write what should stand there, with its indentation")
+    check_snippet(record.page, record.at("fix"), "fix", fixed_script(question))
+    return True
+
+
+def _trap_nodes(record: Fields, question: Question) -> list[tuple[str, Node]]:
+    entries = record.children("traps")
+    return [(trap.answer, peek(entry, "answer")) for trap, entry in zip(question.traps, entries, strict=False)]
+
+
 def _traps(record: Fields) -> tuple[Trap, ...]:
     return record.records("traps", "a trap", lambda entry: Trap(entry.code("answer"), entry.text("why")))
 
@@ -126,5 +165,6 @@ _OWN: dict[Kind, Callable[[Fields, Kind], dict[str, Any]]] = {
     Kind.NUMBER: _numbers,
     Kind.ORDER: _lines,
     Kind.OUTPUT: _output,
+    Kind.SPOT: _spot,
 }
-_KEYS_OF_KINDS = ("options", "vars", "answer", "unit", "tolerance", "traps", "lines", "rank")
+_KEYS_OF_KINDS = ("options", "vars", "answer", "unit", "tolerance", "traps", "lines", "rank", "fix")

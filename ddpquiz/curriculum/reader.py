@@ -11,7 +11,7 @@ from ddpquiz.curriculum.question_reader import read_question
 from ddpquiz.curriculum.yaml_file import YamlFile
 
 _COUNTS = {  # key: minimum and maximum
-    "cards": (6, 10), "questions": (9, 15), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
+    "cards": (6, 10), "questions": (9, 20), "explain": (2, 2), "remember": (3, 6), "mistakes": (2, 9), "demos": (1, 9),
 }  # fmt: skip
 _LESSON_WORDS = (120, 1_000)  # outside of code blocks
 _BACK_WORDS = 40

@@ -13,6 +13,7 @@ from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.stems import beginnings, meaning
 from ddpquiz.errors import UserError
+from ddpquiz.paths import demo_file
 
 _WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
 _HEADING = 3.0  # how much more a word counts in a heading than below it
@@ -81,7 +82,7 @@ def _searchable(concepts: Sequence[Concept], demos: Path) -> Iterator[Hit]:
             if name not in seen:
                 seen.add(name)
                 with contextlib.suppress(UserError):  # a demo that cannot be read is not found
-                    demo = read_demo(demos / f"{name}.py")
+                    demo = read_demo(demo_file(name, demos))
                     yield Hit(name, "demo", concept, demo.summary, demo.about)
         for card in concept.cards:
             yield Hit(card.key, "card", concept, card.front, card.back)

@@ -19,6 +19,7 @@ from ddpquiz.errors import Complaint
 from ddpquiz.paths import content_dir, demos_dir
 
 _SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
+MANIFEST = "ddpquiz-pack.yaml"  # in the folder of a pack, beside its content
 _BESIDE = ("tracks.yaml", "sources.yaml")
 
 
@@ -31,12 +32,13 @@ class Survey:
 
 
 def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
-    """Read a content folder, or one concept file with the content around it, and collect every complaint.
+    """Read a content folder, a pack, or one concept file with the content around it, and collect every complaint.
 
     The demos are those in the folder `demos` beside the content; without that folder, the shipped ones. A thorough
     survey also compiles the Python in the content, checks every draw, and reads the demos.
     """
     path = path or content_dir()
+    path = path / "content" if (path / MANIFEST).is_file() else path
     whole = os.path.isdir(path)  # noqa: PTH112 - False where Path raises PermissionError
     folder = path if whole else path.absolute().parent.parent
     if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
@@ -59,7 +61,10 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
     tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])
     tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
     readings = [read_concept(file, thorough=thorough) for file in files]
-    around = Surroundings(tracks if tracks_page.root else None, sources if sources_page.root else None, demos, thorough)
+    before = read_tracks(YamlFile.open(content_dir() / _BESIDE[0])) if _is_pack(folder) else ()
+    around = Surroundings(
+        (*before, *tracks) if tracks_page.root else None, sources if sources_page.root else None, demos, thorough
+    )
     check_mentions(readings, around)
     if tracks_page.root:
         check_tracks(readings, tracks_page, around, whole=only is None)
@@ -73,6 +78,11 @@ def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
     catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
     return Survey(catalog, tuple(sorted(set(complaints))))
+
+
+def _is_pack(content: Path) -> bool:
+    """Return whether a content folder is that of a pack, whose concepts may need shipped ones."""
+    return (content.absolute().parent / MANIFEST).is_file()
 
 
 def read_tracks(page: YamlFile) -> tuple[Track, ...]:

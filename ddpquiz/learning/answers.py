@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Question
 from ddpquiz.curriculum.posed import Posed, filled
+from ddpquiz.curriculum.spot import script_lines
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
@@ -103,6 +104,8 @@ _DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is a
 def answer_text(posed: Posed, given: str, chosen: Sequence[int] = ()) -> str:
     """Return an answer as the log holds it: the texts at the `chosen` places, or what was typed."""
     shown = posed.question.options or posed.question.lines
+    if chosen and posed.question.kind is Kind.SPOT:
+        return script_lines(posed.question)[chosen[0]].strip()
     if chosen and shown:
         texts = [shown[posed.shown[place]].text for place in chosen]
         return texts[0] if posed.question.kind is Kind.CHOICE else json.dumps(texts, ensure_ascii=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.spot import candidates, fault, places_of, script_lines
 from ddpquiz.learning import units
 
 _ROUNDING = 1e-5  # relative; content spells numbers with six digits
@@ -18,6 +19,7 @@ _LITERAL = re.compile(r"[-+]?[\d.]+")
 _SAID = re.compile(r"(?P<word>[a-z_]\w*(?:\.\w+)*)|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _CONTAINER = re.compile(r"(?<![\w.])[a-z_][\w.]*(?=\()", re.IGNORECASE)  # tried once per name, not once per letter
 _AROUND_MARKS = re.compile(r"\s*([\[\](){},:=])\s*")
+_LINE = re.compile(r"(?:line\s*)?(\d{1,3})(?:\s*[.:].*)?", re.IGNORECASE | re.ASCII)  # `12`, or as `expected` shows it
 _QUOTES = "'\"`"
 
 
@@ -48,6 +50,8 @@ def judge(posed: Posed, given: str) -> Verdict:
             return _order(posed, given)
         case Kind.OUTPUT:
             return _output(posed.question, given)
+        case Kind.SPOT:
+            return _spot(posed.question, given)
 
 
 def expected(posed: Posed) -> str:
@@ -62,6 +66,8 @@ def expected(posed: Posed) -> str:
             return f"{question.answer} {question.unit}".strip()
         case Kind.OUTPUT:
             return question.answer
+        case Kind.SPOT:
+            return _line(question, fault(question))
 
 
 def chance(question: Question) -> float:
@@ -73,6 +79,8 @@ def chance(question: Question) -> float:
             return 1 / (2.0 ** len(question.options) - 2)
         case Kind.ORDER:
             return 1 / math.factorial(len(question.lines))
+        case Kind.SPOT:
+            return 1 / len(candidates(question))
         case _:
             return 0.0
 
@@ -118,6 +126,8 @@ def _order(posed: Posed, given: str) -> Verdict:
 def answered(posed: Posed, given: str) -> str:
     """Return an answer as it was read: a number with its unit, and its value if an expression was typed."""
     question, read = posed.question, _read(given)
+    if question.kind is Kind.SPOT and (line := chosen_line(question, given)) is not None:
+        return _line(question, line)
     value = _in_unit(question, read) if read else None
     if question.kind is not Kind.NUMBER or read is None or value is None:
         return given
@@ -176,6 +186,27 @@ def _output(question: Question, given: str) -> Verdict:
         return Verdict(right=True)
     whys = [trap.why for trap in question.traps if _squeezed(given) == _squeezed(trap.answer)]
     return Verdict(not whys and _said(given) == _said(question.answer), tuple(whys[:1]))
+
+
+def _spot(question: Question, given: str) -> Verdict:
+    line = chosen_line(question, given)
+    if line is None:
+        last = candidates(question)[-1] + 1
+        return Verdict(right=False, unclear=f"Answer with the number of a line of code, from 1 to {last}.")
+    text = script_lines(question)[line].strip()
+    whys = tuple(trap.why for trap in question.traps if trap.answer.strip() == text)
+    return Verdict(line == fault(question), whys[:1], chosen=(line,))
+
+
+def chosen_line(question: Question, given: str) -> int | None:
+    """Return the place, from 0, of the line of a script that an answer names by its number or its text, or None."""
+    number = _LINE.fullmatch(given.strip())
+    places = [int(number[1]) - 1] if number else places_of(question, given)
+    return places[0] if len(places) == 1 and places[0] in candidates(question) else None
+
+
+def _line(question: Question, place: int) -> str:
+    return f"line {place + 1}: {script_lines(question)[place].strip()}"
 
 
 def _places(given: str, count: int) -> list[int]:

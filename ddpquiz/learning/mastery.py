@@ -202,7 +202,7 @@ def strengths(answers: Iterable[Row], today: date) -> dict[str, Strength]:
     """Return the strength of each concept that was ever asked about; `answers` are oldest first."""
     by_concept: dict[str, list[Row]] = defaultdict(list)
     for answer in answers:
-        by_concept[answer.item.split("/")[0]].append(answer)
+        by_concept[answer.item.rpartition("/")[0]].append(answer)
     return {concept: strength(of_it, today) for concept, of_it in by_concept.items()}
 
 

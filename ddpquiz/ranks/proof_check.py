@@ -9,7 +9,20 @@ from pathlib import Path
 
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed, filled, worth
-from ddpquiz.ranks.proof_runner import ProofRunner, agrees, all_close, answers, close, code_of, inserts, prints, tidy
+from ddpquiz.curriculum.spot import fixed_script, without
+from ddpquiz.ranks.proof_runner import (
+    ProofRunner,
+    agrees,
+    all_close,
+    answers,
+    close,
+    code_of,
+    inserts,
+    is_fixed,
+    may_hang,
+    prints,
+    tidy,
+)
 
 DRAWS = 3
 
@@ -42,6 +55,8 @@ def complaints(question: Question, lab: ProofRunner) -> Iterator[str]:
             yield from _order(question, lab)
         case Kind.OUTPUT:
             yield from _output(question, lab)
+        case Kind.SPOT:
+            yield from _spot(question, lab)
         case _:
             yield from _options(question, lab)
 
@@ -93,6 +108,21 @@ def _output(question: Question, lab: ProofRunner) -> Iterator[str]:
     for trap in question.traps:
         if prints(question, trap.answer, seen):
             yield f"the trap {trap.answer!r} is what is printed"
+
+
+def _spot(question: Question, lab: ProofRunner) -> Iterator[str]:
+    """The script shows the fault, with the fix it does not, and without another line that is named it still does."""
+    broken, fixed = lab.observe(_posed(question), question.code), lab.observe(_posed(question), fixed_script(question))
+    if not answers(question, broken):
+        yield f"the script as it is does not show what the proof says: {broken}"
+    if not is_fixed(question, fixed):
+        yield f"the script with the fix does not show what the proof says: {fixed}"
+    if may_hang(question, question.code):
+        return  # each run would take a second
+    for trap in question.traps:
+        script = without(question, trap.answer)
+        if script is not None and is_fixed(question, lab.observe(_posed(question), script)):
+            yield f"without the line {trap.answer!r} the script is right too, so that line could be at fault"
 
 
 def draws(question: Question) -> list[dict[str, str]]:

@@ -9,9 +9,11 @@ from pathlib import Path
 from ddpquiz.analysis.events import Output
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
 from ddpquiz.curriculum.demo_scripts import read_demo
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.curriculum.posed import Posed, number, worth
+from ddpquiz.curriculum.spot import fixed_script
 from ddpquiz.errors import UserError
-from ddpquiz.paths import demos_dir
+from ddpquiz.paths import demo_file, demos_dir
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.request import Request
 
@@ -68,14 +70,18 @@ class ProofRunner:
         self.demos = demos or demos_dir()
 
     def observe(self, posed: Posed, option: str | None = None) -> Observed:
-        """Run the proof of a posed question; `option` is the code of an answer, if answers are code."""
+        """Run the proof of a posed question; `option` is the code of an answer, if answers are code.
+
+        In a `spot` question `option` is the script, as it is or changed.
+        """
+        require_consent(posed.question.concept.rpartition("/")[0])
         proof = posed.question.proof
         ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:
             case DemoProof():
-                return self._observe_demo(self.demos / f"{proof.demo}.py", ranks, proof.args, proof.label)
+                return self._observe_demo(demo_file(proof.demo, self.demos), ranks, proof.args, proof.label)
             case CodeProof():
-                return run_code(source(posed, option), ranks, STILL if may_hang(posed.question) else PATIENCE)
+                return run_code(source(posed, option), ranks, STILL if may_hang(posed.question, option) else PATIENCE)
         raise UserError(f"{posed.question.key} has no proof that can run; `ddpquiz show` names its source.")
 
     def _observe_demo(self, path: Path, ranks: int, args: tuple[str, ...], label: str) -> Observed:
@@ -123,15 +129,24 @@ def answers(question: Question, seen: Observed) -> bool:
     return wanted is not None and seen.matches(wanted)
 
 
+def is_fixed(question: Question, seen: Observed) -> bool:
+    """Return whether the observation is what the script of a `spot` question shows with its fix."""
+    wanted = question.proof.fixed if isinstance(question.proof, CodeProof) else None
+    return wanted is not None and seen.matches(wanted)
+
+
 def inserts(question: Question) -> bool:
     """Return whether the proof runs each answer as code."""
     return isinstance(question.proof, CodeProof) and bool(question.proof.code) and PLACE in (question.proof.code or "")
 
 
-def may_hang(question: Question) -> bool:
+def may_hang(question: Question, option: str | None = None) -> bool:
     """Return whether an answer may be that the ranks wait forever, or may be code that makes them wait."""
-    shows = [option.shows for option in question.options]
-    return inserts(question) or any(each.hangs for each in shows if each is not None)
+    if question.kind is Kind.SPOT and option in (None, question.code, fixed_script(question)):
+        shown = question.proof.shows if isinstance(question.proof, CodeProof) else None
+        return shown is not None and shown.hangs and option != fixed_script(question)
+    shows = [each.shows for each in question.options]
+    return question.kind is Kind.SPOT or inserts(question) or any(each.hangs for each in shows if each is not None)
 
 
 def code_of(option: Option) -> str:
@@ -143,6 +158,8 @@ def source(posed: Posed, option: str | None = None) -> str:
     """Return the script that a proof by code runs."""
     question = posed.question
     code = (question.proof.code if isinstance(question.proof, CodeProof) else None) or question.code
+    if question.kind is Kind.SPOT:
+        code, option = (code if PLACE in code else PLACE), option or question.code
     if option is not None:
         code = "\n".join(_placed(line, option) for line in code.splitlines()) + "\n"
     variables = "".join(f"{name} = {value}\n" for name, value in posed.values.items())

@@ -19,6 +19,12 @@ _COLOURS = ANSISyntaxTheme(
 )
 
 
+def python_lines(text: str) -> list[Text]:
+    """Draw lines of Python, one by one."""
+    lines = python(text).split("\n", allow_blank=True)
+    return [Code(line.plain, spans=line.spans) for line in lines]
+
+
 def python(text: str) -> Text:
     """Draw lines of Python."""
     text = plain(text).expandtabs(4).rstrip("\n")

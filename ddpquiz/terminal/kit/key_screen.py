@@ -47,6 +47,11 @@ class KeyScreen(ABC):
         return None
 
     @property
+    def focus(self) -> Hashable:
+        """What is marked in the body. When it changes, the body is scrolled to the text with the style FOCUS."""
+        return None
+
+    @property
     def early(self) -> tuple[str, ...]:
         """The keys that count even when they were typed before a scene was painted; a letter may be text."""
         return tuple(key for key in URGENT if len(key) > 1 or not self.writing)
@@ -132,15 +137,15 @@ class KeyScreen(ABC):
     def loop(self, screen: Screen, keys: Keys) -> None:
         self._away = keys.suspended
         scene: tuple[Hashable, ...] = ()
-        added = self.added
+        added, focus = self.added, self.focus
         while not self.closed:
             now = (self.scene, self.helping)
             if now != scene:
                 screen.to_top()
                 keys.discard(self.early)  # nobody can have answered what was not painted yet
-            elif self.added != added:
-                screen.to_end()
-            added = self.added
+            else:
+                self._follow(screen, added, focus)
+            added, focus = self.added, self.focus
             if now != scene or not keys.waiting():  # one frame for all keys that came at once
                 self.paint(screen)
             if not scene:
@@ -156,6 +161,13 @@ class KeyScreen(ABC):
             elif key not in ("", "resize") and not screen.scroll(self._scrolling(key)):
                 self.handle_key(key)
         self._away = None
+
+    def _follow(self, screen: Screen, added: Hashable, focus: Hashable) -> None:
+        """Scroll to what was added or marked since the last frame."""
+        if self.added != added:
+            screen.to_end()
+        elif self.focus != focus:
+            screen.to_focus()
 
     def _scrolling(self, key: str) -> str:
         """Return the key that scrolls in place of this one: space is the next screenful where text is read."""

@@ -8,6 +8,7 @@ from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
+from rich.style import Style
 from rich.text import Text
 
 from ddpquiz.terminal.kit.grid import TextLines
@@ -17,6 +18,7 @@ _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor
 _LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
 _FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # the terminal shows what is between them at once
 _ERASE = "\x1b[K"
+FOCUS = Style(meta={"focus": True})  # of text that `to_focus` brings on the screen
 _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
@@ -37,6 +39,7 @@ class Screen:
         self._top = 0  # the first line of the body on the screen
         self._beyond = 0  # the largest `_top`
         self._page = 1  # lines of the body that fit
+        self._seeks = False  # the next `paint` scrolls to the text in focus
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +80,8 @@ class Screen:
         if len(whole) > self._page:
             self._page = max(1, self._page - 1)  # for the line that says how much is hidden
         self._beyond = max(0, len(whole) - self._page)
+        if self._seeks and not isinstance(whole, TextLines):
+            self._show_focus(whole)
         self._top = min(max(0, self._top), self._beyond)
         part = whole[self._top : self._top + self._page]  # before drawing: drawing all of a log would take long
         shown = self._lines(part, width) if isinstance(part, TextLines) else part
@@ -106,6 +111,16 @@ class Screen:
     def to_line(self, number: int) -> None:
         """Show the next body with its `number`-th line, from 0, in the middle."""
         self._top = number - self._page // 2
+
+    def to_focus(self) -> None:
+        """Scroll the next body just so far that its text with the style FOCUS is on the screen."""
+        self._seeks = True
+
+    def _show_focus(self, lines: list[list[Segment]]) -> None:
+        self._seeks = False
+        focused = (number for number, line in enumerate(lines) if any(part.style and part.style.meta for part in line))
+        if (number := next(focused, None)) is not None:
+            self._top = min(max(self._top, number + 2 - self._page), max(0, number - 1))  # with a line around it
 
     @property
     def at_end(self) -> bool:

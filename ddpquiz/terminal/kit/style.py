@@ -104,6 +104,11 @@ def _unwrapped(text: str) -> str:
     return "\n".join(out)
 
 
+def numbered_code(text: str) -> Text:
+    """Draw lines of code with their numbers."""
+    return code("\n".join(f"{number:>2}  {line}" for number, line in enumerate(text.splitlines(), 1)))
+
+
 def code(text: str, style: str = "code") -> Text:
     """Draw lines of code or output as they are."""
     return Code(plain(text).expandtabs(4).rstrip("\n"), style=style)

@@ -9,8 +9,9 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question
 from ddpquiz.curriculum.posed import Posed, pose
+from ddpquiz.learning.judge import expected
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
-from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose
 
 MARKS = {"suspend": "hidden", "bury": "hidden until tomorrow", "flag": "flagged"}  # kinds of log rows, as text
 
@@ -59,7 +60,9 @@ def _question(question: Question, marks: Collection[str]) -> list[RenderableType
     posed = sample(question)
     asked = posed.question
     parts = _head(named(question.key, f"question · {question.kind} · {question.level}", marks), asked.ask)
-    if asked.code:
+    if asked.kind is Kind.SPOT:
+        parts += [Text(), Barred(numbered_code(asked.code), "quiet")]
+    elif asked.code:
         parts += [Text(), Barred(code(asked.code), "quiet")]
     parts += [Text(), *_answer(question, posed)]
     if asked.steps:
@@ -84,6 +87,8 @@ def _answer(question: Question, posed: Posed) -> list[RenderableType]:
             right = Group(answer, Text(plain(f"{question.answer} with {drawn}"), style="quiet"))
         case Kind.OUTPUT:
             right = Group(Text(plain(asked.answer), style="good"))
+        case Kind.SPOT:
+            right = Group(Text(plain(expected(posed)), style="good"), Text("fixed:", style="quiet"), code(asked.fix))
     traps = (Group(Text(plain(trap.answer)), indented(prose(trap.why, "quiet"))) for trap in asked.traps)
     return [columns([(Text("right", style="good"), right), *((Text("wrong", style="bad"), trap) for trap in traps)])]
 
@@ -101,6 +106,8 @@ def _proof(proof: Proof) -> list[RenderableType]:
     ranks = f"{proof.ranks} rank{'' if proof.ranks == '1' else 's'}"
     if isinstance(proof, CodeProof):
         what = "this code" if proof.code else "the question's own code"
+        if proof.fixed:
+            what += ", as it is and with the line fixed,"
         shown: list[RenderableType] = [Barred(code(proof.code), "quiet")] if proof.code else []
         return [Text(f"{what} on {ranks}"), *shown]
     words = " ".join((proof.demo, *proof.args))

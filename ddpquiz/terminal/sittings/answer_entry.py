@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.spot import candidates
+from ddpquiz.learning.judge import chosen_line
 from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
@@ -14,6 +16,7 @@ from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.typing_screen import TypingScreen
 
 SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
+CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; the digits of its number mark a line too")
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()
@@ -40,19 +43,34 @@ class Entry:
         """Return the entry after a key; a key that means nothing here changes nothing."""
         if question.kind is Kind.CHOICE:
             return Entry(TextArea(key), given=True) if _is_place(key, question) else self
+        if question.kind is Kind.SPOT and (text := self._line(key, question)) is not None:
+            return replace(self, area=TextArea().insert(text))
         match key:
             case "enter":
                 return replace(self, given=True)
             case "up" | "down" | "tab":
                 return self
-            case _ if question.kind is not Kind.CHOICES:
+            case _ if is_typed(question):
                 area = self.area.insert(text) if (text := typed(key)) else self.area.key(key, _WIDE)
                 return replace(self, area=area)
             case "backspace" | "ctrl+u":
                 return replace(self, area=TextArea().insert(self.text[:-1] if key == "backspace" else ""))
-            case _ if _is_place(key, question):
+            case _ if question.kind is Kind.CHOICES and _is_place(key, question):
                 return replace(self, area=TextArea().insert("".join(sorted(set(self.text) ^ {key}))))
         return self
+
+    def _line(self, key: str, question: Question) -> str | None:
+        """Return the number of a line of a script as it is after a key, or None if the key does not change it."""
+        now, lines = chosen_line(question, self.text), candidates(question)
+        match key:
+            case "down":
+                return str(next((place for place in lines if now is None or place > now), lines[-1]) + 1)
+            case "up":
+                return str(next((place for place in reversed(lines) if now is None or place < now), lines[0]) + 1)
+            case _ if key.isdecimal() and len(key) == 1:
+                longer = self.text + key
+                return longer if 1 <= int(longer) <= lines[-1] + 1 else key if key != "0" else None
+        return None
 
     def keys(self, question: Question) -> list[Hotkey]:
         count = len(question.options or question.lines)
@@ -61,6 +79,8 @@ class Entry:
                 return [Hotkey(f"1-{count}", "answer")]
             case Kind.CHOICES:
                 return [Hotkey(f"1-{count}", "choose", "choose an option; the same key again undoes that"), SUBMIT]
+            case Kind.SPOT:
+                return [CHOOSE_LINE, Hotkey("enter", "answer", "the marked line is your answer")]
             case _:
                 return [SUBMIT]
 
@@ -85,6 +105,10 @@ class AnswerScreen(TypingScreen):
         return self.answering if self.answering and is_typed(self.answering.question) else None
 
     @property
+    def focus(self) -> str:
+        return self.entry.text
+
+    @property
     def writing(self) -> bool:
         return self.typing is not None
 
@@ -106,7 +130,8 @@ class AnswerScreen(TypingScreen):
         return self.entry.area.text
 
     def changes_text(self, key: str) -> bool:
-        return self.typing is not None and self.entry.key(key, self.typing.question) != self.entry
+        """Return whether a key changes what was entered: `↑` and `↓` mark a line of a script."""
+        return self.answering is not None and self.entry.key(key, self.answering.question) != self.entry
 
 
 def is_typed(question: Question) -> bool:

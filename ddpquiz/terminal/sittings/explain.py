@@ -154,7 +154,7 @@ class ExplainScreen(TypingScreen, SittingScreen):
             self._area = self._area.key(key, self._width)
 
     def changes_text(self, key: str) -> bool:
-        return self._area.key(key, self._width) != self._area
+        return self.writing and self._area.key(key, self._width) != self._area
 
     def press(self, key: str) -> None:
         prompt = self.state.prompt

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question
 from ddpquiz.curriculum.posed import Posed, number, worth
+from ddpquiz.curriculum.spot import fault, fixed_script
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
@@ -111,6 +112,9 @@ def observe(posed: Posed) -> Iterator[ProofOutcome]:
             holds = proof_runner.answers(asked, observed)
             yield ProofOutcome(_line(option, holds=holds, more=str(observed)), holds == option.right)
         return
+    if asked.kind is Kind.SPOT:
+        yield from _before_and_after(posed, runner)
+        return
     observed = runner.observe(posed, _lines_in_order(asked))
     yield ProofOutcome(
         _observed(observed), not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed)
@@ -120,6 +124,20 @@ def observe(posed: Posed) -> Iterator[ProofOutcome]:
         yield ProofOutcome(_line(option, holds=holds), holds == option.right)
     if asked.kind in (Kind.NUMBER, Kind.OUTPUT):
         yield _answer(posed, observed)
+
+
+def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterator[ProofOutcome]:
+    """Run the script of a `spot` question as it is, and with the line at fault fixed."""
+    asked = posed.question
+    number, fixed = fault(asked) + 1, fixed_script(asked)
+    for script, what, holds in (
+        (asked.code, [Text("as it is")], proof_runner.answers),
+        (fixed, [Text(f"with line {number} fixed:"), code(asked.fix)], proof_runner.is_fixed),
+    ):
+        observed = runner.observe(posed, script)
+        mark = Text("✓", style="good") if holds(asked, observed) else Text("✗", style="bad")
+        shown = layout.columns([(mark, Group(*what, _observed(observed)))], gap=1)
+        yield ProofOutcome(shown, holds(asked, observed))
 
 
 def _head(posed: Posed) -> RenderableType:

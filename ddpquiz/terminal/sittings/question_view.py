@@ -9,11 +9,12 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed import Posed
-from ddpquiz.learning.judge import Verdict, answered, expected
+from ddpquiz.learning.judge import Verdict, answered, chosen_line, expected
 from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose
+from ddpquiz.terminal.sittings import spot_view
 from ddpquiz.terminal.sittings.answer_entry import Entry
 from ddpquiz.terminal.sittings.sitting import header
 
@@ -23,6 +24,7 @@ _HOW = {
     Kind.NUMBER: "Type a number.",
     Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type what this prints.",
+    Kind.SPOT: "Choose the line that is at fault.",
 }
 IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
 _EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
@@ -55,7 +57,7 @@ def remark(quiz: Quiz) -> str:
 def asked(posed: Posed, hints: int, typed: str | None = None) -> list[RenderableType]:
     """Draw a question, the hints, and, if `typed` is given, which options are chosen so far."""
     question = posed.question
-    parts = stem(question)
+    parts = stem(question, typed)
     chosen = set(typed or "") if question.kind is Kind.CHOICES else set()
     for place, text in enumerate(_choices(posed), 1):
         mark = ("[x]" if str(place) in chosen else "[ ]") if question.kind is Kind.CHOICES and typed is not None else ""
@@ -79,6 +81,8 @@ def judged(answer: Answer) -> list[RenderableType]:
             _judged_option(place + 1, one, chosen=place in chosen, missed=missed and one.right and place not in chosen)
             for place, one in options
         ]
+    elif question.kind is Kind.SPOT:
+        parts += spot_view.judged(question, answer.verdict)
     else:
         parts.append(_right_answer(answer))
         parts += [Text(), *(prose(why) for why in answer.verdict.whys)] if answer.verdict.whys else []
@@ -89,12 +93,14 @@ def judged(answer: Answer) -> list[RenderableType]:
     return parts
 
 
-def stem(question: Question) -> list[RenderableType]:
-    """Draw a question without its options or lines."""
+def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
+    """Draw a question without its options or lines; the line of a script that is `typed` so far is marked."""
     unit = f" The unit is {plain(question.unit)}." if question.unit else ""
     how = Text(_HOW[question.kind] + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
-    if question.code:
+    if question.kind is Kind.SPOT:
+        parts += [spot_view.script(question, chosen_line(question, typed or "")), Text()]
+    elif question.code:
         from ddpquiz.terminal.kit.highlight import python
 
         parts += [indented(python(question.code)), Text()]

@@ -213,7 +213,9 @@ class StudyScreen(SittingScreen):
 
     @cached_property
     def _weakest(self) -> str | None:
-        answers = (row for row in self.desk.progress.last_answers() if row.item.split("/")[0] in self.desk.concepts)
+        answers = (
+            row for row in self.desk.progress.last_answers() if row.item.rpartition("/")[0] in self.desk.concepts
+        )
         return mastery.weakest(mastery.strengths(answers, study_day(self.desk.clock())))
 
     def _concept_to_run(self) -> str | None:

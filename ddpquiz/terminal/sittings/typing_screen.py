@@ -58,7 +58,7 @@ class TypingScreen(KeyScreen):
 
     def _scrolling(self, key: str) -> str:
         """Return the key as it scrolls: one that moves in the text scrolls nothing."""
-        is_text = self.writing and not self.helping and self.changes_text(key)
+        is_text = not self.helping and self.changes_text(key)
         return "" if is_text else super()._scrolling(key)
 
 

@@ -1,0 +1,129 @@
+"""Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ddpquiz.curriculum.catalog import Catalog, Source, Track
+from ddpquiz.curriculum.concept import Concept, DemoProof, Question
+from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
+from ddpquiz.errors import ContentError, UserError
+from ddpquiz.paths import packs_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack that was added: its name, and the folder that holds its files."""
+
+    name: str
+    folder: Path
+
+    @property
+    def content(self) -> Path:
+        return self.folder / "content"
+
+    @property
+    def demos(self) -> Path:
+        return self.folder / "demos"
+
+    @property
+    def labs(self) -> Path:
+        return self.folder / "labs"
+
+    @property
+    def title(self) -> str:
+        """What it teaches, in its own words. ContentError if its manifest has complaints."""
+        from ddpquiz.curriculum.pack_files import read_manifest
+
+        return read_manifest(self.folder).title
+
+
+def packs() -> tuple[Pack, ...]:
+    """Return the packs that were added, by name."""
+    folder = packs_dir()
+    found = folder.iterdir() if folder.is_dir() else ()
+    return tuple(
+        Pack(each.name, each)
+        for each in sorted(found)
+        if each.is_dir() and not each.is_symlink() and not each.name.startswith(".")
+    )
+
+
+def find(name: str) -> Pack:
+    """Return a pack by its name. UserError if it was not added."""
+    for pack in packs():
+        if pack.name == name:
+            return pack
+    raise UserError(f"No pack named {name!a} was added. `ddpquiz pack list` lists the packs.")
+
+
+def with_packs(shipped: Catalog, load_pack: Callable[[Pack], Catalog]) -> Catalog:
+    """Return a catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
+    tracks, concepts, sources = list(shipped.tracks), list(shipped.concepts), dict(shipped.sources)
+    for pack in packs():
+        try:
+            added = _prefixed(pack, load_pack(pack))
+        except (ContentError, OSError):
+            continue  # `ddpquiz pack list` says so
+        tracks += added.tracks
+        concepts += added.concepts
+        sources.update(added.sources)
+    return Catalog(tuple(tracks), tuple(concepts), sources, shipped.demos)
+
+
+def pack_demos() -> tuple[Demo, ...]:
+    """Return the demos of all packs, with the names by which they are run."""
+    return tuple(
+        replace(read_demo(pack.demos / f"{name}.py"), name=f"{pack.name}/{name}")
+        for pack in packs()
+        for name in demo_names(pack.demos)
+    )
+
+
+def _prefixed(pack: Pack, catalog: Catalog) -> Catalog:
+    """Return a catalog in which the names of a pack begin with the pack's name."""
+    names = _Names(pack.name, {concept.id for concept in catalog.concepts}, set(demo_names(pack.demos)))
+    tracks = tuple(
+        Track(f"{pack.name}/{track.id}", track.title, tuple(f"{pack.name}/{one}" for one in track.concepts))
+        for track in catalog.tracks
+    )
+    sources = {
+        f"{pack.name}/{key}": Source(f"{pack.name}/{key}", one.title, one.authors, one.year, one.address)
+        for key, one in catalog.sources.items()
+    }
+    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that a pack defines; all others are shipped ones."""
+
+    pack: str
+    concepts: set[str]
+    demos: set[str]
+
+    def concept(self, concept: Concept) -> Concept:
+        name = f"{self.pack}/{concept.id}"
+        return replace(
+            concept,
+            id=name,
+            track=f"{self.pack}/{concept.track}",
+            needs=tuple(self._own(need, self.concepts) for need in concept.needs),
+            demos=tuple(replace(link, run=self._own(link.run, self.demos)) for link in concept.demos),
+            cards=tuple(replace(card, concept=name, source=f"{self.pack}/{card.source}") for card in concept.cards),
+            questions=self._questions(name, concept.questions),
+            explain=tuple(replace(prompt, concept=name) for prompt in concept.explain),
+        )
+
+    def _questions(self, concept: str, questions: Sequence[Question]) -> tuple[Question, ...]:
+        found = []
+        for question in questions:
+            proof = question.proof
+            if isinstance(proof, DemoProof):
+                proof = replace(proof, demo=self._own(proof.demo, self.demos))
+            source = f"{self.pack}/{question.source}" if question.source else ""
+            found.append(replace(question, concept=concept, proof=proof, source=source))
+        return tuple(found)
+
+    def _own(self, name: str, defined: set[str]) -> str:
+        return f"{self.pack}/{name}" if name in defined else name
