@@ -134,6 +134,7 @@ ROWS = [
     (ENGINEERING, "data types", ["mixed-precision/range-or-fineness", "mixed-precision/memory-of-the-copies", "mixed-precision/next-to-256", "mixed-precision/bytes-of-a-parameter", "mixed-precision/adam-in-fp16", "demo: precision"]),
     (ENGINEERING, "debugging a hang", ["hangs-desync/when-it-completes", "debug-tooling/silent-rank", "debug-tooling/where-it-stands", "hangs-desync/who-complains", "debug-tooling/one-stack-differs", "demo: deadlock"]),
     (ENGINEERING, "NCCL between nodes", ["torchrun-launch/which-network-card", "torchrun-launch/wrong-network-card", "torchrun-launch/two-jobs-by-mistake"]),
+    (ENGINEERING, "reading NCCL: cards, algorithms, rails", ["nccl-operations/net-ib-or-socket", "nccl-operations/busbw-to-nic", "nccl-operations/tcp-by-mistake", "nccl-operations/one-card-short", "nccl-operations/rate-of-a-nic", "nccl-operations/lines-of-a-start", "demo: rails"]),
     (ENGINEERING, "logs of many ranks", ["debug-tooling/first-error", "ddp-pitfalls/metric-of-the-job", "debug-tooling/cause-or-echo", "debug-tooling/who-reports", "ddp-pitfalls/one-line-in-the-log"]),
     # other anchors
     (ANCHORS, "scaling book: data parallelism", ["data-parallelism/tokens-to-hide", "data-parallelism/bytes-per-step", "data-parallelism/tokens-that-hide", "comm-cost-model/twice-the-parameters"]),
