@@ -6,7 +6,7 @@ The ranks play nodes of several GPUs, one NIC for each GPU. A flat ring passes
 all ranks in turn: it leaves each node over one NIC. The hierarchical sum makes
 three rings: reduce-scatter inside the node, all-reduce of each chunk over the
 ranks with the same place in their nodes (a *rail*), all-gather inside the node.
-Compare `over my NIC (flat ring)` with `over my NIC (rails)`, and the two lines
+Compare `over my card (flat ring)` with `over my card (rails)`, and the two lines
 `leaves my node`. NCCL spreads the flat ring over the NICs too, by making one
 ring for each NIC; the bytes that leave a node stay those of the flat ring.
 
@@ -111,8 +111,8 @@ def main() -> None:
     by_rails(railed, node, rail)
     my_rails, node_rails = bytes_to_other_nodes(node)
 
-    print(f"over my NIC (flat ring): {my_flat}")
-    print(f"over my NIC (rails): {my_rails}")
+    print(f"over my card (flat ring): {my_flat}")
+    print(f"over my card (rails): {my_rails}")
     print(f"leaves my node (flat ring): {node_flat}")
     print(f"leaves my node (rails): {node_rails}")
     if rank == 0:
@@ -121,9 +121,7 @@ def main() -> None:
     assert torch.equal(flat, expected), "the flat ring leaves the sum of all_reduce"
     assert torch.equal(railed, expected), "three rings, node, rail, node, leave the same sum"
     assert my_rails * gpus == node_rails, "every NIC of a node carries an equal part"
-    assert node_rails == 2 * (nodes - 1) * x.nbytes // nodes, (
-        "a node sends 2(k-1)/k of the tensor by rails, for k nodes"
-    )
+    assert node_rails == 2 * (nodes - 1) * x.nbytes // nodes, "a node sends 2(k-1)/k of it by rails, for k nodes"
     assert node_flat == (nodes > 1) * 2 * (world - 1) * x.nbytes // world, "a node sends 2(n-1)/n in a flat ring of n"
     dist.destroy_process_group()
 
