@@ -136,6 +136,7 @@ ROWS = [
     (ENGINEERING, "NCCL between nodes", ["torchrun-launch/which-network-card", "torchrun-launch/wrong-network-card", "torchrun-launch/two-jobs-by-mistake"]),
     (ENGINEERING, "reading NCCL: cards, algorithms, rails", ["nccl-operations/net-ib-or-socket", "nccl-operations/busbw-to-nic", "nccl-operations/tcp-by-mistake", "nccl-operations/one-card-short", "nccl-operations/rate-of-a-nic", "nccl-operations/lines-of-a-start", "demo: rails"]),
     (ENGINEERING, "from a watchdog time-out to the line", ["reading-watchdog-logs/scope-of-seqnum", "reading-watchdog-logs/when-a-longer-timeout", "reading-watchdog-logs/killed-before", "reading-watchdog-logs/three-tables", "reading-watchdog-logs/match-the-groups", "reading-watchdog-logs/barrier-round-a-save", "demo: deadlock"]),
+    (DOCS, "an FSDP2 program from the meta device to a restart", ["fsdp2-recipe/order-of-the-wrappers", "fsdp2-recipe/what-to-empty-does", "fsdp2-recipe/which-first", "fsdp2-recipe/order-of-a-start", "fsdp2-recipe/cure-for-token-counts", "fsdp2-recipe/missing-buffer", "demo: fsdp2_recipe"]),
     (ENGINEERING, "logs of many ranks", ["debug-tooling/first-error", "ddp-pitfalls/metric-of-the-job", "debug-tooling/cause-or-echo", "debug-tooling/who-reports", "ddp-pitfalls/one-line-in-the-log"]),
     # other anchors
     (ANCHORS, "scaling book: data parallelism", ["data-parallelism/tokens-to-hide", "data-parallelism/bytes-per-step", "data-parallelism/tokens-that-hide", "comm-cost-model/twice-the-parameters"]),
