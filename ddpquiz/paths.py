@@ -1,4 +1,4 @@
-"""Folders: the shipped content and demos, the learner's data, and the cache."""
+"""Folders: the shipped content, demos and labs, the learner's data, and the cache."""
 
 import os
 from pathlib import Path
@@ -50,6 +50,11 @@ def packed_content() -> Path:
 def demos_dir() -> Path:
     """Return the folder of the shipped demos."""
     return _find("demos")
+
+
+def labs_dir() -> Path:
+    """Return the folder of the shipped labs."""
+    return _find("labs")
 
 
 def recordings_dir() -> Path:

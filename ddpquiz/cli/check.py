@@ -24,6 +24,10 @@ def check(
     quality: Annotated[
         bool, typer.Option("--quality", help="Print what a guesser would score, and list weak items.")
     ] = False,
+    labs: Annotated[
+        list[str] | None,
+        typer.Option("--labs", help="Check a lab with its mutants and variants on real ranks, or `all`."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="With --proofs: also run proofs that did not come with ddpquiz.")
     ] = False,
@@ -31,6 +35,9 @@ def check(
     """Check content files. Each complaint names file, line and column, and what is wrong and what would be right."""
     from ddpquiz.curriculum.survey import survey
 
+    if labs:
+        _check_labs(labs)
+        return
     if proofs:
         _refuse_untrusted(path, trust=trust)
     found = survey(path, thorough=True)
@@ -51,6 +58,22 @@ def check(
         if measured:
             _print_quality(measured)
         _print_lines(summary, problems, proven=proofs)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _check_labs(names: list[str]) -> None:
+    """Read labs and run everything that their checks must decide; exit with 1 if one decides wrongly."""
+    from ddpquiz.cli.lab_check import prove_labs
+    from ddpquiz.curriculum import loading
+    from ddpquiz.curriculum.labs import lab_names, load_lab, survey_labs
+
+    chosen = lab_names() if names == ["all"] else [load_lab(name).id for name in names]
+    _, complaints = survey_labs([concept.id for concept in loading.load().concepts], chosen)
+    problems = [str(complaint) for complaint in complaints] or prove_labs(chosen)
+    for problem in problems:
+        typer.echo(problem, err=True)
+    typer.echo(_counted(len(problems), "problem"), err=True)
     if problems:
         raise typer.Exit(1)
 

@@ -54,7 +54,9 @@ class Run:
         self._processes = self.processes_class(request, connection, chosen, self.ranks, read)
         self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in read.notes)]
         self._reader = EventReader()
-        self._watchdog = Watchdog(self._processes, request.timeout, str(read.path), diagnose=request.diagnose)
+        self._watchdog = Watchdog(
+            self._processes, request.timeout, str(request.subject or read.path), diagnose=request.diagnose
+        )
         self._diagnoses = request.diagnose
         self._last_look: Standstill | None = None  # where ranks stood when the user ended the run
         self._failed_at: float | None = None

@@ -1,0 +1,157 @@
+"""What each rank did between two lines `phase: NAME`: the calls, the bytes and the labels that budgets limit."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ddpquiz.analysis import events
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+from ddpquiz.analysis.rounds import count_rounds
+
+END = "end"  # the name that closes a phase
+_VALUE = re.compile(r"([A-Za-z_]\w{0,39})=(-?\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d{1,3})?)")
+
+
+@dataclass(slots=True)
+class PhaseCall:
+    """An operation that a rank called in a phase; `done` is when the script had its result, None if it never waited."""
+
+    operation: Operation
+    number: int
+    issued: float
+    done: float | None = None
+    source: int | None = None  # who sent to a receive from any rank
+
+
+@dataclass(slots=True)
+class Phase:
+    """One phase on one rank: the `index`-th of this name, from 0. `values` are those on its first and last line."""
+
+    rank: int
+    name: str
+    index: int
+    seed: int | None
+    began: float
+    values: dict[str, float] = field(default_factory=dict)
+    calls: list[PhaseCall] = field(default_factory=list)
+    labels: list[tuple[str, float]] = field(default_factory=list)
+    ended: float | None = None
+    rounds: int = 0
+
+    def measures(self) -> dict[str, float]:
+        """Return what budgets may limit, by name."""
+        counts = Counter(call.operation.op for call in self.calls)
+        found: dict[str, float] = dict(self.values)
+        found.update({f"calls_{op}": count for op, count in counts.items()})
+        found.update(
+            sent=sum(call.operation.bytes_sent_by(self.rank) for call in self.calls),
+            received=sum(bytes_received(call.operation, self.rank) for call in self.calls),
+            calls=len(self.calls),
+            collectives=sum(call.operation.op not in POINT_TO_POINT for call in self.calls),
+            rounds=self.rounds,
+            in_flight=self._most_in_flight(),
+            overlapped=sum(self._overlaps(call) for call in self.calls),
+        )
+        return found
+
+    def _overlaps(self, call: PhaseCall) -> bool:
+        return any(call.issued < time and (call.done is None or time < call.done) for _, time in self.labels)
+
+    def _most_in_flight(self) -> int:
+        changes = [(call.issued, 1) for call in self.calls if call.operation.in_background]
+        changes += [(call.done, -1) for call in self.calls if call.operation.in_background and call.done is not None]
+        now = most = 0
+        for _, change in sorted(changes):
+            now += change
+            most = max(most, now)
+        return most
+
+
+def find_phases(recorded: Iterable[events.Event]) -> list[Phase]:
+    """Return the phases of all ranks, in the order in which they began."""
+    of_rank: defaultdict[int, list[events.RankEvent]] = defaultdict(list)
+    for event in recorded:
+        if isinstance(event, events.RankEvent):
+            of_rank[event.rank].append(event)
+    found = [phase for rank in of_rank for phase in _phases_of(rank, sorted(of_rank[rank], key=events.when))]
+    _set_rounds(found)
+    return sorted(found, key=lambda phase: phase.began)
+
+
+def bytes_received(operation: Operation, rank: int) -> int:
+    """Return the bytes that a member receives for the operation, by the algorithms of `bytes_sent_by`."""
+    op, others = operation.op, len(operation.members) - 1
+    if op == "recv":
+        return operation.bytes
+    if op in ("send", "barrier"):
+        return 0
+    if op == "broadcast":
+        return 0 if rank == operation.peer else operation.bytes
+    if op == "reduce":
+        return operation.bytes if others and rank != _first_of_chain(operation) else 0
+    if op == "gather":
+        return others * operation.bytes if rank == operation.peer else 0
+    if op == "scatter":
+        return 0 if rank == operation.peer else operation.bytes
+    return operation.bytes_sent_by(rank)
+
+
+def _first_of_chain(operation: Operation) -> int:
+    """Return the member farthest from the root of a reduce, which receives nothing."""
+    members = operation.members
+    return members[(members.index(operation.peer) + 1) % len(members)] if operation.peer in members else -1
+
+
+def _phases_of(rank: int, recorded: Sequence[events.RankEvent]) -> list[Phase]:
+    found: list[Phase] = []
+    counts: Counter[str] = Counter()
+    calls: dict[int, PhaseCall] = {}
+    current: Phase | None = None
+    seed: int | None = None
+    for event in recorded:
+        match event:
+            case events.Output(label="phase", value=str(value), time=time):
+                name, values = _read(value)
+                last = current or (found[-1] if found else None)
+                if last and last.ended is None:
+                    last.ended = time
+                if last and name == END:
+                    last.values.update(values)
+                current = None if name == END else Phase(rank, name, counts[name], seed, time, values)
+                if current:
+                    counts[name] += 1
+                    found.append(current)
+            case events.Output(label="seed", value=str(value)) if current is None and value.isdecimal():
+                seed = int(value)
+            case events.Output(label=str(label), time=time) if current:
+                current.labels.append((label, time))
+            case events.Issued() if current:
+                calls[event.number] = PhaseCall(event.operation, event.number, event.time)
+                current.calls.append(calls[event.number])
+            case events.Waited(number=number, time=time) if number in calls:
+                calls[number].done = time
+            case events.Ended(number=number, time=time, source=source) if number in calls:
+                calls[number].source = source
+                if not calls[number].operation.asynchronous:
+                    calls[number].done = time
+    return found
+
+
+def _read(value: str) -> tuple[str, dict[str, float]]:
+    """Return name and values of a line such as `phase: ring bytes=400`. A name may have several words."""
+    values = {name: float(number) for name, number in _VALUE.findall(value)}
+    return " ".join(word for word in value.split() if not _VALUE.fullmatch(word)), values
+
+
+def _set_rounds(found: Sequence[Phase]) -> None:
+    together: defaultdict[tuple[str, int], list[Phase]] = defaultdict(list)
+    for phase in found:
+        together[phase.name, phase.index].append(phase)
+    for phases in together.values():
+        calls: Mapping[int, Sequence[PhaseCall]] = {phase.rank: phase.calls for phase in phases}
+        rounds = count_rounds(
+            (rank, call.operation, call.issued, call.done, call.source) for rank in calls for call in calls[rank]
+        )
+        for phase in phases:
+            phase.rounds = rounds
