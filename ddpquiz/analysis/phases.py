@@ -70,11 +70,11 @@ class Phase:
 
 def find_phases(recorded: Iterable[events.Event]) -> list[Phase]:
     """Return the phases of all ranks, in the order in which they began."""
-    of_rank: defaultdict[int, list[events.RankEvent]] = defaultdict(list)
-    for event in recorded:
+    of_rank: dict[int, _RankPhases] = {}
+    for event in sorted(recorded, key=events.when):
         if isinstance(event, events.RankEvent):
-            of_rank[event.rank].append(event)
-    found = [phase for rank in of_rank for phase in _phases_of(rank, sorted(of_rank[rank], key=events.when))]
+            of_rank.setdefault(event.rank, _RankPhases(event.rank)).add(event)
+    found = [phase for each in of_rank.values() for phase in each.found]
     _set_rounds(found)
     return sorted(found, key=lambda phase: phase.began)
 
@@ -103,39 +103,52 @@ def _first_of_chain(operation: Operation) -> int:
     return members[(members.index(operation.peer) + 1) % len(members)] if operation.peer in members else -1
 
 
-def _phases_of(rank: int, recorded: Sequence[events.RankEvent]) -> list[Phase]:
-    found: list[Phase] = []
-    counts: Counter[str] = Counter()
-    calls: dict[int, PhaseCall] = {}
-    current: Phase | None = None
-    seed: int | None = None
-    for event in recorded:
+class _RankPhases:
+    """The phases of one rank, from its events in the order of time."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.found: list[Phase] = []
+        self._counts: Counter[str] = Counter()
+        self._calls: dict[int, PhaseCall] = {}
+        self._current: Phase | None = None
+        self._seed: int | None = None
+
+    def add(self, event: events.Event) -> None:
         match event:
-            case events.Output(label="phase", value=str(value), time=time):
-                name, values = _read(value)
-                last = current or (found[-1] if found else None)
-                if last and last.ended is None:
-                    last.ended = time
-                if last and name == END:
-                    last.values.update(values)
-                current = None if name == END else Phase(rank, name, counts[name], seed, time, values)
-                if current:
-                    counts[name] += 1
-                    found.append(current)
-            case events.Output(label="seed", value=str(value)) if current is None and value.isdecimal():
-                seed = int(value)
-            case events.Output(label=str(label), time=time) if current:
-                current.labels.append((label, time))
-            case events.Issued() if current:
-                calls[event.number] = PhaseCall(event.operation, event.number, event.time)
-                current.calls.append(calls[event.number])
-            case events.Waited(number=number, time=time) if number in calls:
-                calls[number].done = time
-            case events.Ended(number=number, time=time, source=source) if number in calls:
-                calls[number].source = source
-                if not calls[number].operation.asynchronous:
-                    calls[number].done = time
-    return found
+            case events.Output(label=str(label), value=str(value), time=time):
+                self._print(label, value, time)
+            case events.Issued(number=number, time=time) if self._current:
+                self._calls[number] = PhaseCall(event.operation, number, time)
+                self._current.calls.append(self._calls[number])
+            case events.Waited(number=number, time=time) if number in self._calls:
+                self._calls[number].done = time
+            case events.Ended(number=number, time=time, source=source) if number in self._calls:
+                self._calls[number].source = source
+                if not self._calls[number].operation.asynchronous:  # otherwise the script has it when it has waited
+                    self._calls[number].done = time
+
+    def _print(self, label: str, value: str, time: float) -> None:
+        if label == "phase":
+            self._begin(*_read(value), time)
+        elif self._current:
+            self._current.labels.append((label, time))
+        elif label == "seed" and value.isdecimal():
+            self._seed = int(value)
+
+    def _begin(self, name: str, values: dict[str, float], time: float) -> None:
+        """Begin a phase, and end the one before; its values are then complete."""
+        last = self._current
+        if last:
+            last.ended = time
+        if name == END:
+            if last:
+                last.values.update(values)
+            self._current = None
+            return
+        self._current = Phase(self.rank, name, self._counts[name], self._seed, time, values)
+        self._counts[name] += 1
+        self.found.append(self._current)
 
 
 def _read(value: str) -> tuple[str, dict[str, float]]:

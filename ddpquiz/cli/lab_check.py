@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def prove_labs(names: list[str]) -> list[str]:
-    """Check solution, starter, variants and mutants of these labs on real ranks; return a line for each that is wrong."""
+    """Check all attempts of these labs on real ranks, and return a line for each verdict that is wrong."""
     from ddpquiz.curriculum.labs import load_lab
     from ddpquiz.ranks.lab_proof import prove_lab
 
@@ -51,7 +51,7 @@ def as_data(lab: Lab, verdict: LabVerdict) -> dict[str, object]:
         "advice": verdict.advice, "caught": verdict.caught, "rank": verdict.rank, "ranks": verdict.ranks,
         "line": verdict.line, "seed": verdict.seed,
         "values": {str(rank): text for rank, text in verdict.values.items()},
-        "waits": [{"rank": each.rank, "in": each.waits_in, "file": each.file, "line": each.line} for each in verdict.waits],
+        "waits": [{"rank": each.rank, "in": each.waits_in, "line": each.line} for each in verdict.waits],
         "repeat": verdict.repeat, "stars": list(verdict.stars), "runs": verdict.runs, "seconds": round(verdict.seconds, 2),
     }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What a lab holds, as plain frozen data: its task, its runs, its budgets, and the wrong and right solutions it knows."""
+"""What a lab holds, as plain frozen data: its task, its runs, its budgets, and known right and wrong solutions."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A solution that the check must refuse, by one of the claims or budgets `caught`, or must accept if there are none.
+    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if there is none.
 
     Besides claims and budgets, `hang`, `error` (an exception in the learner's file) and `no end` may catch it.
     """

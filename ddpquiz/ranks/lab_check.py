@@ -49,7 +49,7 @@ def check_file(
             report(number, len(runs), run)
         finished = follow_check(lab, file, run, stop)
         phases = find_phases(finished.events)
-        failure = find_failure(lab, file, finished, phases) or exceeded(lab, file, finished, phases)
+        failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
         if failure:
             return replace(
                 failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, events=finished.events,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
-from ddpquiz.analysis.phases import Phase
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.curriculum.lab import Lab, LabRun
@@ -25,7 +24,7 @@ class FinishedRun:
     stopped: str = ""
 
 
-def find_failure(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[Phase]) -> LabVerdict | None:
+def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | None:
     """Return the verdict on a run that broke a claim, raised, hung or did not finish; None if it went to its end."""
     seen = finished.seen
     if finished.stopped:
@@ -43,7 +42,7 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[P
     ]
     if left:
         sentence = f"Rank {left[0]} exited before the check was over. A file that is checked must not end the process."
-        return _verdict("no end", file, finished, rank=left[0], sentence=sentence)
+        return _verdict("no end", finished, rank=left[0], sentence=sentence)
     return None
 
 
@@ -63,7 +62,7 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
         if other not in values
     }
     return _verdict(
-        "claim", file, finished, rank=rank, line=line, sentence=sentence, caught=text,
+        "claim", finished, rank=rank, line=line, sentence=sentence, caught=text,
         values=dict(sorted({**values, **others}.items())),
     )  # fmt: skip
 
@@ -92,21 +91,21 @@ def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabV
     rank = raised.rank
     if raised.error == "NotImplementedError" and line:
         sentence = f"Line {line} is still to be written: {message}."
-        return _verdict("unwritten", file, finished, rank=rank, line=line, sentence=sentence)
+        return _verdict("unwritten", finished, rank=rank, line=line, sentence=sentence)
     if raised.error == "SystemExit" and not lines:  # the check says what is missing
-        return _verdict("error", file, finished, rank=rank, sentence=raised.message)
+        return _verdict("error", finished, rank=rank, sentence=raised.message)
     if not lines and raised.error == "TypeError" and _WRONG_CALL.search(message):
         called = next((frame for frame in reversed(frames) if frame.file == str(lab.check)), None)
         where = f" (check.py, line {called.line})" if called else ""
         sentence = f"The check cannot call your code{where}: {message}."
-        return _verdict("error", file, finished, rank=rank, sentence=sentence)
+        return _verdict("error", finished, rank=rank, sentence=sentence)
     if not lines:
         sentence = (
             f"Rank {rank} of {finished.run.ranks}: {raised.error} in the check after your code returned: {message}."
         )
-        return _verdict("error", file, finished, rank=rank, sentence=sentence)
+        return _verdict("error", finished, rank=rank, sentence=sentence)
     sentence = f"Rank {rank} of {finished.run.ranks} raised {raised.error} in line {line}: {message}".rstrip(": ")
-    return _verdict("error", file, finished, rank=rank, line=line, sentence=f"{sentence.rstrip('.')}.")
+    return _verdict("error", finished, rank=rank, line=line, sentence=f"{sentence.rstrip('.')}.")
 
 
 def _ended_badly(finished: FinishedRun, file: Path) -> LabVerdict:
@@ -117,7 +116,7 @@ def _ended_badly(finished: FinishedRun, file: Path) -> LabVerdict:
     line = next((each.line for each in waits if each.file == path and each.line), 0)
     hangs = bool(seen.hung)
     return _verdict(
-        "hang" if hangs else "error", file, finished, rank=end.rank if end else None, line=line,
+        "hang" if hangs else "error", finished, rank=end.rank if end else None, line=line,
         sentence=end.why if end else "", advice=end.mend if end else "", waits=waits,
     )  # fmt: skip
 
@@ -127,12 +126,11 @@ def _stopped(finished: FinishedRun, file: Path) -> LabVerdict:
     end, places = finished.seen.end, finished.seen.places
     rank, line = next(((rank, line) for rank, (name, line) in sorted(places.items()) if name == path), (None, 0))
     advice = end.mend if end else ""
-    return _verdict("no end", file, finished, rank=rank, line=line, sentence=finished.stopped, advice=advice)
+    return _verdict("no end", finished, rank=rank, line=line, sentence=finished.stopped, advice=advice)
 
 
-def _verdict(outcome: str, file: Path, finished: FinishedRun, **fields: object) -> LabVerdict:
+def _verdict(outcome: Outcome, finished: FinishedRun, **fields: object) -> LabVerdict:
     """Return a verdict with the seed of the rank at fault, which is in the order of events the last that it printed."""
-    del file
     seeds = [event.value for event in finished.events if isinstance(event, Output) and event.label == "seed"]
     seed = int(seeds[-1]) if seeds and seeds[-1] and seeds[-1].isdecimal() else None
     fields.setdefault("caught", outcome)

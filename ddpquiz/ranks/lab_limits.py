@@ -11,9 +11,11 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks.lab_failure import FinishedRun
 from ddpquiz.ranks.lab_verdict import LabVerdict
 
-UNITS = {"sent": "bytes sent", "received": "bytes received", "calls": "operations called", "collectives": "collectives called",
-         "rounds": "rounds of messages", "in_flight": "operations in flight at once", "overlapped": "operations overlapped",
-         "peak": "bytes alive at the peak"}  # fmt: skip
+UNITS = {
+    "sent": "bytes sent", "received": "bytes received", "calls": "operations called",
+    "collectives": "collectives called", "rounds": "rounds of messages", "in_flight": "operations in flight at once",
+    "overlapped": "operations overlapped", "peak": "bytes alive at the peak",
+}  # fmt: skip
 
 
 def exceeded(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[Phase]) -> LabVerdict | None:
@@ -27,7 +29,7 @@ def exceeded(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[Phase
             )
         for phase in sorted(found, key=lambda phase: (phase.index, phase.rank)):
             if not meets(budget, phase, ranks):
-                return _verdict(lab, budget, phase, file, found, ranks)
+                return _verdict(budget, phase, file, found, ranks)
     return None
 
 
@@ -58,7 +60,7 @@ def _time(moment: Moment, phase: Phase) -> float | None:
     return times[int(moment.which) - 1] if int(moment.which) <= len(times) else None
 
 
-def _verdict(lab: Lab, budget: Budget, phase: Phase, file: Path, phases: Sequence[Phase], ranks: int) -> LabVerdict:
+def _verdict(budget: Budget, phase: Phase, file: Path, phases: Sequence[Phase], ranks: int) -> LabVerdict:
     call = _call_at_fault(budget, phase, ranks)
     line = call.operation.line if call and call.operation.file == str(file.absolute()) else 0
     where = f" ({call.operation.op} in line {line})" if call and line else ""
