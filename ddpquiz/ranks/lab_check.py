@@ -2,7 +2,6 @@
 
 import ast
 import random
-
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,9 +16,10 @@ from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
 from ddpquiz.ranks.lab_verdict import LabVerdict
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
 
 SILENCE = 2.0  # seconds without movement on any rank that count as a hang
-MOST_OUTPUT = 2_000_000  # characters that one run may print
+MOST_OUTPUT = 2_000_000  # bytes that one run may print
 MOST_LINES = 20_000
 FRESH = 1_000_000  # fresh seeds are below this
 
@@ -52,13 +52,16 @@ def check_file(
         failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
         if failure:
             return replace(
-                failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, events=finished.events,
-                repeat=command(lab, file, run, failure.seed),
+                failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, run=run,
+                events=finished.events, repeat=command(lab, file, run, failure.seed),
             )  # fmt: skip
         stars -= {star.name for star in lab.stars if not _met(star, phases, run.ranks)}
     names = tuple(star.name for star in lab.stars if star.name in stars)
     events = finished.events if finished else ()
-    return LabVerdict(outcome="passed", seconds=time.monotonic() - began, runs=len(runs), stars=names, events=events)
+    return LabVerdict(
+        outcome="passed", seconds=time.monotonic() - began, runs=len(runs), stars=names, events=events,
+        run=runs[-1], ranks=runs[-1].ranks,
+    )  # fmt: skip
 
 
 class Stopped(Exception):  # noqa: N818  # it is no error
@@ -86,15 +89,13 @@ def follow_check(lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | N
     )  # fmt: skip
     running = begin(request)
     events: list[Event] = []
-    why, printed, lines = "", 0, 0
+    why, lines = "", 0
     try:
         while not running.over:
             new = running.read(0.1)
             events += new
-            for event in new:
-                if isinstance(event, Output):
-                    printed, lines = printed + len(event.text), lines + 1
-            why = _why_stop(running.now(), lab.seconds, printed, lines)
+            lines += sum(isinstance(event, Output) for event in new)
+            why = _why_stop(running, lab.seconds, lines)
             if why or (stop and stop()):
                 running.stop(why or "stopped")
                 events += list(_rest(running.read, lambda: running.over))
@@ -112,10 +113,10 @@ def _rest(read: Callable[[float], list[Event]], over: Callable[[], bool]) -> Ite
         yield from read(0.1)
 
 
-def _why_stop(now: float, limit: int, printed: int, lines: int) -> str:
-    if printed > MOST_OUTPUT or lines > MOST_LINES:
-        return f"The ranks printed {lines:,} lines; a check ends when they print more than {MOST_LINES:,}, or 2 MB."
-    return f"The ranks were still computing after {limit} s, which is the limit of one run." if now > limit else ""
+def _why_stop(running: Run, limit: int, lines: int) -> str:
+    if running.printed > MOST_OUTPUT or lines > MOST_LINES:
+        return f"The ranks print too much: a check ends after {MOST_LINES:,} lines, or {MOST_OUTPUT:,} bytes."
+    return f"The ranks were still computing after {limit} s, the limit of one run." if running.now() > limit else ""
 
 
 def _cannot_run(file: Path) -> LabVerdict | None:

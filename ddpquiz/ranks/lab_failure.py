@@ -9,7 +9,7 @@ from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.curriculum.lab import Lab, LabRun
-from ddpquiz.ranks.lab_verdict import LabVerdict
+from ddpquiz.ranks.lab_verdict import LabVerdict, Outcome
 
 _WRONG_CALL = re.compile(r"\(\) (takes|missing|got an unexpected|got multiple)|positional argument")
 
