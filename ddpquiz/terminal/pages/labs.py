@@ -44,7 +44,8 @@ def labs(catalog: Catalog, known: Sequence[Lab], progress: LabProgress) -> Group
             parts += section(plain(track.title), *rows)
     passed = sum(progress.state(lab) == "passed" for lab in known)
     minutes = sum(lab.minutes for lab in known)
-    total = f"{counted(len(known), 'lab')} · {passed} passed · about {minutes / 60:.0f} hours"
+    time = f"about {minutes / 60:.0f} hours" if minutes > 90 else f"about {minutes} minutes"
+    total = f"{counted(len(known), 'lab')} · {passed} passed · {time}"
     commands = columns((Text(command, style="code"), Text(what)) for command, what in _NEXT)
     return Group(*parts[1:], Text(), Text(total), commands)
 

@@ -49,7 +49,7 @@ def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure
     if found.waits:
         waits = [(each.rank, _where(each.waits_in, each.file, each.line, file)) for each in found.waits]
         parts += [Text(), _ranks(waits)]
-    if found.line and (line := _line_of(file, found.line)):
+    if found.outcome != "unwritten" and found.line and (line := _line_of(file, found.line)):
         parts += [Text(), Text.assemble((f"{found.line:5}  ", "quiet"), (plain(line), "code"))]
     return parts
 
