@@ -20,7 +20,7 @@ from ddpquiz.ranks.run import Run
 
 SILENCE = 2.0  # seconds without movement on any rank that count as a hang
 MOST_OUTPUT = 2_000_000  # bytes that one run may print
-MOST_LINES = 20_000
+MOST_LINES = 4_000
 FRESH = 1_000_000  # fresh seeds are below this
 
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
@@ -47,7 +47,7 @@ def check_file(
     for number, run in enumerate(runs, 1):
         if report:
             report(number, len(runs), run)
-        finished = follow_check(lab, file, run, stop)
+        finished = follow_check(lab, file, run, stop, hurry=number < len(runs))
         phases = find_phases(finished.events)
         failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
         if failure:
@@ -81,31 +81,35 @@ def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
     return shlex.join([*words, str(_near(lab.check)), str(_near(file)), *_arguments(seeds), *run.args])
 
 
-def follow_check(lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | None = None) -> FinishedRun:
-    """Run the check once, to its end. Stopped if `stop` said so."""
+def follow_check(
+    lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | None = None, *, hurry: bool = False
+) -> FinishedRun:
+    """Run the check once, to its end; in a hurry, ranks are not awaited that only have to exit.
+
+    Raises Stopped if `stop` said so.
+    """
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
         timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
+        environment={"OMP_NUM_THREADS": "1"},  # also on one rank, where torchrun does not set it
     )  # fmt: skip
     running = begin(request)
     events: list[Event] = []
-    why, lines = "", 0
+    why, complete, lines = "", False, 0
     try:
-        while not running.over:
+        while not (running.over or why or complete):
             new = running.read(0.1)
             events += new
             lines += sum(isinstance(event, Output) for event in new)
-            why = _why_stop(running, lab.seconds, lines)
-            if why or (stop and stop()):
-                running.stop(why or "stopped")
-                events += list(_rest(running.read, lambda: running.over))
-                if not why:
-                    raise Stopped
-    except KeyboardInterrupt:
-        running.stop("Stopped by Ctrl-C.")
-        list(_rest(running.read, lambda: running.over))
-        raise
-    return FinishedRun(run, tuple(events), running.seen, why)
+            complete = hurry and not lab.restarts and len(running.seen.rows.get("checked", {})) == run.ranks
+            why = "" if complete else _why_stop(running, lab.seconds, lines)
+            if stop and stop():
+                raise Stopped
+    finally:
+        if not running.over:
+            running.stop(why or "The check was stopped.")
+            events += list(_rest(running.read, lambda: running.over))
+    return FinishedRun(run, tuple(events), running.seen, why, complete)
 
 
 def _rest(read: Callable[[float], list[Event]], over: Callable[[], bool]) -> Iterator[Event]:
