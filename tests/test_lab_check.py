@@ -1,8 +1,8 @@
 """The check of a learner's file: what is said of files that are wrong in every way, and nothing that stays behind."""
 
-import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -86,9 +86,8 @@ def _lives(pid):
     until = time.monotonic() + 5
     while time.monotonic() < until:
         try:
-            with open(f"/proc/{pid}/stat") as file:
-                if file.read().rpartition(")")[2].split()[0] == "Z":
-                    return False
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return False
         except FileNotFoundError:
             return False
         time.sleep(0.05)
@@ -118,4 +117,4 @@ def test_each_run_has_a_fresh_seed_and_its_command_names_only_the_seed_that_fail
     assert run.seeds == (1, 77)
     line = command(RING, tmp_path / "a b.py", replace(run, args=("--size", "3")), 77)
     assert line == f"torchrun --nproc-per-node 2 {RING.check} 'a b.py' --seed 77 --size 3"
-    assert os.path.isabs(RING.check)
+    assert RING.check.is_absolute()

@@ -32,7 +32,7 @@ def lab(
     ] = None,
 ) -> None:
     """Write the missing lines of a distributed program. Each save is checked on real ranks."""
-    from ddpquiz.cli import lab_commands
+    from ddpquiz.cli import lab_actions, lab_commands
 
     if sum((check, hint, solution, reset)) > 1:
         raise typer.BadParameter("use one of --check, --hint, --solution and --reset.")
@@ -54,7 +54,7 @@ def lab(
     elif check:
         lab_commands.check_once(found, files, json=json_)
     else:
-        lab_commands.work_on(found, files)
+        lab_actions.work_on(found, files)
 
 
 def _folder(named: Path | None) -> LabFolder:

@@ -89,34 +89,6 @@ def check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
         raise typer.Exit(1)
 
 
-def work_on(lab: Lab, files: LabFolder) -> None:
-    """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once."""
-    from ddpquiz.cli.lab_actions import LabScreenActions
-    from ddpquiz.terminal.kit import style
-    from ddpquiz.terminal.kit.screen import is_interactive
-    from ddpquiz.terminal.sittings.lab import LabScreen
-
-    if not is_interactive():
-        check_once(lab, files, json=False)
-        return
-    now: Lab | None = lab
-    while now:
-        files.begin(now)
-        screen = LabScreen(now, files.file(now), LabScreenActions(now))
-        screen.show(style.console())
-        typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
-        now = next_lab(now) if screen.wants_next else None
-
-
-def next_lab(lab: Lab) -> Lab | None:
-    """Return the next lab that was not passed; None if there is none."""
-    known = all_labs()
-    with open_progress() as progress:
-        passed = {name for name, standing in progress.labs().items() if standing.passed}
-    place = next((number for number, each in enumerate(known) if each.id == lab.id), 0)
-    return next((each for each in [*known[place + 1 :], *known[:place]] if each.id not in passed), None)
-
-
 def save_pass(lab: Lab, verdict: LabVerdict) -> None:
     """Save a pass; a second one on the same day only if it has a star that was not met before."""
     from ddpquiz.learning.log_rows import LabRow
