@@ -35,6 +35,8 @@ def read_lab(folder: Path) -> LabReading:
     if page.root is None:
         return LabReading(page, None)
     around = read_sources(page, folder)
+    if page.complaints:  # without them, most of lab.yaml cannot be judged
+        return LabReading(page, None)
     record = Fields(page, page.root, "a lab")
     lab_id = folder.name.replace("_", "-")
     if not ID.fullmatch(lab_id) or "-" in folder.name:

@@ -22,18 +22,18 @@ class LabSources:
 
 def read_sources(page: YamlFile, folder: Path) -> LabSources:
     """Read solution.py and check.py of a folder; complaints go to the page of its lab.yaml."""
-    check = _parsed(page, folder / "check.py")
+    check = _parse(page, folder / "check.py", _text(page, folder / "check.py"))
     text = _text(page, folder / "solution.py")
     solution = LabSolution(())
+    _parse(page, folder / "solution.py", text)
     try:
         solution = read_solution(text) if text else solution
-        compile(solution.source, "solution.py", "exec", dont_inherit=True)
-        compile(solution.starter, "solution.py", "exec", dont_inherit=True)
+        ast.parse(solution.starter)
     except MarkerError as problem:
         _complain_in(page, folder / "solution.py", problem.line, str(problem))
     except SyntaxError as problem:
-        wrong = f"the solution or the starter is not valid Python: {problem.msg}"
-        _complain_in(page, folder / "solution.py", problem.lineno or 1, wrong)
+        wrong = f"the starter made from this is not valid Python: {problem.msg} in its line {problem.lineno}"
+        _complain_in(page, folder / "solution.py", 1, wrong)
     claims = [
         node.msg.value
         for node in ast.walk(check)
@@ -56,9 +56,10 @@ def _is_phase(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr == "phase"
 
 
-def _parsed(page: YamlFile, path: Path) -> ast.Module:
+def _parse(page: YamlFile, path: Path, text: str) -> ast.Module:
+    """Return the tree of a Python file; an empty one, with a complaint, if it is not valid."""
     try:
-        return ast.parse(_text(page, path))
+        return ast.parse(text)
     except SyntaxError as problem:
         _complain_in(page, path, problem.lineno or 1, f"not valid Python: {problem.msg}")
         return ast.Module([], [])

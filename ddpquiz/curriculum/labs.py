@@ -35,7 +35,7 @@ def survey_labs(
 ) -> tuple[list[Lab], list[Complaint]]:
     """Read labs, by default all, and collect every complaint; `concepts` are those that a lab may belong to.
 
-    The labs are in the order of the concepts.
+    The labs are in the order of the concepts. Labs that others need are looked for only if all labs are read.
     """
     order = {concept: place for place, concept in enumerate(concepts)}
     root = root or labs_dir()
@@ -47,7 +47,7 @@ def survey_labs(
         for mention in reading.page.mentions:
             if mention.kind == "concept" and mention.value and mention.value not in order:
                 reading.page.complain(mention.node, f"no concept named `{mention.value}`")
-            if mention.kind == "lab" and mention.value not in known:
+            if mention.kind == "lab" and not names and mention.value not in known:
                 reading.page.complain(mention.node, f"no lab named `{mention.value}`")
         complaints += reading.page.complaints
         if reading.lab:
