@@ -21,6 +21,7 @@ from ddpquiz.ranks.run import Run
 SILENCE = 2.0  # seconds without movement on any rank that count as a hang
 MOST_OUTPUT = 2_000_000  # bytes that one run may print
 MOST_LINES = 4_000
+BUSY = 3  # how much slower a run may be on a machine that does other things too
 FRESH = 1_000_000  # fresh seeds are below this
 
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
@@ -118,9 +119,14 @@ def _rest(read: Callable[[float], list[Event]], over: Callable[[], bool]) -> Ite
 
 
 def _why_stop(running: Run, limit: int, lines: int) -> str:
+    """Return why a run has to be ended; on a busy machine, it may last longer than the limit."""
     if running.printed > MOST_OUTPUT or lines > MOST_LINES:
         return f"The ranks print too much: a check ends after {MOST_LINES:,} lines, or {MOST_OUTPUT:,} bytes."
-    return f"The ranks were still computing after {limit} s, the limit of one run." if running.now() > limit else ""
+    started = min(running.seen.started_at.values(), default=running.now())
+    lasted = running.now() - started
+    if lasted > limit and (lasted > BUSY * limit or running.cpu_seconds() > limit / BUSY):
+        return f"The ranks were still computing after {limit} s, the limit of one run."
+    return ""
 
 
 def _cannot_run(file: Path) -> LabVerdict | None:

@@ -101,6 +101,10 @@ class Run:
     def now(self) -> float:
         return self._processes.now()
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the ranks have used; see Processes."""
+        return self._processes.cpu_seconds()
+
     def stop(self, why: str) -> None:
         """End every process; the remaining events still come, and the last one says `why`."""
         if self._stopped:
