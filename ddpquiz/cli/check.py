@@ -42,7 +42,8 @@ def check(
         _refuse_untrusted(path, trust=trust)
     found = survey(path, thorough=True)
     concepts = found.catalog.concepts
-    problems = [str(complaint) for complaint in found.complaints]
+    known, complaints = _labs(concepts) if path is None else (0, [])
+    problems = [*map(str, found.complaints), *complaints]
     if proofs and not problems:
         problems = _prove(found.catalog, path)
     measured = None
@@ -51,7 +52,7 @@ def check(
 
         measured = measure(concepts)
         problems += measured.fails
-    summary = _summary(concepts)
+    summary = {**_summary(concepts), "labs": known}
     if json_:
         _print_json(summary, problems, measured)
     else:
@@ -60,6 +61,14 @@ def check(
         _print_lines(summary, problems, proven=proofs)
     if problems:
         raise typer.Exit(1)
+
+
+def _labs(concepts: Sequence[Concept]) -> tuple[int, list[str]]:
+    """Return the number of shipped labs, and every complaint about them."""
+    from ddpquiz.curriculum.labs import survey_labs
+
+    labs, complaints = survey_labs([concept.id for concept in concepts])
+    return len(labs), list(map(str, complaints))
 
 
 def _check_labs(names: list[str]) -> None:
@@ -183,6 +192,7 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
         _counted(summary["cards"], "card"),
         _counted(sum(summary["questions"].values()), "question"),
         f"{_counted(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
+        *([_counted(summary["labs"], "lab")] if summary["labs"] else []),
     ]
     typer.echo(f"No problems: {', '.join(parts)}.")
 
