@@ -8,6 +8,8 @@ from ddpquiz.analysis.operation import ANYBODY, Operation
 # rank, operation, when it was called, when its result was there (None: never), and who sent to a receive from any rank
 RankCall = tuple[int, Operation, float, float | None, int | None]
 
+Group = tuple[tuple[int, ...], str]  # members and name
+
 
 def count_rounds(calls: Iterable[RankCall]) -> int:
     """Return the number of rounds, if in one round each rank can send one message and receive one.
@@ -33,7 +35,8 @@ class _Clocks:
         self.received: Counter[int] = Counter()
         self.known: Counter[int] = Counter()
         self._messages: defaultdict[tuple[int, int], deque[int]] = defaultdict(deque)
-        self._entered: defaultdict[tuple[tuple[int, ...], str], Counter[int]] = defaultdict(Counter)
+        self._entered: defaultdict[Group, Counter[int]] = defaultdict(Counter)  # collectives that each rank has entered
+        self._rounds: Counter[tuple[Group, int]] = Counter()  # of each collective of a group, by its place
 
     def run(self, steps: list[tuple[float, int, bool, Operation, int | None]]) -> int:
         for _, rank, is_receive, operation, source in steps:
@@ -58,11 +61,13 @@ class _Clocks:
         self.known[rank] = max(self.known[rank], at)
 
     def _collective(self, rank: int, operation: Operation) -> None:
-        """Count a round when the first member enters; what the later ones know moves that round back."""
-        entered = self._entered[operation.members, operation.group]
+        """Let a member enter its next collective of a group: that is one round for all members, after the last one."""
+        group = operation.members, operation.group
+        entered = self._entered[group]
         entered[rank] += 1
-        first = entered[rank] == max(entered.values())
-        floor = max(self.known[rank], self.sent[rank]) + 1
-        at = max(floor, *(self.known[member] for member in operation.members)) if not first else floor
+        place = entered[rank]
+        at = max(self._rounds[group, place], max(self.known[rank], self.sent[rank]) + 1)
+        self._rounds[group, place] = at
         for member in operation.members:
-            self.known[member] = max(self.known[member], at)
+            if entered[member] >= place:
+                self.known[member] = max(self.known[member], at)
