@@ -1,4 +1,4 @@
-"""Folders: the shipped content and demos, the learner's data, and the cache."""
+"""Folders: the shipped content, demos and labs, the learner's data, and the cache."""
 
 import os
 from pathlib import Path
@@ -62,6 +62,11 @@ def demo_file(name: str, demos: Path | None = None) -> Path:
     pack, is_of_pack, demo = name.rpartition("/")
     folder = packs_dir() / Path(pack).name / "demos" if is_of_pack else demos or demos_dir()
     return folder / f"{demo}.py"
+
+
+def labs_dir() -> Path:
+    """Return the folder of the shipped labs."""
+    return _find("labs")
 
 
 def recordings_dir() -> Path:

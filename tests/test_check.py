@@ -61,6 +61,7 @@ def test_json_counts_what_there_is(content):
         "kinds": {"choice": 4, "choices": 1, "number": 2, "order": 2, "output": 1, "spot": 0},
         "proofs": 10,
         "demos": 1,
+        "labs": 0,
         "problems": [],
     }
 

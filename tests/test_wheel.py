@@ -55,7 +55,7 @@ def ddp(installed, tmp_path):
 
 def test_it_holds_what_belongs_to_it_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    sources = {"ddpquiz", "content", "demos"}
+    sources = {"ddpquiz", "content", "demos", "labs"}
     expected = {
         str(path.relative_to(ROOT))
         for folder in sources
@@ -83,7 +83,7 @@ def test_the_source_is_out_of_reach(ddp):
 def test_its_commands_work(ddp):
     concepts = json.loads(ddp("-m", "ddpquiz", "list", "--json").stdout)["concepts"]
     assert concepts
-    for words in (["check"], ["learn", concepts[0]["id"]], ["show", concepts[0]["questions"][0]], ["demo"]):
+    for words in (["check"], ["learn", concepts[0]["id"]], ["show", concepts[0]["questions"][0]], ["demo"], ["lab"]):
         done = ddp("-m", "ddpquiz", *words)
         assert (done.returncode, done.stderr) == (0, ""), words
 

@@ -45,6 +45,7 @@ class RunState:
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
     last_event_at: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
     pids: dict[int, int] = field(default_factory=dict)  # rank -> its last process
+    started_at: dict[int, float] = field(default_factory=dict)  # rank -> when it was started for the first time
     restart: int = 0  # how often the ranks were restarted
     notes: list[str] = field(default_factory=list)
     time: float = 0.0  # of the last event
@@ -93,6 +94,7 @@ class RunState:
     def _start(self, event: events.Started) -> None:
         """Forget how a rank ended before, and what it claimed: it starts again."""
         self.pids[event.rank] = event.pid
+        self.started_at.setdefault(event.rank, event.time)
         self.restart = max(self.restart, event.restart)
         self._clear_waits(event.rank)
         self.joined.discard(event.rank)

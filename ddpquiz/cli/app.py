@@ -29,6 +29,7 @@ _COMMANDS = {
     "learn": "Read the lesson of a concept.",
     "explain": "Explain a concept in your own words, and compare it with a model answer.",
     "demo": "Run a demo on real ranks, live, or list the demos.",
+    "lab": "Write a distributed program, and have it checked on real ranks.",
     "run": "Watch a script of your own on ranks of this machine.",
     "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
     "plan": "Predict memory, traffic and time of training on GPUs that you do not have.",
@@ -48,6 +49,7 @@ _COMMANDS = {
 _MEANT = {  # names of these commands in other programs
     "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
     "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo",
+    "labs": "lab", "build": "lab", "exercises": "lab",
     "concepts": "list", "tracks": "list", "find": "search", "proof": "prove", "answer": "show",
     "help": "--help", "version": "--version",
 }  # fmt: skip

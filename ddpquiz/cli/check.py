@@ -24,6 +24,10 @@ def check(
     quality: Annotated[
         bool, typer.Option("--quality", help="Print what a guesser would score, and list weak items.")
     ] = False,
+    labs: Annotated[
+        list[str] | None,
+        typer.Option("--labs", help="Check a lab with its mutants and variants on real ranks, or `all`."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="With --proofs: also run proofs that did not come with ddpquiz.")
     ] = False,
@@ -31,11 +35,15 @@ def check(
     """Check content files. Each complaint names file, line and column, and what is wrong and what would be right."""
     from ddpquiz.curriculum.survey import survey
 
+    if labs:
+        _check_labs(labs)
+        return
     if proofs:
         _refuse_untrusted(path, trust=trust)
     found = survey(path, thorough=True)
     concepts = found.catalog.concepts
-    problems = [str(complaint) for complaint in found.complaints]
+    known, complaints = _labs(concepts) if path is None else (0, [])
+    problems = [*map(str, found.complaints), *complaints]
     if proofs and not problems:
         problems = _prove(found.catalog, path)
     measured = None
@@ -44,13 +52,37 @@ def check(
 
         measured = measure(concepts)
         problems += measured.fails
-    summary = _summary(concepts)
+    summary = {**_summary(concepts), "labs": known}
     if json_:
         _print_json(summary, problems, measured)
     else:
         if measured:
             _print_quality(measured)
         _print_lines(summary, problems, proven=proofs)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _labs(concepts: Sequence[Concept]) -> tuple[int, list[str]]:
+    """Return the number of shipped labs, and every complaint about them."""
+    from ddpquiz.curriculum.labs import survey_labs
+
+    labs, complaints = survey_labs([concept.id for concept in concepts])
+    return len(labs), list(map(str, complaints))
+
+
+def _check_labs(names: list[str]) -> None:
+    """Read labs and run everything that their checks must decide; exit with 1 if one decides wrongly."""
+    from ddpquiz.cli.lab_check import prove_labs
+    from ddpquiz.curriculum import loading
+    from ddpquiz.curriculum.labs import lab_names, load_lab, survey_labs
+
+    chosen = lab_names() if names == ["all"] else [load_lab(name).id for name in names]
+    _, complaints = survey_labs([concept.id for concept in loading.load().concepts], chosen)
+    problems = [str(complaint) for complaint in complaints] or prove_labs(chosen)
+    for problem in problems:
+        typer.echo(problem, err=True)
+    typer.echo(_counted(len(problems), "problem"), err=True)
     if problems:
         raise typer.Exit(1)
 
@@ -169,6 +201,7 @@ def _print_lines(summary: dict[str, Any], problems: Sequence[str], *, proven: bo
         _counted(summary["cards"], "card"),
         _counted(sum(summary["questions"].values()), "question"),
         f"{_counted(summary['proofs'], 'proof')}{', all passed' if proven else ''}",
+        *([_counted(summary["labs"], "lab")] if summary["labs"] else []),
     ]
     typer.echo(f"No problems: {', '.join(parts)}.")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.paths import content_dir, demos_dir, packs_dir
+from ddpquiz.paths import content_dir, demos_dir, labs_dir, packs_dir
 
 _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
@@ -41,6 +41,11 @@ def demos(incomplete: str) -> list[str]:
 def packs(incomplete: str) -> list[str]:
     """Complete the name of a pack that was added."""
     return _starting(incomplete, [folder.name for folder in _files(packs_dir, "[a-z0-9]*")])
+
+
+def labs(incomplete: str) -> list[str]:
+    """Complete the name of a lab."""
+    return _starting(incomplete, [file.parent.name.replace("_", "-") for file in _files(labs_dir, "*/lab.yaml")])
 
 
 def items(incomplete: str) -> list[str]:

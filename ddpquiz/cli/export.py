@@ -53,7 +53,7 @@ def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
         if form == "json":
             exchange.write_json(progress.log(), progress.all_weights(), file)
         else:
-            exchange.write_csv(progress.entries("review", "answer", "explanation"), file)
+            exchange.write_csv(progress.entries("review", "answer", "explanation", "lab"), file)
 
 
 @contextlib.contextmanager

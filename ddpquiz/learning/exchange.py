@@ -14,7 +14,7 @@ from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.log_rows import PointRow, Row
 from ddpquiz.learning.schedule import Weights
 
-FORMAT, VERSION = "ddpquiz progress", 1
+FORMAT, VERSION = "ddpquiz progress", 2  # 2 has rows of labs
 TABLE = (
     *("at", "day", "kind", "item", "level", "grade", "credit", "chance"),
     *("confidence", "seconds", "given", "values", "retry"),
@@ -23,7 +23,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _YEARS = (1980, 2200)  # even a wrong clock stays between these; other years show damage
 _LARGEST = 2**63 - 1  # integer that SQLite can hold
 _OFF = 2  # days between a moment in UTC and its study day, at most
-_KINDS = ("review", "answer", "explanation", "flag", "suspend", "bury", "undo")
+_KINDS = ("review", "answer", "explanation", "flag", "suspend", "bury", "lab", "undo")
 
 
 class UnreadableError(ValueError):
@@ -141,7 +141,7 @@ def _holds(row: Row) -> bool:
     shares = (share for share in (row.credit, row.chance, row.confidence) if share is not None)
     return (
         all((row.kind == kind) == (getattr(row, name) is not None) for kind, name in needed.items())
-        and (row.kind in ("answer", "explanation")) == (row.credit is not None)
+        and (row.kind in ("answer", "explanation", "lab")) == (row.credit is not None)
         and (row.confidence is None or row.kind == "answer")
         and row.grade in (None, 1, 2, 3, 4)
         and all(0 <= share <= 1 for share in shares)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ddpquiz.learning.card_states import CardStates
 from ddpquiz.learning.database import FILE, connect, reported_faults
+from ddpquiz.learning.lab_passes import LabStanding, evidence, lab_standings
 from ddpquiz.learning.log_rows import COLUMNS, MOMENT, NOT_UNDONE, ORDER, Row, find, row_of, weights_of
 from ddpquiz.learning.schedule import Grade, Memory, Weights
 
@@ -62,19 +63,24 @@ class LogReader:
     def last_answers(self) -> list[Row]:
         """Return the answer to each question that strength depends on: the first of the last day on which it was asked.
 
-        After the first answer the solution was shown. Retries do not count.
+        After the first answer the solution was shown. Retries do not count. The labs that were passed come last.
         """
         which = f"WHERE l.kind = 'answer' AND NOT l.retry AND {NOT_UNDONE} GROUP BY l.item, l.day"
         firsts = f"SELECT {COLUMNS}, min({MOMENT}) FROM log AS l {which}"  # noqa: S608  SQLite returns that row's columns
         last = self._select(f"SELECT {COLUMNS}, max(l.day) FROM ({firsts}) AS l GROUP BY l.item")  # noqa: S608
-        return [row_of(found[:-1]) for found in last]
+        return [*(row_of(found[:-1]) for found in last), *evidence(self.entries("lab"))]
+
+    def labs(self) -> dict[str, LabStanding]:
+        """Return the standing of each lab that was passed or whose solution was seen, by its name."""
+        return lab_standings(self.entries("lab"))
 
     def days(self) -> list[tuple[str, int, int]]:
         """Return each study day, how many rows it has, and their milliseconds; long pauses are cut."""
         # A plus before `kind`, here and below, makes SQLite read the log from end to end, which is much faster than
         # reading most of it through an index
         took = f"sum(min(coalesce(l.took, 0), {_PAUSE}))"
-        which = f"WHERE +l.kind IN ('review', 'answer', 'explanation') AND {NOT_UNDONE} GROUP BY l.day ORDER BY l.day"
+        kinds = "('review', 'answer', 'explanation', 'lab')"
+        which = f"WHERE +l.kind IN {kinds} AND {NOT_UNDONE} GROUP BY l.day ORDER BY l.day"
         return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
 
     def first_grades(self) -> Iterator[tuple[str, str, int]]:

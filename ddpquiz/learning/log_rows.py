@@ -63,6 +63,18 @@ class ExplanationRow:
     points: Sequence[PointRow]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabRow:
+    """What happened with a lab, as it is saved: it was passed with these stars, or its solution was seen.
+
+    `item` is concept/lab.
+    """
+
+    item: str
+    passed: bool
+    stars: Sequence[str] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of the log: something that a learner did, or its undo.
@@ -71,7 +83,7 @@ class Row:
     values of an answer see `AnswerRow`.
     """
 
-    kind: str  # review, answer, explanation, flag, suspend, bury or undo
+    kind: str  # review, answer, explanation, flag, suspend, bury, lab or undo
     item: str
     at: str
     day: str

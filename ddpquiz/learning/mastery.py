@@ -6,6 +6,9 @@ belief about s starts flat, as a Beta(1, 1), and is updated by the last answer t
 by the first, since the solution was seen then. An answer loses half its weight in sixty days. A hint halves the credit
 of an answer, which then counts half as right and half as wrong.
 
+A lab that was passed counts as a right answer to a hard question that nobody guesses, on the day of its last pass. If
+its solution was seen before the first pass, that is half the credit, as with a hint. A failed check counts nothing.
+
 A label is a claim with a probability of at least 80%: strong means that s is over 0.7, weak that it is under 0.5, fair
 that it is from 0.35 to 0.85. The range that is shown holds 80% of the belief and lies within the claim; without a
 label it leaves out 10% at each end.

@@ -13,8 +13,9 @@ from typing import Self
 from ddpquiz.errors import UserError
 from ddpquiz.learning.backups import FOLDER, save_backup
 from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
+from ddpquiz.learning.lab_passes import PASSED, SEEN
 from ddpquiz.learning.log_reader import LogReader
-from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, Receipt, Row, add, find
+from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, LabRow, Receipt, Row, add, find
 from ddpquiz.learning.schedule import Grade, Weights, study_day
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
@@ -81,6 +82,11 @@ class Progress(LogReader):
         as_json = json.dumps([asdict(point) for point in written.points], ensure_ascii=False)
         undos = [self._undo_of(instead_of, at)] if instead_of else []
         return self._append(*undos, replace(row, credit=credit, points=as_json))
+
+    def lab(self, done: LabRow, at: datetime) -> Receipt:
+        """Save that a lab was passed, or that its solution was seen."""
+        given = "\n".join([PASSED if done.passed else SEEN, *done.stars])
+        return self._append(Row("lab", done.item, *_when(at), credit=float(done.passed), given=given))
 
     def flag(self, item: str, note: str, at: datetime) -> Receipt:
         """Save a complaint about an item."""

@@ -50,11 +50,14 @@ class Run:
         )  # fmt: skip
         self.seen = RunState()
         self.over = False
+        self.printed = 0  # bytes that the ranks wrote to standard output and standard error
         self.listeners: list[Callable[[Event], None]] = []
         self._processes = self.processes_class(request, connection, chosen, self.ranks, read)
         self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in read.notes)]
         self._reader = EventReader()
-        self._watchdog = Watchdog(self._processes, request.timeout, str(read.path), diagnose=request.diagnose)
+        self._watchdog = Watchdog(
+            self._processes, request.timeout, str(request.subject or read.path), diagnose=request.diagnose
+        )
         self._diagnoses = request.diagnose
         self._last_look: Standstill | None = None  # where ranks stood when the user ended the run
         self._failed_at: float | None = None
@@ -98,6 +101,10 @@ class Run:
     def now(self) -> float:
         return self._processes.now()
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the ranks have used; see Processes."""
+        return self._processes.cpu_seconds()
+
     def stop(self, why: str) -> None:
         """End every process; the remaining events still come, and the last one says `why`."""
         if self._stopped:
@@ -120,6 +127,7 @@ class Run:
                 self._watchdog.add_stack(message.rank, message.data.decode(errors="replace"))
                 return []
             case PipeData():
+                self.printed += len(message.data) * (message.pipe != "events")
                 return self._reader.read(message, now)
 
     def _ran_out(self, status: int) -> bool:

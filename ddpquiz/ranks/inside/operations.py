@@ -44,9 +44,13 @@ class OpenOperation:
 
 
 class OpenOperations:
-    """The open operations of this rank, and the events that close them."""
+    """The open operations of this rank, and the events that close them.
 
-    def __init__(self, writer: EventWriter, private: TorchPrivate) -> None:
+    With `every_wait`, waits are reported that found the operation done.
+    """
+
+    def __init__(self, writer: EventWriter, private: TorchPrivate, *, every_wait: bool = False) -> None:
+        self.every_wait = every_wait
         self.writer, self.private = writer, private
         self.running: set[int] = set()  # numbers of operations whose end has not been sent
         self.by_work: dict[int, OpenOperation] = {}
@@ -78,7 +82,7 @@ class OpenOperations:
             try:
                 if line := self._end(opened, self.writer.now(), failed=_failed(future)):
                     self.writer.write(line)
-                if not opened.outputs:  # nobody reports what it left
+                if not opened.outputs and not self.every_wait:  # nobody reports what it left
                     self.remove(opened)
             except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
                 self.report_fault(fault)
@@ -132,7 +136,7 @@ class OpenOperations:
         now = self.writer.now()
         end = None if opened.on_gpu and not failed else self._end(opened, now, failed=failed)
         lines = [] if end is None else [end]
-        if opened.awaited or now - since > LONG:
+        if opened.awaited or now - since > LONG or (self.every_wait and opened.asynchronous):
             lines.append(self.writer.waited(now, opened.number, since))
         if opened.outputs and opened.on_gpu and not failed:
             self._send_gpu_result(opened)

@@ -32,14 +32,16 @@ _LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its li
 class Recorder:
     """Reports the operations of this rank; `script` is the file whose lines are named.
 
-    Without `values`, no value of a tensor is read.
+    Without `values`, no value of a tensor is read; with `every_wait`, waits are reported that found the operation done.
     """
 
-    def __init__(self, writer: EventWriter, script: str, private: TorchPrivate, *, values: bool = True) -> None:
+    def __init__(
+        self, writer: EventWriter, script: str, private: TorchPrivate, *, values: bool = True, every_wait: bool = False
+    ) -> None:
         self.writer, self.script, self.private, self.values = writer, script, private, values
         self.numbers = itertools.count(1)
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
-        self.operations = OpenOperations(writer, private)
+        self.operations = OpenOperations(writer, private, every_wait=every_wait)
         self.native_waits = NativeWaits(self.operations)
         self.buckets = Buckets(self.operations, script)
 
@@ -190,14 +192,14 @@ class Recorder:
         return kernel
 
 
-def install(writer: EventWriter, script: str, *, values: bool = True) -> Callable[[], None]:
+def install(writer: EventWriter, script: str, *, values: bool = True, every_wait: bool = False) -> Callable[[], None]:
     """Record every operation from now on, with the values of small tensors if `values` is set.
 
-    `script` is the file whose lines are named. Return what is to be called when process groups are
-    formed anew: they may reuse the names of older ones.
+    `script` is the file whose lines are named; see Recorder for `every_wait`. Return what is to be called when process
+    groups are formed anew: they may reuse the names of older ones.
     """
     try:
-        recorder = Recorder(writer, script, torch_private.find(), values=values)
+        recorder = Recorder(writer, script, torch_private.find(), values=values, every_wait=every_wait)
         recorder.install()
         new_groups.watch(writer, script)
     except (AttributeError, RuntimeError) as missing:

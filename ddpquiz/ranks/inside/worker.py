@@ -44,7 +44,9 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     use_store(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life)
     note_spawned_ranks(writer.note)
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
-    process_groups.watch(writer, plan, recorder.install(writer, plan.script))
+    subject = plan.request.subject
+    forget_groups = recorder.install(writer, str(subject or plan.script), every_wait=subject is not None)
+    process_groups.watch(writer, plan, forget_groups)
     training_marks.watch(writer, plan.script)
     line_sampler.start(writer, plan.script)
     writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))

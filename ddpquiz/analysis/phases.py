@@ -1,0 +1,170 @@
+"""What each rank did between two lines `phase: NAME`: the calls, the bytes and the labels that budgets limit."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ddpquiz.analysis import events
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+from ddpquiz.analysis.rounds import count_rounds
+
+END = "end"  # the name that closes a phase
+_VALUE = re.compile(r"([A-Za-z_]\w{0,39})=(-?\d{1,15}(?:\.\d{1,15})?(?:e[+-]?\d{1,3})?)")
+
+
+@dataclass(slots=True)
+class PhaseCall:
+    """An operation that a rank called in a phase; `done` is when the script had its result, None if it never waited."""
+
+    operation: Operation
+    number: int
+    issued: float
+    done: float | None = None
+    source: int | None = None  # who sent to a receive from any rank
+
+
+@dataclass(slots=True)
+class Phase:
+    """One phase on one rank: the `index`-th of this name, from 0. `values` are those on its first and last line."""
+
+    rank: int
+    name: str
+    index: int
+    seed: int | None
+    began: float
+    values: dict[str, float] = field(default_factory=dict)
+    calls: list[PhaseCall] = field(default_factory=list)
+    labels: list[tuple[str, float]] = field(default_factory=list)
+    ended: float | None = None
+    rounds: int = 0
+
+    def measures(self) -> dict[str, float]:
+        """Return what budgets may limit, by name."""
+        counts = Counter(call.operation.op for call in self.calls)
+        found: dict[str, float] = dict(self.values)
+        found.update({f"calls_{op}": count for op, count in counts.items()})
+        found.update(
+            sent=sum(call.operation.bytes_sent_by(self.rank) for call in self.calls),
+            received=sum(bytes_received(call.operation, self.rank) for call in self.calls),
+            calls=len(self.calls),
+            collectives=sum(call.operation.op not in POINT_TO_POINT for call in self.calls),
+            rounds=self.rounds,
+            in_flight=self._most_in_flight(),
+            overlapped=sum(self._overlaps(call) for call in self.calls),
+        )
+        return found
+
+    def _overlaps(self, call: PhaseCall) -> bool:
+        return any(call.issued < time and (call.done is None or time < call.done) for _, time in self.labels)
+
+    def _most_in_flight(self) -> int:
+        changes = [(call.issued, 1) for call in self.calls if call.operation.in_background]
+        changes += [(call.done, -1) for call in self.calls if call.operation.in_background and call.done is not None]
+        now = most = 0
+        for _, change in sorted(changes):
+            now += change
+            most = max(most, now)
+        return most
+
+
+def find_phases(recorded: Iterable[events.Event]) -> list[Phase]:
+    """Return the phases of all ranks, in the order in which they began."""
+    of_rank: dict[int, _RankPhases] = {}
+    for event in sorted(recorded, key=events.when):
+        if isinstance(event, events.RankEvent):
+            of_rank.setdefault(event.rank, _RankPhases(event.rank)).add(event)
+    found = [phase for each in of_rank.values() for phase in each.found]
+    _set_rounds(found)
+    return sorted(found, key=lambda phase: phase.began)
+
+
+def bytes_received(operation: Operation, rank: int) -> int:
+    """Return the bytes that a member receives for the operation, by the algorithms of `bytes_sent_by`."""
+    op, others = operation.op, len(operation.members) - 1
+    if op == "recv":
+        return operation.bytes
+    if op in ("send", "barrier"):
+        return 0
+    if op == "broadcast":
+        return 0 if rank == operation.peer else operation.bytes
+    if op == "reduce":
+        return operation.bytes if others and rank != _first_of_chain(operation) else 0
+    if op == "gather":
+        return others * operation.bytes if rank == operation.peer else 0
+    if op == "scatter":
+        return 0 if rank == operation.peer else operation.bytes
+    return operation.bytes_sent_by(rank)
+
+
+def _first_of_chain(operation: Operation) -> int:
+    """Return the member farthest from the root of a reduce, which receives nothing."""
+    members = operation.members
+    return members[(members.index(operation.peer) + 1) % len(members)] if operation.peer in members else -1
+
+
+class _RankPhases:
+    """The phases of one rank, from its events in the order of time."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.found: list[Phase] = []
+        self._counts: Counter[str] = Counter()
+        self._calls: dict[int, PhaseCall] = {}
+        self._current: Phase | None = None
+        self._seed: int | None = None
+
+    def add(self, event: events.Event) -> None:
+        match event:
+            case events.Output(label=str(label), value=str(value), time=time):
+                self._print(label, value, time)
+            case events.Issued(number=number, time=time) if self._current:
+                self._calls[number] = PhaseCall(event.operation, number, time)
+                self._current.calls.append(self._calls[number])
+            case events.Waited(number=number, time=time) if number in self._calls:
+                self._calls[number].done = time
+            case events.Ended(number=number, time=time, source=source) if number in self._calls:
+                self._calls[number].source = source
+                if not self._calls[number].operation.asynchronous:  # otherwise the script has it when it has waited
+                    self._calls[number].done = time
+
+    def _print(self, label: str, value: str, time: float) -> None:
+        if label == "phase":
+            self._begin(*_read(value), time)
+        elif self._current:
+            self._current.labels.append((label, time))
+        elif label == "seed" and value.isdecimal():
+            self._seed = int(value)
+
+    def _begin(self, name: str, values: dict[str, float], time: float) -> None:
+        """Begin a phase, and end the one before; its values are then complete."""
+        last = self._current
+        if last:
+            last.ended = time
+        if name == END:
+            if last:
+                last.values.update(values)
+            self._current = None
+            return
+        self._current = Phase(self.rank, name, self._counts[name], self._seed, time, values)
+        self._counts[name] += 1
+        self.found.append(self._current)
+
+
+def _read(value: str) -> tuple[str, dict[str, float]]:
+    """Return name and values of a line such as `phase: ring bytes=400`. A name may have several words."""
+    values = {name: float(number) for name, number in _VALUE.findall(value)}
+    return " ".join(word for word in value.split() if not _VALUE.fullmatch(word)), values
+
+
+def _set_rounds(found: Sequence[Phase]) -> None:
+    together: defaultdict[tuple[str, int], list[Phase]] = defaultdict(list)
+    for phase in found:
+        together[phase.name, phase.index].append(phase)
+    for phases in together.values():
+        calls: Mapping[int, Sequence[PhaseCall]] = {phase.rank: phase.calls for phase in phases}
+        rounds = count_rounds(
+            (rank, call.operation, call.issued, call.done, call.source) for rank in calls for call in calls[rank]
+        )
+        for phase in phases:
+            phase.rounds = rounds

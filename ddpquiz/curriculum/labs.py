@@ -1,0 +1,55 @@
+"""The labs: found by name, or all of them in the order of the concepts that they belong to."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.lab_reader import read_lab
+from ddpquiz.errors import Complaint, ContentError, UserError
+from ddpquiz.paths import labs_dir
+
+
+def lab_names(root: Path | None = None) -> list[str]:
+    """Return the names of the labs in a folder, by default of those that are shipped."""
+    return sorted(path.parent.name.replace("_", "-") for path in (root or labs_dir()).glob("*/lab.yaml"))
+
+
+def load_lab(name: str, root: Path | None = None) -> Lab:
+    """Load one lab. UserError with the nearest name if there is none; ContentError if it is not valid."""
+    name = name.removesuffix(".py").replace("_", "-")
+    known = lab_names(root)
+    if name not in known:
+        from ddpquiz.curriculum.fields import nearest
+
+        meant = nearest(name, known)
+        advice = f"Did you mean '{meant}'?" if meant else "See `ddpquiz lab`."
+        raise UserError(f"No lab named '{name}'. {advice}")
+    reading = read_lab((root or labs_dir()) / name.replace("-", "_"))
+    if reading.lab is None:
+        raise ContentError(tuple(reading.page.complaints))
+    return reading.lab
+
+
+def survey_labs(
+    concepts: Iterable[str], names: Sequence[str] = (), root: Path | None = None
+) -> tuple[list[Lab], list[Complaint]]:
+    """Read labs, by default all, and collect every complaint; `concepts` are those that a lab may belong to.
+
+    The labs are in the order of the concepts. Labs that others need are looked for only if all labs are read.
+    """
+    order = {concept: place for place, concept in enumerate(concepts)}
+    root = root or labs_dir()
+    known = lab_names(root)
+    labs: list[Lab] = []
+    complaints: list[Complaint] = []
+    for name in names or known:
+        reading = read_lab(root / name.replace("-", "_"))
+        for mention in reading.page.mentions:
+            if mention.kind == "concept" and mention.value and mention.value not in order:
+                reading.page.complain(mention.node, f"no concept named `{mention.value}`")
+            if mention.kind == "lab" and not names and mention.value not in known:
+                reading.page.complain(mention.node, f"no lab named `{mention.value}`")
+        complaints += reading.page.complaints
+        if reading.lab:
+            labs.append(reading.lab)
+    return sorted(labs, key=lambda lab: (order.get(lab.concept, len(order)), lab.minutes, lab.id)), complaints

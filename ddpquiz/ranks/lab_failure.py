@@ -1,0 +1,143 @@
+"""Why one run of a check failed: the rank, the line of the learner's file, and the numbers, in a sentence."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.source_text import frames_in
+from ddpquiz.curriculum.lab import Lab, LabRun
+from ddpquiz.ranks.lab_verdict import LabVerdict, Outcome
+
+_WRONG_CALL = re.compile(r"\(\) (takes|missing|got an unexpected|got multiple)|positional argument")
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run of a check that is over: its events, its last state, and why we ended it, if we did.
+
+    It is `complete` if we ended it when every rank had finished its check.
+    """
+
+    run: LabRun
+    events: tuple[Event, ...]
+    seen: RunState
+    stopped: str = ""
+    complete: bool = False
+
+
+def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | None:
+    """Return the verdict on a run that broke a claim, raised, hung or did not finish; None if it went to its end."""
+    seen = finished.seen
+    if finished.complete:
+        return None
+    if finished.stopped:
+        return _stopped(finished, file)
+    if broken := [(claim, ranks) for claim, verdict, ranks in seen.verdicts() if verdict == "broken"]:
+        claim, ranks = broken[0]
+        return _broken_claim(claim, ranks, file, finished)
+    if seen.end and not seen.end.ok:
+        raised = seen.raised.get(seen.end.rank) if seen.end.rank is not None else None
+        if raised or (seen.end.rank is None and seen.raised and not seen.hung):
+            return _raised(raised or min(seen.raised.values(), key=lambda each: each.time), lab, file, finished)
+        return _ended_badly(finished, file)
+    left = [
+        rank for rank in range(finished.run.ranks) if "checked" not in seen.rows or rank not in seen.rows["checked"]
+    ]
+    if left:
+        sentence = f"Rank {left[0]} exited before the check was over. A file that is checked must not end the process."
+        return _verdict("no end", finished, rank=left[0], sentence=sentence)
+    return None
+
+
+def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: FinishedRun) -> LabVerdict:
+    text = claim.text
+    values = {rank: _difference(rank, finished) or "not as claimed" for rank in ranks}
+    rank = ranks[0]
+    line, op = _last_line(rank, file, finished)
+    found = _difference(rank, finished)
+    what = f", {found}. This is not true: {text}." if found else f", this is not true: {text}."
+    after = f" The last operation there was {op} in line {line}." if line else ""
+    sentence = f"On rank {rank} of {finished.run.ranks}{what}{after}"
+    held = finished.seen.claims.get(claim.line, {})
+    others = {
+        other: "as expected" if other in held else "did not get there"
+        for other in range(finished.run.ranks)
+        if other not in values
+    }
+    return _verdict(
+        "claim", finished, rank=rank, line=line, sentence=sentence, caught=text,
+        values=dict(sorted({**values, **others}.items())),
+    )  # fmt: skip
+
+
+def _difference(rank: int, finished: FinishedRun) -> str:
+    """Return what the last comparison of a rank printed."""
+    printed = finished.seen.rows.get("differs", {}).get(rank, [])
+    return printed[-1] if printed else ""
+
+
+def _last_line(rank: int, file: Path, finished: FinishedRun) -> tuple[int, str]:
+    """Return the line of the last operation that a rank called in the learner's file, and the operation."""
+    path = str(file.absolute())
+    for event in reversed(finished.events):
+        if isinstance(event, Issued) and event.rank == rank and event.operation.file == path:
+            return event.operation.line, event.operation.op
+    return 0, ""
+
+
+def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict:
+    path = str(file.absolute())
+    frames = frames_in(raised.traceback)
+    lines = [frame.line for frame in frames if frame.file == path]
+    line = lines[-1] if lines else 0
+    message = raised.message.strip().partition("\n")[0]
+    rank = raised.rank
+    if raised.error == "NotImplementedError" and line:
+        sentence = f"Line {line} is still to be written: {message}."
+        return _verdict("unwritten", finished, rank=rank, line=line, sentence=sentence)
+    if raised.error == "SystemExit" and not lines:  # the check says what is missing
+        return _verdict("error", finished, rank=rank, sentence=raised.message)
+    if not lines and raised.error == "TypeError" and _WRONG_CALL.search(message):
+        called = next((frame for frame in reversed(frames) if frame.file == str(lab.check)), None)
+        where = f" (check.py, line {called.line})" if called else ""
+        sentence = f"The check cannot call your code{where}: {message}."
+        return _verdict("error", finished, rank=rank, sentence=sentence)
+    if not lines:
+        sentence = (
+            f"Rank {rank} of {finished.run.ranks}: {raised.error} in the check after your code returned: {message}."
+        )
+        return _verdict("error", finished, rank=rank, sentence=sentence)
+    sentence = f"Rank {rank} of {finished.run.ranks} raised {raised.error} in line {line}: {message}".rstrip(": ")
+    return _verdict("error", finished, rank=rank, line=line, sentence=f"{sentence.rstrip('.')}.")
+
+
+def _ended_badly(finished: FinishedRun, file: Path) -> LabVerdict:
+    """Return the verdict on ranks that hang, whose calls do not match, or whose process died."""
+    seen, path = finished.seen, str(file.absolute())
+    end = seen.end
+    waits = seen.hung.ranks if seen.hung else ()
+    line = next((each.line for each in waits if each.file == path and each.line), 0)
+    hangs = bool(seen.hung)
+    return _verdict(
+        "hang" if hangs else "error", finished, rank=end.rank if end else None, line=line,
+        sentence=end.why if end else "", advice=end.mend if end else "", waits=waits,
+    )  # fmt: skip
+
+
+def _stopped(finished: FinishedRun, file: Path) -> LabVerdict:
+    path = str(file.absolute())
+    end, places = finished.seen.end, finished.seen.places
+    rank, line = next(((rank, line) for rank, (name, line) in sorted(places.items()) if name == path), (None, 0))
+    advice = end.mend if end else ""
+    return _verdict("no end", finished, rank=rank, line=line, sentence=finished.stopped, advice=advice)
+
+
+def _verdict(outcome: Outcome, finished: FinishedRun, **fields: object) -> LabVerdict:
+    """Return a verdict with the seed of the rank at fault, which is in the order of events the last that it printed."""
+    seeds = [event.value for event in finished.events if isinstance(event, Output) and event.label == "seed"]
+    seed = int(seeds[-1]) if seeds and seeds[-1] and seeds[-1].isdecimal() else None
+    fields.setdefault("caught", outcome)
+    return LabVerdict(outcome=outcome, seconds=0, runs=0, seed=seed, **fields)  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""Whether the phases of a run keep within the budgets of a lab."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ddpquiz.analysis.phases import Phase, PhaseCall
+from ddpquiz.curriculum.budget_rule import Limit, Order, PhaseMoment
+from ddpquiz.curriculum.formula import spell
+from ddpquiz.curriculum.lab import Budget, Lab
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.lab_failure import FinishedRun
+from ddpquiz.ranks.lab_verdict import LabVerdict
+
+UNITS = {
+    "sent": "bytes sent", "received": "bytes received", "calls": "operations called",
+    "collectives": "collectives called", "rounds": "rounds of messages", "in_flight": "operations in flight at once",
+    "overlapped": "operations overlapped", "peak": "bytes alive at the peak",
+}  # fmt: skip
+
+
+def exceeded(lab: Lab, file: Path, finished: FinishedRun, phases: Sequence[Phase]) -> LabVerdict | None:
+    """Return the verdict on the first budget, in the order of the lab, that a phase does not meet."""
+    ranks = finished.run.ranks
+    for budget in lab.budgets:
+        found = [phase for phase in phases if phase.name == budget.phase]
+        if not found:
+            raise UserError(
+                f"check.py of the lab {lab.id} never reached the phase `{budget.phase}`; that is a fault of the lab."
+            )
+        for phase in sorted(found, key=lambda phase: (phase.index, phase.rank)):
+            if not meets(budget, phase, ranks):
+                return _verdict(budget, phase, file, found, ranks)
+    return None
+
+
+def meets(budget: Budget, phase: Phase, ranks: int) -> bool:
+    """Return whether a phase meets a budget."""
+    match budget.rule:
+        case Limit() as limit:
+            return limit.holds(_values(phase, ranks))
+        case Order(earlier=earlier, later=later):
+            first, then = _time(earlier, phase), _time(later, phase)
+            return first is not None and then is not None and first < then
+    return False
+
+
+def _values(phase: Phase, ranks: int) -> dict[str, float]:
+    return {**phase.measures(), "n": ranks, "rank": phase.rank}
+
+
+def _time(moment: PhaseMoment, phase: Phase) -> float | None:
+    """Return when something happened in a phase, or None if it did not."""
+    if moment.kind == "label":
+        return next((time for label, time in phase.labels if label == moment.name), None)
+    times = [call.issued for call in phase.calls if call.operation.op == moment.name]
+    if not times:
+        return None
+    if moment.which in ("first", "last"):
+        return times[0 if moment.which == "first" else -1]
+    return times[int(moment.which) - 1] if int(moment.which) <= len(times) else None
+
+
+def _verdict(budget: Budget, phase: Phase, file: Path, phases: Sequence[Phase], ranks: int) -> LabVerdict:
+    call = _call_at_fault(budget, phase, ranks)
+    line = call.operation.line if call and call.operation.file == str(file.absolute()) else 0
+    where = f" ({call.operation.op} in line {line})" if call and line else ""
+    same = [each for each in phases if each.index == phase.index]
+    return LabVerdict(
+        outcome="budget", caught=budget.name, seconds=0, runs=0, rank=phase.rank, line=line, seed=phase.seed,
+        sentence=f"Rank {phase.rank}: {_measured(budget, phase, ranks)}{where}. {budget.say}",
+        values={each.rank: _value(budget, each, ranks) for each in sorted(same, key=lambda each: each.rank)},
+    )  # fmt: skip
+
+
+def _measured(budget: Budget, phase: Phase, ranks: int) -> str:
+    """Return what was measured, and what is allowed."""
+    match budget.rule:
+        case Limit(left=left, sign=sign) as limit:
+            found, allowed = limit.sides(_values(phase, ranks))
+            bound = {"<=": "at most ", "<": "fewer than ", ">=": "at least ", ">": "more than ", "==": ""}[sign]
+            return f"{spell(found)} {_unit(left)}, and {bound}{spell(allowed)} {'are' if bound else 'were'} allowed"
+        case Order(earlier=earlier, later=later):
+            if _time(earlier, phase) is None:
+                return f"{earlier} did not happen"
+            return f"{earlier} came after {later}" if _time(later, phase) is not None else f"{later} did not happen"
+    return ""
+
+
+def _unit(left: str) -> str:
+    if left.startswith("calls_"):
+        return f"calls of {left.removeprefix('calls_')}"
+    return UNITS.get(left, left)
+
+
+def _value(budget: Budget, phase: Phase, ranks: int) -> str:
+    if isinstance(budget.rule, Limit):
+        found, allowed = budget.rule.sides(_values(phase, ranks))
+        return f"{spell(found)} (limit {spell(allowed)})"
+    return "as wanted" if meets(budget, phase, ranks) else "not in this order"
+
+
+def _call_at_fault(budget: Budget, phase: Phase, ranks: int) -> PhaseCall | None:
+    """Return the first call after which the budget no longer held, for limits that count calls or bytes."""
+    if not isinstance(budget.rule, Limit) or budget.rule.sign not in ("<=", "<", "=="):
+        return None
+    calls, phase_so_far = phase.calls, list[PhaseCall]()
+    for call in calls:
+        phase_so_far.append(call)
+        so_far = Phase(phase.rank, phase.name, phase.index, phase.seed, phase.began, phase.values, phase_so_far)
+        found, allowed = budget.rule.sides(_values(so_far, ranks))
+        if found > allowed:
+            return call
+    return None

@@ -1,0 +1,67 @@
+"""Every shipped lab: its files are valid, and its check accepts what is right and refuses what is wrong.
+
+Here each run has its first seed only; `ddpquiz check --labs all` runs them all.
+"""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.labs import lab_names, load_lab, survey_labs
+from ddpquiz.paths import labs_dir
+from ddpquiz.ranks.lab_proof import attempts, prove_attempt
+
+
+def quick(name):
+    lab = load_lab(name)
+    return replace(lab, runs=tuple(replace(run, seeds=run.seeds[:1]) for run in lab.runs))
+
+
+ATTEMPTS = [
+    (name, number, attempt.name) for name in lab_names() for number, attempt in enumerate(attempts(load_lab(name)))
+]
+RIGHT = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMPTS if each[1] < 2]
+OTHERS = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMPTS if each[1] >= 2]
+
+
+def test_all_labs_are_valid():
+    labs, complaints = survey_labs([concept.id for concept in loading.load().concepts])
+    assert list(map(str, complaints)) == []
+    assert len(labs) == len(lab_names())
+
+
+@pytest.mark.parametrize(("name", "number"), RIGHT)
+def test_the_solution_passes_and_the_starter_does_not(name, number):
+    lab = quick(name)
+    assert prove_attempt(lab, attempts(lab)[number], fresh=5).complaint == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "number"), OTHERS)
+def test_a_variant_passes_and_a_mutant_is_caught_by_what_it_names(name, number):
+    lab = quick(name)
+    assert prove_attempt(lab, attempts(lab)[number], fresh=5).complaint == ""
+
+
+def test_a_check_runs_under_torchrun():
+    lab = load_lab("ring-all-reduce")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    words = [*torchrun, str(lab.check), str(lab.folder / "solution.py"), "--seed", "7"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("checked: 1") == 2
+
+
+@pytest.mark.parametrize("name", lab_names())
+def test_a_lab_imports_nothing_but_torch_and_the_standard_library(name):
+    import ast
+
+    allowed = {*sys.stdlib_module_names, "torch", "lab_tools"}
+    for file in (labs_dir() / "lab_tools.py", *(labs_dir() / name.replace("-", "_")).glob("*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        used = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        used |= {(node.module or "").split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
+        assert used <= allowed, file
