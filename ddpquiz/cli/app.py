@@ -46,7 +46,8 @@ _COMMANDS = {
 }
 _MEANT = {  # names of these commands in other programs
     "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
-    "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo", "labs": "lab", "build": "lab",
+    "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo",
+    "labs": "lab", "build": "lab", "exercises": "lab",
     "concepts": "list", "tracks": "list", "find": "search", "proof": "prove", "answer": "show",
     "help": "--help", "version": "--version",
 }  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.paths import content_dir, demos_dir
+from ddpquiz.paths import content_dir, demos_dir, labs_dir
 
 _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
@@ -23,6 +23,11 @@ def tracks(incomplete: str) -> list[str]:
 def demos(incomplete: str) -> list[str]:
     """Complete the name of a demo."""
     return _starting(incomplete, [file.stem for file in _files(demos_dir, "[a-z]*.py")])
+
+
+def labs(incomplete: str) -> list[str]:
+    """Complete the name of a lab."""
+    return _starting(incomplete, [file.parent.name.replace("_", "-") for file in _files(labs_dir, "*/lab.yaml")])
 
 
 def items(incomplete: str) -> list[str]:

@@ -1,30 +1,71 @@
-"""`ddpquiz lab`: write or repair a distributed program, and have it checked on real ranks."""
+"""`ddpquiz lab`: write or repair a distributed program, and have each save checked on real ranks."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddpquiz.cli import completion
+
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.lab import Lab
+    from ddpquiz.learning.lab_folder import LabFolder
+
 
 def lab(
-    name: Annotated[str, typer.Argument(help="The lab.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The lab. Without a name, list the labs.", autocompletion=completion.labs)
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Check the file once; exit status 0 if it passes.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="With --check: print JSON and nothing else.")] = False,
-    folder: Annotated[Path, typer.Option("--dir", envvar="DDPQUIZ_LABS", help="The folder of your files.")] = Path(
-        "ddpquiz-labs"
-    ),
+    hint: Annotated[bool, typer.Option("--hint", help="Print the next hint.")] = False,
+    solution: Annotated[
+        bool, typer.Option("--solution", help="Print the solution; a pass after that counts half.")
+    ] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Write the starter again; the file that is there gets another name.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="The folder of your files. [default: DDPQUIZ_LABS, or ./ddpquiz-labs]")
+    ] = None,
 ) -> None:
     """Write the missing lines of a distributed program. Each save is checked on real ranks."""
-    from ddpquiz.cli.lab_check import check_once
+    from ddpquiz.cli import lab_actions, lab_commands
+
+    if sum((check, hint, solution, reset)) > 1:
+        raise typer.BadParameter("use one of --check, --hint, --solution and --reset.")
+    if json_ and not check:
+        raise typer.BadParameter("it needs --check.", param_hint="--json")
+    files = _folder(folder)
+    if name is None:
+        if check or hint or solution or reset:
+            raise typer.BadParameter("name a lab; `ddpquiz lab` lists them.", param_hint="NAME")
+        lab_commands.list_labs(files)
+        return
+    found = _load(name)
+    if hint:
+        lab_commands.print_hint(found)
+    elif solution:
+        lab_commands.print_solution(found)
+    elif reset:
+        lab_commands.reset(found, files)
+    elif check:
+        lab_commands.check_once(found, files, json=json_)
+    else:
+        lab_actions.work_on(found, files)
+
+
+def _folder(named: Path | None) -> LabFolder:
+    import os
+
+    from ddpquiz.learning.lab_folder import DEFAULT, VARIABLE, LabFolder
+
+    return LabFolder(named or Path(os.environ.get(VARIABLE) or DEFAULT))
+
+
+def _load(name: str) -> Lab:
     from ddpquiz.curriculum.labs import load_lab
 
-    found = load_lab(name)
-    file = folder / found.file_name
-    if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(found.solution.starter, encoding="utf-8")
-    del check
-    if not check_once(found, file, json=json_).passed:
-        raise typer.Exit(1)
+    return load_lab(name)

@@ -1,16 +1,8 @@
-"""`ddpquiz check --labs` and `ddpquiz lab NAME --check`: labs without a screen."""
+"""`ddpquiz check --labs`: what the checks of labs must decide, on real ranks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ddpquiz.curriculum.lab import Lab
-    from ddpquiz.ranks.lab_verdict import LabVerdict
 
 
 def prove_labs(names: list[str]) -> list[str]:
@@ -28,48 +20,3 @@ def prove_labs(names: list[str]) -> list[str]:
             if proven.complaint:
                 problems.append(f"{lab.folder / 'lab.yaml'}: {proven.complaint}")
     return problems
-
-
-def check_once(lab: Lab, file: Path, *, json: bool) -> LabVerdict:
-    """Check a learner's file once and print the verdict, as lines or as JSON."""
-    from ddpquiz.ranks.lab_check import check_file
-
-    verdict = check_file(lab, file)
-    if json:
-        import json as encoder
-
-        typer.echo(encoder.dumps(as_data(lab, verdict)))
-    else:
-        print_lines(lab, file, verdict)
-    return verdict
-
-
-def as_data(lab: Lab, verdict: LabVerdict) -> dict[str, object]:
-    """Return a verdict as JSON can hold it."""
-    return {
-        "lab": lab.id, "passed": verdict.passed, "outcome": verdict.outcome, "sentence": verdict.sentence,
-        "advice": verdict.advice, "caught": verdict.caught, "rank": verdict.rank, "ranks": verdict.ranks,
-        "line": verdict.line, "seed": verdict.seed,
-        "values": {str(rank): text for rank, text in verdict.values.items()},
-        "waits": [{"rank": each.rank, "in": each.waits_in, "line": each.line} for each in verdict.waits],
-        "repeat": verdict.repeat, "stars": list(verdict.stars), "runs": verdict.runs, "seconds": round(verdict.seconds, 2),
-    }  # fmt: skip
-
-
-def print_lines(lab: Lab, file: Path, verdict: LabVerdict) -> None:
-    """Print a verdict as plain lines."""
-    if verdict.passed:
-        stars = f", stars: {', '.join(verdict.stars)}" if verdict.stars else ""
-        typer.echo(f"{lab.title}: {file.name} passes {verdict.runs} runs in {verdict.seconds:.1f} s{stars}.")
-        return
-    typer.echo(verdict.sentence)
-    if verdict.advice:
-        typer.echo(verdict.advice)
-    for rank, text in verdict.values.items():
-        typer.echo(f"rank {rank}: {text}")
-    for each in verdict.waits:
-        typer.echo(
-            f"rank {each.rank}: {f'waits in {each.waits_in}' if each.waits_in else 'does not wait'}, line {each.line}"
-        )
-    if verdict.repeat:
-        typer.echo(f"Repeat: {verdict.repeat}")

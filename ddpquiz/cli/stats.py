@@ -71,6 +71,16 @@ def _values(now: Statistics) -> dict[str, Any]:
             for concept, strength in now.strengths
         ],
         "untested": now.untested,
+        "labs": [
+            {
+                "lab": lab.lab,
+                "concept": lab.concept,
+                "passed": str(lab.passed),
+                "stars": lab.stars,
+                "credit": lab.credit,
+            }
+            for lab in now.labs
+        ],
         "misconceptions": [asdict(one) for one in now.misled],
     }
 

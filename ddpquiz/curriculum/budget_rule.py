@@ -57,7 +57,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PhaseMoment:
     """When something happened in a phase: the first, last or `which`-th call of an operation, or a label's line."""
 
     kind: Literal["call", "label"]
@@ -73,8 +73,8 @@ class Order:
     """Something must happen before something else, on each rank."""
 
     text: str
-    earlier: Moment
-    later: Moment
+    earlier: PhaseMoment
+    later: PhaseMoment
 
 
 Rule = Limit | Order
@@ -95,8 +95,8 @@ def read_rule(text: str) -> Rule:
     )
 
 
-def _moment(which: str | None, op: str | None, label: str | None) -> Moment:
-    return Moment("label", label) if label else Moment("call", op or "", which or "first")
+def _moment(which: str | None, op: str | None, label: str | None) -> PhaseMoment:
+    return PhaseMoment("label", label) if label else PhaseMoment("call", op or "", which or "first")
 
 
 def _ordinal(which: str) -> str:

@@ -1,7 +1,6 @@
 """Read a lab's folder as frozen data, or collect every complaint with its line and column."""
 
 import ast
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from yaml import SequenceNode
 from ddpquiz.curriculum.budget_rule import MEASURES, Limit, Order, read_rule
 from ddpquiz.curriculum.fields import ID, Fields, did_you_mean
 from ddpquiz.curriculum.lab import Attempt, Budget, Lab, LabRun
-from ddpquiz.curriculum.lab_solution import LabSolution, MarkerError, edit, read_solution
-from ddpquiz.curriculum.yaml_file import YamlFile, shown
+from ddpquiz.curriculum.lab_solution import LabSolution, edit
+from ddpquiz.curriculum.lab_sources import LabSources, read_sources
+from ddpquiz.curriculum.yaml_file import YamlFile
 
 MOST_RANKS = 8
 SEEDS = (1, 2, 3)
@@ -29,22 +29,12 @@ class LabReading:
     lab: Lab | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """The files beside a lab.yaml, as far as they could be read."""
-
-    solution: LabSolution
-    claims: tuple[str, ...]
-    phases: frozenset[str]
-    values: frozenset[str]
-
-
 def read_lab(folder: Path) -> LabReading:
     """Read one lab: lab.yaml, solution.py and check.py of its folder, whose name is the lab's with _ for -."""
     page = YamlFile.open(folder / "lab.yaml")
     if page.root is None:
         return LabReading(page, None)
-    around = _read_around(page, folder)
+    around = read_sources(page, folder)
     record = Fields(page, page.root, "a lab")
     lab_id = folder.name.replace("_", "-")
     if not ID.fullmatch(lab_id) or "-" in folder.name:
@@ -82,7 +72,7 @@ def _run(record: Fields) -> LabRun:
     return LabRun(ranks, tuple(map(int, seeds)) or SEEDS, record.texts("args", optional=True))
 
 
-def _budget(record: Fields, around: _Around) -> Budget:
+def _budget(record: Fields, around: LabSources) -> Budget:
     name, phase, text = record.text("name"), record.text("phase"), record.text("limit")
     if phase and phase not in around.phases:
         record.complain("phase", f"check.py has no phase `{phase}`{did_you_mean(phase, around.phases)}")
@@ -100,7 +90,7 @@ def _budget(record: Fields, around: _Around) -> Budget:
     return Budget(name, phase, rule, record.text("say"))
 
 
-def _attempt(record: Fields, around: _Around, *, wrong: bool) -> Attempt:
+def _attempt(record: Fields, around: LabSources, *, wrong: bool) -> Attempt:
     name = record.text("name")
     source = _source(record, around)
     try:
@@ -120,7 +110,7 @@ def _caught(record: Fields) -> tuple[str, ...]:
     return record.texts("caught") if isinstance(node, SequenceNode) else (record.text("caught"),)
 
 
-def _source(record: Fields, around: _Around) -> str:
+def _source(record: Fields, around: LabSources) -> str:
     """Return the file that `write`, `old` with `new`, `edits` or `file` describe."""
     forms = [key for key in ("write", "old", "edits", "file") if key in record]
     if len(forms) != 1:
@@ -187,67 +177,3 @@ def _check_caught(record: Fields, lab: Lab) -> None:
         if name not in used:
             kind = "budget" if name in budgets else "claim"
             record.complain("mutants", f"no mutant is caught by the {kind} `{name}`")
-
-
-def _read_around(page: YamlFile, folder: Path) -> _Around:
-    check = _parsed(page, folder / "check.py")
-    text = _text(page, folder / "solution.py")
-    solution = LabSolution(())
-    try:
-        solution = read_solution(text) if text else solution
-        compile(solution.source, "solution.py", "exec", dont_inherit=True)
-        compile(solution.starter, "solution.py", "exec", dont_inherit=True)
-    except MarkerError as problem:
-        _complain_in(page, folder / "solution.py", problem.line, str(problem))
-    except SyntaxError as problem:
-        wrong = f"the solution or the starter is not valid Python: {problem.msg}"
-        _complain_in(page, folder / "solution.py", problem.lineno or 1, wrong)
-    claims = [
-        node.msg.value
-        for node in ast.walk(check)
-        if isinstance(node, ast.Assert) and isinstance(node.msg, ast.Constant) and isinstance(node.msg.value, str)
-    ]
-    calls = [node for node in ast.walk(check) if isinstance(node, ast.Call) and _is_phase(node)]
-    phases = {str(node.args[0].value) for node in calls if node.args and isinstance(node.args[0], ast.Constant)}
-    values = {each.arg for node in calls for each in node.keywords if each.arg}
-    values |= {
-        str(target.slice.value)
-        for node in ast.walk(check)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
-    }
-    return _Around(solution, tuple(dict.fromkeys(claims)), frozenset(phases), frozenset(values))
-
-
-def _is_phase(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and node.func.attr == "phase"
-
-
-def _parsed(page: YamlFile, path: Path) -> ast.Module:
-    try:
-        return ast.parse(_text(page, path))
-    except SyntaxError as problem:
-        _complain_in(page, path, problem.lineno or 1, f"not valid Python: {problem.msg}")
-        return ast.Module([], [])
-
-
-def _text(page: YamlFile, path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, ValueError) as problem:
-        reason = os.strerror(problem.errno).lower() if isinstance(problem, OSError) and problem.errno else problem
-        _complain_in(page, path, 1, f"cannot be read: {reason}")
-        return ""
-
-
-def _complain_in(page: YamlFile, path: Path, line: int, text: str) -> None:
-    """Complain about a place in a file beside lab.yaml."""
-    from ddpquiz.errors import Complaint
-
-    page.complaints.append(Complaint(shown(path), line, 1, text))
-
-
-def folders(root: Path) -> list[Path]:
-    """Return the folders of the labs below a folder."""
-    return sorted(path.parent for path in root.glob("*/lab.yaml"))

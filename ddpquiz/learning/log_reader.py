@@ -79,7 +79,8 @@ class LogReader:
         # A plus before `kind`, here and below, makes SQLite read the log from end to end, which is much faster than
         # reading most of it through an index
         took = f"sum(min(coalesce(l.took, 0), {_PAUSE}))"
-        which = f"WHERE +l.kind IN ('review', 'answer', 'explanation', 'lab') AND {NOT_UNDONE} GROUP BY l.day ORDER BY l.day"
+        kinds = "('review', 'answer', 'explanation', 'lab')"
+        which = f"WHERE +l.kind IN {kinds} AND {NOT_UNDONE} GROUP BY l.day ORDER BY l.day"
         return self._select(f"SELECT l.day, count(*), {took} FROM log AS l {which}")  # noqa: S608
 
     def first_grades(self) -> Iterator[tuple[str, str, int]]:

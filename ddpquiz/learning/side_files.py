@@ -1,4 +1,4 @@
-"""Small JSON files beside the progress: how long demos ran, and texts that were begun."""
+"""Small JSON files beside the progress: how long demos ran, texts that were begun, hints that were shown."""
 
 import json
 from collections.abc import Mapping
@@ -86,3 +86,22 @@ def save_drafts(home: Path, begun: Mapping[str, str]) -> None:
             f"{home / DRAFTS_FILE} cannot be written ({wrong.strerror}), so what you began to write was not saved; "
             "copy it, and make room there or set DDPQUIZ_HOME to another folder."
         ) from None
+
+
+HINTS_FILE = "labs.json"
+
+
+def load_hints(home: Path) -> dict[str, int]:
+    """Return how many hints of each lab were shown, by its name; {} if the file is missing or not valid."""
+    try:
+        return {str(name): int(count) for name, count in load_json(home / HINTS_FILE).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def save_hints(home: Path, lab: str, count: int) -> None:
+    """Save how many hints of a lab were shown; a folder that cannot be written is ignored."""
+    try:
+        save_json(home / HINTS_FILE, {**load_hints(home), lab: count})
+    except OSError:
+        return

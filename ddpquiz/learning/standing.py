@@ -42,6 +42,8 @@ class Standing:
     tracks: tuple[TrackStrength, ...] = ()  # those with answers, weakest first
     streak: int = 0  # study days in a row
     again: int = 0  # cards that were asked today and come again
+    labs: int = 0  # that were passed
+    stars: int = 0  # of these labs
 
     @property
     def fresh(self) -> bool:
@@ -77,6 +79,7 @@ def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Stan
     untested = [concept for concept in concepts if concept.id not in here]
     studied = [concept for concept in untested if any(card.key in seen for card in concept.cards)]
     weak = weakest(here)
+    passed = [lab for lab in progress.labs().values() if lab.passed]
     return Standing(
         day=day,
         due=due_now(seen, day, graded),
@@ -92,6 +95,8 @@ def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Stan
         next_concept=next(iter(studied or untested), None),
         tested=len(here),
         tracks=_tracks(concepts, here),
+        labs=len(passed),
+        stars=sum(len(lab.stars) for lab in passed),
         streak=streak((date.fromisoformat(done) for done, *_ in progress.days()), day),
     )
 

@@ -10,6 +10,7 @@ from functools import cache
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.answers import Misconception, beliefs
 from ddpquiz.learning.deal import due_now, due_soon
+from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.learning.mastery import Strength, strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
@@ -101,6 +102,7 @@ class Statistics:
     strengths: tuple[tuple[Concept, Strength], ...]  # weakest first
     untested: int  # concepts
     misled: tuple[Misled, ...]  # most often first
+    labs: tuple[LabStanding, ...] = ()  # those that were passed
 
     @property
     def streak(self) -> int:
@@ -136,6 +138,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         strengths=tuple(sorted(tested, key=lambda pair: pair[1].mean)),
         untested=len(concepts) - len(tested),
         misled=_misled(progress.wrong(), concepts),
+        labs=tuple(lab for lab in progress.labs().values() if lab.passed),
     )
 
 

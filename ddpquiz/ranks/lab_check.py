@@ -2,7 +2,6 @@
 
 import ast
 import random
-
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +16,11 @@ from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
 from ddpquiz.ranks.lab_verdict import LabVerdict
 from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
 
 SILENCE = 2.0  # seconds without movement on any rank that count as a hang
-MOST_OUTPUT = 2_000_000  # characters that one run may print
-MOST_LINES = 20_000
+MOST_OUTPUT = 2_000_000  # bytes that one run may print
+MOST_LINES = 4_000
 FRESH = 1_000_000  # fresh seeds are below this
 
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
@@ -47,18 +47,21 @@ def check_file(
     for number, run in enumerate(runs, 1):
         if report:
             report(number, len(runs), run)
-        finished = follow_check(lab, file, run, stop)
+        finished = follow_check(lab, file, run, stop, hurry=number < len(runs))
         phases = find_phases(finished.events)
         failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
         if failure:
             return replace(
-                failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, events=finished.events,
-                repeat=command(lab, file, run, failure.seed),
+                failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, run=run,
+                events=finished.events, repeat=command(lab, file, run, failure.seed),
             )  # fmt: skip
         stars -= {star.name for star in lab.stars if not _met(star, phases, run.ranks)}
     names = tuple(star.name for star in lab.stars if star.name in stars)
     events = finished.events if finished else ()
-    return LabVerdict(outcome="passed", seconds=time.monotonic() - began, runs=len(runs), stars=names, events=events)
+    return LabVerdict(
+        outcome="passed", seconds=time.monotonic() - began, runs=len(runs), stars=names, events=events,
+        run=runs[-1], ranks=runs[-1].ranks,
+    )  # fmt: skip
 
 
 class Stopped(Exception):  # noqa: N818  # it is no error
@@ -78,33 +81,35 @@ def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
     return shlex.join([*words, str(_near(lab.check)), str(_near(file)), *_arguments(seeds), *run.args])
 
 
-def follow_check(lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | None = None) -> FinishedRun:
-    """Run the check once, to its end. Stopped if `stop` said so."""
+def follow_check(
+    lab: Lab, file: Path, run: LabRun, stop: Callable[[], bool] | None = None, *, hurry: bool = False
+) -> FinishedRun:
+    """Run the check once, to its end; in a hurry, ranks are not awaited that only have to exit.
+
+    Raises Stopped if `stop` said so.
+    """
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
         timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),
+        environment={"OMP_NUM_THREADS": "1"},  # also on one rank, where torchrun does not set it
     )  # fmt: skip
     running = begin(request)
     events: list[Event] = []
-    why, printed, lines = "", 0, 0
+    why, complete, lines = "", False, 0
     try:
-        while not running.over:
+        while not (running.over or why or complete):
             new = running.read(0.1)
             events += new
-            for event in new:
-                if isinstance(event, Output):
-                    printed, lines = printed + len(event.text), lines + 1
-            why = _why_stop(running.now(), lab.seconds, printed, lines)
-            if why or (stop and stop()):
-                running.stop(why or "stopped")
-                events += list(_rest(running.read, lambda: running.over))
-                if not why:
-                    raise Stopped
-    except KeyboardInterrupt:
-        running.stop("Stopped by Ctrl-C.")
-        list(_rest(running.read, lambda: running.over))
-        raise
-    return FinishedRun(run, tuple(events), running.seen, why)
+            lines += sum(isinstance(event, Output) for event in new)
+            complete = hurry and not lab.restarts and len(running.seen.rows.get("checked", {})) == run.ranks
+            why = "" if complete else _why_stop(running, lab.seconds, lines)
+            if stop and stop():
+                raise Stopped
+    finally:
+        if not running.over:
+            running.stop(why or "The check was stopped.")
+            events += list(_rest(running.read, lambda: running.over))
+    return FinishedRun(run, tuple(events), running.seen, why, complete)
 
 
 def _rest(read: Callable[[float], list[Event]], over: Callable[[], bool]) -> Iterator[Event]:
@@ -112,10 +117,10 @@ def _rest(read: Callable[[float], list[Event]], over: Callable[[], bool]) -> Ite
         yield from read(0.1)
 
 
-def _why_stop(now: float, limit: int, printed: int, lines: int) -> str:
-    if printed > MOST_OUTPUT or lines > MOST_LINES:
-        return f"The ranks printed {lines:,} lines; a check ends when they print more than {MOST_LINES:,}, or 2 MB."
-    return f"The ranks were still computing after {limit} s, which is the limit of one run." if now > limit else ""
+def _why_stop(running: Run, limit: int, lines: int) -> str:
+    if running.printed > MOST_OUTPUT or lines > MOST_LINES:
+        return f"The ranks print too much: a check ends after {MOST_LINES:,} lines, or {MOST_OUTPUT:,} bytes."
+    return f"The ranks were still computing after {limit} s, the limit of one run." if running.now() > limit else ""
 
 
 def _cannot_run(file: Path) -> LabVerdict | None:

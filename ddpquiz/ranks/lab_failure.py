@@ -9,24 +9,30 @@ from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.curriculum.lab import Lab, LabRun
-from ddpquiz.ranks.lab_verdict import LabVerdict
+from ddpquiz.ranks.lab_verdict import LabVerdict, Outcome
 
 _WRONG_CALL = re.compile(r"\(\) (takes|missing|got an unexpected|got multiple)|positional argument")
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run of a check that is over: its events, its last state, and why we ended it, if we did."""
+    """A run of a check that is over: its events, its last state, and why we ended it, if we did.
+
+    It is `complete` if we ended it when every rank had finished its check.
+    """
 
     run: LabRun
     events: tuple[Event, ...]
     seen: RunState
     stopped: str = ""
+    complete: bool = False
 
 
 def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | None:
     """Return the verdict on a run that broke a claim, raised, hung or did not finish; None if it went to its end."""
     seen = finished.seen
+    if finished.complete:
+        return None
     if finished.stopped:
         return _stopped(finished, file)
     if broken := [(claim, ranks) for claim, verdict, ranks in seen.verdicts() if verdict == "broken"]:
@@ -34,7 +40,7 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
         return _broken_claim(claim, ranks, file, finished)
     if seen.end and not seen.end.ok:
         raised = seen.raised.get(seen.end.rank) if seen.end.rank is not None else None
-        if raised or (seen.raised and not seen.hung):
+        if raised or (seen.end.rank is None and seen.raised and not seen.hung):
             return _raised(raised or min(seen.raised.values(), key=lambda each: each.time), lab, file, finished)
         return _ended_badly(finished, file)
     left = [

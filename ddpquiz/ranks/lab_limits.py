@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddpquiz.analysis.phases import Phase, PhaseCall
-from ddpquiz.curriculum.budget_rule import Limit, Moment, Order
+from ddpquiz.curriculum.budget_rule import Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import spell
 from ddpquiz.curriculum.lab import Budget, Lab
 from ddpquiz.errors import UserError
@@ -48,7 +48,7 @@ def _values(phase: Phase, ranks: int) -> dict[str, float]:
     return {**phase.measures(), "n": ranks, "rank": phase.rank}
 
 
-def _time(moment: Moment, phase: Phase) -> float | None:
+def _time(moment: PhaseMoment, phase: Phase) -> float | None:
     """Return when something happened in a phase, or None if it did not."""
     if moment.kind == "label":
         return next((time for label, time in phase.labels if label == moment.name), None)

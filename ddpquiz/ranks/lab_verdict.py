@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ddpquiz.analysis.events import Event, RankPosition
+from ddpquiz.curriculum.lab import LabRun
 
 Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end"]
 
@@ -25,7 +26,8 @@ class LabVerdict:
 
     `sentence` says it with rank, line and numbers, and `advice` what to do. `caught` is the claim or the budget that
     failed, or the outcome. `values` is what each rank found, by rank. `repeat` is the command that runs the failing run
-    again; `events` are those of this run, or of the last one. `stars` are the names of the targets that were met.
+    again; `run` is this run, or the last one, and `events` are its events. `stars` names the targets that
+    were met.
     """
 
     outcome: Outcome
@@ -38,6 +40,7 @@ class LabVerdict:
     line: int = 0
     seed: int | None = None
     ranks: int = 0
+    run: LabRun | None = None
     values: Mapping[int, str] = field(default_factory=dict)
     waits: tuple[RankPosition, ...] = ()
     repeat: str = ""

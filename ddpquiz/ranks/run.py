@@ -50,6 +50,7 @@ class Run:
         )  # fmt: skip
         self.seen = RunState()
         self.over = False
+        self.printed = 0  # bytes that the ranks wrote to standard output and standard error
         self.listeners: list[Callable[[Event], None]] = []
         self._processes = self.processes_class(request, connection, chosen, self.ranks, read)
         self._first: list[Event] = [self.began, *(Note(0.0, 0, note) for note in read.notes)]
@@ -122,6 +123,7 @@ class Run:
                 self._watchdog.add_stack(message.rank, message.data.decode(errors="replace"))
                 return []
             case PipeData():
+                self.printed += len(message.data) * (message.pipe != "events")
                 return self._reader.read(message, now)
 
     def _ran_out(self, status: int) -> bool:

@@ -190,8 +190,8 @@ class Recorder:
 def install(writer: EventWriter, script: str, *, values: bool = True, every_wait: bool = False) -> Callable[[], None]:
     """Record every operation from now on, with the values of small tensors if `values` is set.
 
-    `script` is the file whose lines are named; see Recorder for `every_wait`. Return what is to be called when process groups are
-    formed anew: they may reuse the names of older ones.
+    `script` is the file whose lines are named; see Recorder for `every_wait`. Return what is to be called when process
+    groups are formed anew: they may reuse the names of older ones.
     """
     try:
         recorder = Recorder(writer, script, torch_private.find(), values=values, every_wait=every_wait)

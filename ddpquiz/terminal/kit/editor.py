@@ -1,4 +1,4 @@
-"""Writing in the user's own editor, by way of a temporary file."""
+"""Writing in the user's own editor, by way of a temporary file, or on a file that exists."""
 
 import os
 import shlex
@@ -15,9 +15,7 @@ _LINE = "# ------ Write below this line; the lines above it are ignored. ------"
 
 def edit(ask: str, text: str) -> str:
     """Let the user answer `ask`, starting from `text`; UserError if there is no editor or it fails."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor:
-        raise UserError("No editor is set; set EDITOR, for example to nano or vim.")
+    editor = _editor()
     asked = textwrap.fill(" ".join(ask.split()), 88, initial_indent="# ", subsequent_indent="# ")
     try:
         with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
@@ -30,6 +28,18 @@ def edit(ask: str, text: str) -> str:
             "The file for the editor cannot be written; free some disk space, or set TMPDIR to another folder."
         ) from None
     return written.partition(_LINE)[2].strip() if _LINE in written else written.strip()
+
+
+def open_file(file: Path) -> None:
+    """Open a file in the user's editor, and wait until it is closed; UserError if there is no editor or it fails."""
+    _run(_editor(), file)
+
+
+def _editor() -> str:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        raise UserError("No editor is set; set EDITOR, for example to nano or vim.")
+    return editor
 
 
 def _run(editor: str, file: Path) -> None:

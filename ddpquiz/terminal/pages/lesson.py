@@ -10,13 +10,20 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
+from ddpquiz.curriculum.lab_titles import LabTitle
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
 
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
 
-def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[Concept] = ()) -> Group:
+def lesson(
+    concept: Concept,
+    *,
+    before: Sequence[Concept] = (),
+    after: Sequence[Concept] = (),
+    labs: Sequence[LabTitle] = (),
+) -> Group:
     """Draw the page of a concept; `before` are the concepts to learn first, `after` those that build on it."""
     from ddpquiz.terminal.kit.markdown import markdown
 
@@ -36,6 +43,9 @@ def lesson(concept: Concept, *, before: Sequence[Concept] = (), after: Sequence[
     parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
     parts += section("Remember", bullets(map(prose, concept.remember)))
     parts += section("See it run", *spaced(map(_demo, concept.demos)))
+    if labs:
+        rows = ((Text(plain(f"ddpquiz lab {lab.id}"), style="code"), Text(plain(_about(lab)))) for lab in labs)
+        parts += section("Build it", columns(rows))
     parts += section("Next", _next(concept, before, after))
     return Group(*parts)
 
@@ -74,6 +84,10 @@ def _demo(link: DemoLink) -> Group:
     if link.predict:
         parts.append(indented(Text("It first asks for a prediction.", style="quiet")))
     return Group(*parts)
+
+
+def _about(lab: LabTitle) -> str:
+    return f"{lab.title}, about {lab.minutes} minutes"
 
 
 def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept]) -> Table:

@@ -13,6 +13,7 @@ from rich.text import Text
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Concept, Item, Question
 from ddpquiz.curriculum.demo_scripts import Demo
+from ddpquiz.curriculum.lab_titles import LabTitle
 from ddpquiz.curriculum.search import Hit
 from ddpquiz.learning.side_files import Timing
 from ddpquiz.terminal.kit.layout import columns, counted, indented, section
@@ -33,8 +34,8 @@ _NEXT = (
 )
 
 
-def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
-    """Draw the concepts of each track, in learning order, with their numbers of items."""
+def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int = 0) -> Group:
+    """Draw the concepts of each track, in learning order, with their numbers of items, and the number of labs."""
     names = [_HEAD[:2], *((concept.id, concept.title) for concept in catalog.concepts)]
     widths = [max(map(len, texts)) for texts in zip(*names, strict=True)]
     parts: list[RenderableType] = [indented(_Rows(widths, [[Text(word, style="quiet") for word in _HEAD]]))]
@@ -47,6 +48,7 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({})) -> Group:
         counted(len(catalog.cards()), "card"),
         counted(len(catalog.questions()), "question"),
         counted(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
+        *([counted(labs, "lab")] if labs else []),
     ]
     found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
     marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
@@ -65,14 +67,17 @@ def learning_path(concepts: Sequence[Concept]) -> Group:
     return Group(columns(rows))
 
 
-def contents(concept: Concept, marks: Marks = MappingProxyType({})) -> Group:
-    """Draw the items of a concept: the name, level, marks and question of each."""
+def contents(concept: Concept, marks: Marks = MappingProxyType({}), labs: Sequence[LabTitle] = ()) -> Group:
+    """Draw the items of a concept: the name, level, marks and question of each; and its labs."""
     parts: list[RenderableType] = [Text.assemble((plain(concept.title), "head"), "  ", (concept.id, "quiet"))]
     for title, items in (("Cards", concept.cards), ("Questions", concept.questions), ("Explain", concept.explain)):
         if items:
             names = (named(item.id, _sort(item), marks.get(item.key, ())) for item in items)
             asked = (indented(one_line(asks(item))) for item in items)
             parts += section(title, *map(Group, names, asked))
+    if labs:
+        rows = ((Text(plain(f"ddpquiz lab {lab.id}"), style="code"), Text(plain(lab.title))) for lab in labs)
+        parts += section("Labs", columns(rows))
     return Group(*parts, Text(), Text(f"ddpquiz show {concept.id}/ITEM", style="code"))
 
 

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.learning.mastery import MEANING, Label, Strength
 from ddpquiz.learning.statistics import LATELY, Day, Misled, Recall, Share, Statistics, SurenessBand
 from ddpquiz.terminal.kit.layout import columns, counted, section
@@ -47,10 +48,22 @@ def _page(now: Statistics, width: int) -> RenderableType:
     if now.sure:
         parts += section("How sure you were, and how often you were right", columns(map(_sure, now.sure)))
     parts += section("Concepts, weakest first", *_strengths(now, inside))
+    if now.labs:
+        parts += section("Labs that you passed", columns(map(_lab, now.labs)))
     if now.misled:
         title = "Your most frequent wrong answers, and why they are wrong"
         parts += section(title, columns(map(_misled, now.misled[:_MOST])))
     return Group(*parts)
+
+
+def _lab(lab: LabStanding) -> tuple[Text, Text, Text]:
+    how = "after its solution was seen" if lab.credit < 1 else ""
+    stars = Text("★" * len(lab.stars) + (f" {', '.join(lab.stars)}" if lab.stars else ""), style="warn")
+    return (
+        Text(plain(lab.lab)),
+        Text(f"{lab.passed}", style="quiet"),
+        Text.assemble(stars, (f" {how}" if how else "", "quiet")),
+    )
 
 
 def duration(seconds: float) -> str:

@@ -35,6 +35,7 @@ COMMANDS = (
     ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
     ("explain", "explain a concept in your own words, and check your points"),
     ("demo", "run a demo on real ranks, live"),
+    ("lab", "write a distributed program, and have it checked on real ranks"),
     ("learn", "read the lesson of a concept"),
     ("list, search, show", "see what there is to learn"),
     ("prove", "run the proof behind an answer"),
@@ -198,6 +199,8 @@ def _figures(now: Standing) -> RenderableType:
         ("Coming up", f"in the next seven days: {forecast(now.soon, now.day)}"),
         ("Streak", streak(now.streak)),
     ]
+    if now.labs:
+        rows.append(("Labs", f"{now.labs} passed" + (f", {counted(now.stars, 'star')}" if now.stars else "")))
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):

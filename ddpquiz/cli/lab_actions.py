@@ -1,0 +1,98 @@
+"""The screen that watches the file of a lab, and what its keys start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from ddpquiz.cli import lab_commands
+from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddpquiz.curriculum.lab import Lab
+    from ddpquiz.learning.lab_folder import LabFolder
+    from ddpquiz.ranks.lab_verdict import LabVerdict
+
+
+def work_on(lab: Lab, files: LabFolder) -> None:
+    """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once."""
+    from ddpquiz.terminal.kit import style
+    from ddpquiz.terminal.kit.screen import is_interactive
+    from ddpquiz.terminal.sittings.lab import LabScreen
+
+    if not is_interactive():
+        lab_commands.check_once(lab, files, json=False)
+        return
+    now: Lab | None = lab
+    while now:
+        files.begin(now)
+        screen = LabScreen(now, files.file(now), LabScreenActions(now, files.file(now)))
+        screen.show(style.console())
+        typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
+        now = next_lab(now) if screen.wants_next else None
+
+
+def next_lab(lab: Lab) -> Lab | None:
+    """Return the next lab that was not passed; None if there is none."""
+    known = lab_commands.all_labs()
+    with open_progress() as progress:
+        passed = {name for name, standing in progress.labs().items() if standing.passed}
+    place = next((number for number, each in enumerate(known) if each.id == lab.id), 0)
+    return next((each for each in [*known[place + 1 :], *known[:place]] if each.id not in passed), None)
+
+
+class LabScreenActions:
+    """The actions for one lab."""
+
+    def __init__(self, lab: Lab, file: Path) -> None:
+        self._lab, self._file = lab, file
+
+    def edit(self, file: Path) -> None:
+        from ddpquiz.terminal.kit.editor import open_file
+
+        open_file(file)
+
+    def demo(self, concept: str) -> None:
+        """Run the first demo of the concept."""
+        from ddpquiz.cli.desk import Runs
+        from ddpquiz.curriculum import loading
+
+        links = loading.load().concept(concept).demos
+        if not links:
+            raise UserError(f"The concept {concept} has no demo.")
+        Runs().demo(links[0])
+
+    def view(self, verdict: LabVerdict) -> None:
+        """Replay the last run, with the learner's file as its script."""
+        from dataclasses import replace as replace_fields
+
+        from ddpquiz.analysis.events import Began
+        from ddpquiz.terminal.kit.style import console
+        from ddpquiz.terminal.runs.replay import replay
+
+        began, *rest = verdict.events
+        if isinstance(began, Began):  # the learner's file is the one to look at, not the check
+            began = replace_fields(began, script=str(self._file.absolute()), title=self._lab.title, look=())
+        replay([began, *rest], console())
+
+    def passed(self, verdict: LabVerdict) -> None:
+        lab_commands.save_pass(self._lab, verdict)
+
+    def saw_solution(self) -> None:
+        lab_commands.save_seen(self._lab)
+
+    def hints(self) -> int:
+        from ddpquiz.learning.side_files import load_hints
+        from ddpquiz.paths import data_dir
+
+        return min(len(self._lab.hints), load_hints(data_dir()).get(self._lab.id, 0))
+
+    def saw_hints(self, count: int) -> None:
+        from ddpquiz.learning.side_files import save_hints
+        from ddpquiz.paths import data_dir
+
+        save_hints(data_dir(), self._lab.id, count)

@@ -1,0 +1,54 @@
+"""The folder with the learner's own files for the labs: a file that is there is never overwritten."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.errors import UserError
+
+DEFAULT = Path("ddpquiz-labs")
+VARIABLE = "DDPQUIZ_LABS"
+
+
+@dataclass(frozen=True, slots=True)
+class LabFolder:
+    """The learner's files. UserError where the folder or a file cannot be written."""
+
+    path: Path
+
+    def file(self, lab: Lab) -> Path:
+        return self.path / lab.file_name
+
+    def has(self, lab: Lab) -> bool:
+        return os.path.lexists(self.file(lab))
+
+    def begin(self, lab: Lab) -> bool:
+        """Write the starter, unless there is a file; return whether it was written."""
+        file = self.file(lab)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with file.open("x", encoding="utf-8") as fresh:
+                fresh.write(lab.solution.starter)
+        except FileExistsError:
+            if not self.path.is_dir():
+                raise UserError(f"{self.path} is not a folder; name another one with --dir or {VARIABLE}.") from None
+            return False
+        except OSError as wrong:
+            raise UserError(f"{file} cannot be written: {wrong.strerror}; name another folder with --dir.") from None
+        return True
+
+    def reset(self, lab: Lab) -> Path | None:
+        """Write the starter again; return where the file that was there is now, None if there was none."""
+        file, old = self.file(lab), None
+        if self.has(lab):
+            old = next(each for number in range(1, 10_000) if not os.path.lexists(each := self._old(lab, number)))
+            try:
+                file.rename(old)
+            except OSError as wrong:
+                raise UserError(f"{file} cannot be renamed: {wrong.strerror}.") from None
+        self.begin(lab)
+        return old
+
+    def _old(self, lab: Lab, number: int) -> Path:
+        return self.path / f"{lab.file_name.removesuffix('.py')}_{number}.py"

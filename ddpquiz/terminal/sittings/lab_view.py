@@ -1,0 +1,115 @@
+"""What a learner sees of a lab: its task, hints, the verdict on the file, and the solution beside it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
+from ddpquiz.terminal.kit.layout import columns, counted, indented, section
+from ddpquiz.terminal.kit.style import plain, prose
+
+_WIDE = 110  # columns that two files side by side need
+
+
+def task(lab: Lab) -> RenderableType:
+    """Draw the task of a lab."""
+    return Group(head(lab), Text(), task_text(lab))
+
+
+def task_text(lab: Lab) -> RenderableType:
+    """Draw the text of a task."""
+    from ddpquiz.terminal.kit.markdown import markdown
+
+    return markdown(lab.task)
+
+
+def head(lab: Lab) -> Text:
+    """Draw the title of a lab, how long it takes, and its concept."""
+    return Text.assemble((plain(lab.title), "head"), (f"  about {lab.minutes} minutes · {lab.concept}", "quiet"))
+
+
+def hint(lab: Lab, number: int) -> RenderableType:
+    """Draw the `number`-th hint, from 1."""
+    return Group(Text(f"Hint {number} of {len(lab.hints)}", style="title"), indented(prose(lab.hints[number - 1])))
+
+
+def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure] = ()) -> list[RenderableType]:
+    """Draw a verdict: what is wrong, what each rank found, who waits where; or the figures and stars of a pass."""
+    if found.passed:
+        return _passed(lab, found, figures)
+    parts: list[RenderableType] = [Text.assemble(("✗ ", "bad"), plain(found.sentence))]
+    if found.advice:
+        parts.append(Text(plain(found.advice), style="quiet"))
+    if found.values:
+        parts += [Text(), _ranks(sorted(found.values.items()))]
+    if found.waits:
+        waits = [(each.rank, _where(each.waits_in, each.file, each.line, file)) for each in found.waits]
+        parts += [Text(), _ranks(waits)]
+    if found.outcome != "unwritten" and found.line and (line := _line_of(file, found.line)):
+        parts += [Text(), Text.assemble((f"{found.line:5}  ", "quiet"), (plain(line), "code"))]
+    return parts
+
+
+def repeat(found: LabVerdict) -> list[RenderableType]:
+    """Draw the command that repeats the run that failed, on a line of its own."""
+    if not found.repeat:
+        return []
+    return [Text(), Text("Repeat this run:", style="quiet"), Text(plain(found.repeat), style="code")]
+
+
+def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[RenderableType]:
+    runs = f"{counted(found.runs, 'run')} in {found.seconds:.1f} s"
+    parts: list[RenderableType] = [Text.assemble(("✓ ", "good"), f"It passes: {runs}.")]
+    for star in lab.stars:
+        met = star.name in found.stars
+        mark = ("★ ", "warn") if met else ("☆ ", "quiet")
+        parts.append(Text.assemble(mark, plain(f"{star.name}: {star.say}"), "" if met else " (not met)"))
+    if figures:
+        top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
+        parts += section(f"On {counted(found.ranks, 'rank')}, the highest rank", columns([top, *map(_figure, figures)]))
+    return parts
+
+
+def _figure(figure: LabFigure) -> list[Text]:
+    amounts = [Text(f"{amount:,.0f} {figure.unit}") for amount in (figure.yours, figure.reference)]
+    return [Text(figure.name, style="quiet"), *amounts]
+
+
+def _ranks(rows: Sequence[tuple[int, str]]) -> RenderableType:
+    return columns((Text(f"rank {rank}", style="quiet"), Text(plain(text))) for rank, text in rows)
+
+
+def _where(waits_in: str, path: str, line: int, file: Path) -> str:
+    place = f"line {line}" if path == str(file.absolute()) else f"{Path(path).name}, line {line}"
+    return f"waits in {waits_in}, {place}" if waits_in else f"does not wait; it is at {place}" if line else "has ended"
+
+
+def _line_of(file: Path, line: int) -> str:
+    try:
+        lines = file.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[line - 1].strip() if line <= len(lines) else ""
+
+
+def solution(lab: Lab, file: Path, width: int) -> RenderableType:
+    """Draw the solution: beside the learner's file if there is room for both, else alone."""
+    from ddpquiz.terminal.kit.highlight import python
+
+    theirs = python(lab.solution.source)
+    try:
+        yours = python(file.read_text("utf-8", errors="replace"))
+    except OSError:
+        yours = None
+    if yours is None or width < _WIDE:
+        return Group(Text("The solution", style="title"), Text(), theirs)
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(ratio=1)
+    table.add_column(ratio=1)
+    table.add_row(Text("Yours", style="title"), Text("The solution", style="title"))
+    table.add_row(yours, theirs)
+    return table

@@ -1,0 +1,120 @@
+"""The check of a learner's file: what is said of files that are wrong in every way, and nothing that stays behind."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ddpquiz.curriculum.lab import LabRun
+from ddpquiz.curriculum.labs import load_lab
+from ddpquiz.ranks.lab_check import Stopped, check_file, command, planned
+from ddpquiz.ranks.lab_figures import compare
+
+RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),), seconds=3)
+HEAD = "import os, sys, time\nimport torch.distributed as dist\ndef all_reduce(x):\n"
+
+
+def checked(folder, body, lab=RING):
+    file = folder / "ring_all_reduce.py"
+    file.write_text(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
+    return check_file(lab, file, fresh=9)
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "sentence"),
+    [
+        ("while True:\n    pass", "no end", "The ranks were still computing after 3 s, the limit of one run."),
+        ("os._exit(0)", "no end", "Rank 0 exited before the check was over."),
+        ("if dist.get_rank() == 1:\n    os._exit(3)\ndist.barrier()", "error", "Rank 1 exited with status 3"),
+        ("sys.exit(0)", "no end", "exited before the check was over"),
+        ("while True:\n    sys.stdout.write('x' * 1_000_000)", "no end", "The ranks print too much"),
+        ("while True:\n    print('x')", "no end", "The ranks print too much"),
+        ("return 1 / 0", "error", "raised ZeroDivisionError in line 4: division by zero."),
+        ("dist.recv(x, 1 - dist.get_rank())", "hang", "wait for each other"),
+        ("return x", "claim", "On rank 0 of 2, element 0 of 8 is "),
+        ("raise NotImplementedError('the sum')", "unwritten", "Line 4 is still to be written: the sum."),
+        ("x += 'a'", "error", "raised TypeError in line 4"),
+        ("dist.all_reduce(x)", "budget", "Rank 0: 1 collectives called, and 0 were allowed (all_reduce in line 4)."),
+    ],
+    ids=["loop", "exit 0", "exit 3", "sys.exit", "endless line", "lines", "raises", "hangs", "wrong", "unwritten", "type", "budget"],
+)  # fmt: skip
+def test_a_wrong_file_gets_a_sentence_that_says_where_it_is_wrong(tmp_path, body, outcome, sentence):
+    verdict = checked(tmp_path, body)
+    assert verdict.outcome == outcome, verdict.sentence
+    assert sentence in verdict.sentence
+    assert verdict.repeat.endswith("ring_all_reduce.py --seed 1") or verdict.seed == 9
+    if outcome in ("claim", "budget", "hang"):
+        assert set(verdict.values or {each.rank for each in verdict.waits}) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("def all_reduce(x)\n    pass\n", "Line 1 of ring_all_reduce.py is not valid Python: expected ':'."),
+        ("def reduce(x):\n    pass\n", "ring_all_reduce.py does not define `all_reduce`, which the check calls."),
+        ("def all_reduce():\n    pass\n", "all_reduce() takes 0 positional arguments but 1 was given."),
+        ("import nothing_of_this_name\n", "raised ModuleNotFoundError in line 1"),
+        (None, "There is no file"),
+    ],
+    ids=["syntax", "name", "signature", "import", "deleted"],
+)
+def test_a_file_that_cannot_be_called_gets_a_sentence(tmp_path, text, sentence):
+    file = tmp_path / "ring_all_reduce.py"
+    if text is not None:
+        file.write_text(text)
+    verdict = check_file(RING, file)
+    assert (verdict.outcome, sentence in verdict.sentence) == ("error", True), verdict.sentence
+
+
+def test_no_process_stays_behind_that_a_file_has_started(tmp_path):
+    pids = tmp_path / "pids"
+    body = f"""for _ in range(25):
+    if os.fork() == 0:
+        open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')
+        time.sleep(1000)
+while open({str(pids)!r}).read().count('\\n') < 50:
+    time.sleep(0.02)
+1 / 0"""
+    assert "ZeroDivisionError" in checked(tmp_path, body, replace(RING, seconds=30)).sentence
+    started = [int(line) for line in pids.read_text().splitlines()]
+    assert len(started) >= 50
+    assert [pid for pid in started if _lives(pid)] == []
+
+
+def _lives(pid):
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return False
+        except FileNotFoundError:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_solution_passes_with_stars_and_figures_beside_those_of_the_reference(tmp_path):
+    file = tmp_path / "ring_all_reduce.py"
+    file.write_text(RING.solution.source)
+    verdict = check_file(RING, file, fresh=9)
+    assert (verdict.passed, verdict.stars, verdict.run) == (True, ("fewest bytes",), LabRun(2, (1, 9)))
+    figures = {each.name: (each.yours, each.reference) for each in compare(RING, verdict)}
+    assert figures["longest chain of messages"] == (2, 2)
+    assert figures["sent"][0] == figures["sent"][1] > 0
+
+
+def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
+    file = tmp_path / "ring_all_reduce.py"
+    file.write_text(HEAD + "    time.sleep(1000)\n")
+    with pytest.raises(Stopped):
+        check_file(RING, file, stop=lambda: True)
+
+
+def test_each_run_has_a_fresh_seed_and_its_command_names_only_the_seed_that_failed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (run,) = planned(RING, 77)
+    assert run.seeds == (1, 77)
+    line = command(RING, tmp_path / "a b.py", replace(run, args=("--size", "3")), 77)
+    assert line == f"torchrun --nproc-per-node 2 {RING.check} 'a b.py' --seed 77 --size 3"
+    assert RING.check.is_absolute()
