@@ -122,16 +122,23 @@ class LiveMemory(TorchDispatchMode):
         for tensor in tensors:
             self._add(tensor)
 
+    def wait_below(self, limit: float, seconds: float = 2.0) -> int:
+        """Return `now`, as soon as it is at most `limit`: Gloo's threads free what they sent a moment after the call."""
+        end = time.monotonic() + seconds
+        while self.now > limit and time.monotonic() < end:
+            time.sleep(0.001)
+        return self.now
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {_storage_key(each) for each in tree_iter((args, kwargs)) if isinstance(each, torch.Tensor)}
         out = func(*args, **(kwargs or {}))
         for each in tree_iter(out):
-            if isinstance(each, torch.Tensor):
+            if isinstance(each, torch.Tensor) and _storage_key(each) not in given:  # else it writes to what was there
                 self._add(each)
         return out
 
     def _add(self, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        key = storage._cdata
+        storage, key = tensor.untyped_storage(), _storage_key(tensor)
         if key in self._sizes:
             return
         self._sizes[key] = storage.nbytes()
@@ -141,6 +148,10 @@ class LiveMemory(TorchDispatchMode):
 
     def _remove(self, key: int) -> None:
         self.now -= self._sizes.pop(key, 0)
+
+
+def _storage_key(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def _load(file: Path, needed: tuple[str, ...]) -> ModuleType:

@@ -1,0 +1,54 @@
+"""Checks the order in which ranks read samples, and that each rank draws noise of its own.
+
+torchrun --nproc-per-node 4 labs/repair_same_order/check.py repair_same_order.py --seed 7
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.append(str(Path(__file__).parents[1]))
+from lab_tools import Check, differs, same
+
+check = Check("read")
+n, rank = check.world_size, check.rank
+
+
+def gathered(mine: object) -> list[object]:
+    """Return what every rank has."""
+    everywhere = [None] * n
+    dist.all_gather_object(everywhere, mine)
+    return everywhere
+
+
+for seed in check.seeds():
+    epochs, each = 3, 12
+    samples = n * each
+    dataset = torch.arange(samples)
+    with check.phase("read"):
+        batches = list(check.learner.read(dataset, epochs, 4, seed))
+    again = list(check.learner.read(dataset, epochs, 4, seed))
+    assert same(len(batches), epochs * each // 4), "each rank reads equally many batches in every epoch"
+    read = torch.stack([batch for batch, _ in batches]).view(epochs, each)
+    noise = torch.cat([drawn for _, drawn in batches])
+    repeated = torch.cat([torch.stack([batch for batch, _ in again]).flatten(), torch.cat([drawn for _, drawn in again])])
+    assert same(torch.cat([read.flatten(), noise]), repeated), "the same seed gives the same batches and the same noise"
+
+    everywhere = torch.stack(gathered(read))  # by rank, epoch and place
+    for epoch in range(epochs):
+        seen = everywhere[:, epoch].flatten().sort().values
+        assert same(seen, dataset), "every sample is read once in each epoch"
+    for epoch in range(1, epochs):
+        before = epoch - 1
+        other = not torch.equal(read[epoch], read[before])
+        assert other or differs(f"epoch {epoch} begins with samples {read[epoch][:4].tolist()}, and so does epoch {before}"), (
+            "the order is another one in every epoch"
+        )
+    drawn = gathered(noise)
+    for one in range(1, n):
+        other = not torch.equal(drawn[0], drawn[one])
+        assert other or differs(f"ranks 0 and {one} begin with the noise {drawn[0][:2].tolist()}"), "ranks draw different noise"
+
+check.end()
