@@ -27,10 +27,7 @@ def read_rank_files(folder: Path) -> JobRecord:
     A last line that is not complete is ignored: its process may be writing it, or was killed.
     """
     reader = RankReader()
-    read = [
-        reader.read(rank, folder / f"rank-{rank}.jsonl", folder / f"rank-{rank}.old.jsonl")
-        for rank in _ranks_in(folder)
-    ]
+    read = [reader.read(rank, folder) for rank in _ranks_in(folder)]
     records, notes = _newest_job([record for record in read if record])
     if not records:
         raise UserError(f"{folder} holds no recorded ranks; `python -m ddpquiz.record --to {folder} ...` writes them.")
