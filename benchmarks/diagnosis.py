@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--innocent", type=int, default=100)
     parser.add_argument("--first", type=int, default=1000, help="the first seed")
     parser.add_argument("--source", choices=SOURCES, action="append")
+    parser.add_argument("--keep", type=Path, help="a folder for the files of jobs whose diagnosis was wrong")
     options = parser.parse_args()
     import torch._inductor  # once, in the parent of all ranks: torch needs it to write stacks
     import torch.distributed  # noqa: F401
@@ -188,11 +189,13 @@ def main() -> None:
         for source in options.source or SOURCES:
             folder = tempfile.mkdtemp(prefix="ddpquiz-")  # without a finalizer, which each forked rank would run too
             found = judges[source](job, Path(folder))
-            shutil.rmtree(folder)
             wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
             good = found.fault == wanted and found.culprits == job.culprits
             tried[job.kind, source] += 1
             right[job.kind, source] += good
+            if not good and options.keep:
+                shutil.copytree(folder, options.keep / f"{source}-{job.seed}", dirs_exist_ok=True)
+            shutil.rmtree(folder)
             if not good:
                 print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
                       f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip

@@ -85,13 +85,22 @@ class RankWriter(EventWriter):
             self.flush(PATIENCE)
 
     def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> Line:
-        if operation.in_background:
-            self._in_background.add(number)
-        return super().issued(time, number, before, operation), number, operation
+        text = self._texts.get(operation)
+        if text is None or before or operation.in_background:
+            if operation.in_background:
+                self._in_background.add(number)
+            return super().issued(time, number, before, operation), number, operation
+        line = f'{{"event": "issued", "time": {time}, "rank": {self.rank}, "number": {number}, "op": {text}[]}}\n'
+        return line, number, operation
 
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
     ) -> Line:
+        if started is None and source is None and not failed:
+            return (
+                f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, "started": null, '
+                f'"source": null, "failed": false}}\n'
+            )
         text = super().ended(time, number, started, source, failed=failed)
         return text if source is None else (text, number, source)
 
