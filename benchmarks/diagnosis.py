@@ -6,8 +6,9 @@
 
 Each job is a script with one seeded fault (tests/faulty_jobs.py), run on 2 to 8 real ranks over Gloo. The records are
 our own run, the files of ddpquiz.record, and Flight Recorder dumps. Operations time out after 2 s when dumps are made:
-a rank whose operation failed writes a dump with stacks, as a watchdog does; a rank that hangs elsewhere leaves one
-without stacks; a rank that is gone leaves none.
+each rank writes a dump without stacks again and again until then, and one with stacks when its operation failed, as a
+watchdog does; a rank that is gone leaves none. The size of the job is given, as a user knows it.
+A diagnosis is right if the fault and the ranks are; (+1) counts those that name the culprit and others beside it.
 """
 
 import argparse
@@ -64,13 +65,14 @@ def from_dump(job: FaultyJob, folder: Path) -> Diagnosis:
     """Run a job in which each rank leaves Flight Recorder dumps."""
     gone = launch(job, folder, "dump")
     for rank in gone:
-        (folder / "files" / f"dump_{rank}").unlink(missing_ok=True)
-    return judge(folder / "files")
+        for name in (f"dump_{rank}", f"stacks_{rank}"):
+            (folder / "files" / name).unlink(missing_ok=True)
+    return judge(folder / "files", job.ranks)
 
 
-def judge(files: Path) -> Diagnosis:
+def judge(files: Path, ranks: int = 0) -> Diagnosis:
     try:
-        record, state = read_job(files), RunState()
+        record, state = read_job(files, ranks), RunState()
     except UserError as nothing:  # the fault came before the first operation
         return Diagnosis("none", (), str(nothing))
     for event in record.events:
@@ -156,7 +158,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
         data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
         if pickle.loads(data).get("entries"):  # our own
             (files / f".{rank}").write_bytes(data)
-            (files / f".{rank}").rename(files / f"dump_{rank}")
+            (files / f".{rank}").rename(files / f"{'stacks' if stacks else 'dump'}_{rank}")
 
     thread = threading.Thread(target=dump, daemon=True)
     thread.start()
@@ -182,7 +184,7 @@ def main() -> None:
     import torch.distributed  # noqa: F401
 
     judges = {"run": from_run, "record": from_record, "dump": from_dump}
-    right, tried = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    right, near, tried = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     jobs = [make_job(options.first + number) for number in range(options.jobs)]
     jobs += [make_job(options.first + 10_000 + number, "innocent") for number in range(options.innocent)]
     for job in jobs:
@@ -193,19 +195,28 @@ def main() -> None:
             good = found.fault == wanted and found.culprits == job.culprits
             tried[job.kind, source] += 1
             right[job.kind, source] += good
+            is_near = found.fault == wanted and {*job.culprits} < {*found.culprits}
+            near[job.kind, source] += is_near
             if not good and options.keep:
                 shutil.copytree(folder, options.keep / f"{source}-{job.seed}", dirs_exist_ok=True)
             shutil.rmtree(folder)
             if not good:
                 print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
                       f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
-    print_table(right, tried, options.source or SOURCES)
+    print_table(right, near, tried, options.source or SOURCES)
 
 
-def print_table(right: Counter[tuple[str, str]], tried: Counter[tuple[str, str]], sources: tuple[str, ...]) -> None:
+def print_table(
+    right: Counter[tuple[str, str]],
+    near: Counter[tuple[str, str]],
+    tried: Counter[tuple[str, str]],
+    sources: tuple[str, ...],
+) -> None:
     print(f"\n| kind | fault | {' | '.join(sources)} |\n| --- | --- |{' --- |' * len(sources)}")
     for kind in (*KINDS, "innocent"):
         cells = [f"{right[kind, source]} of {tried[kind, source]}" for source in sources]
+        more = [f" (+{near[kind, source]})" * (near[kind, source] > 0) for source in sources]
+        cells = [cell + extra for cell, extra in zip(cells, more, strict=True)]
         print(f"| {kind} | {FAULTS[kind]} | {' | '.join(cells)} |")
     totals = [f"{sum(right[k, s] for k in KINDS)} of {sum(tried[k, s] for k in KINDS)}" for s in sources]
     print(f"| all faults | | {' | '.join(totals)} |")

@@ -66,7 +66,7 @@ def test_a_saved_run_is_judged_too(tmp_path):
 
 
 MISTAKES = {
-    "empty": "is empty; name the folder with the files of the ranks.",
+    "empty": "empty holds no records, it is empty. Name a folder with rank-N.jsonl of `ddpquiz.record`",
     "none": "There is no file or folder",
     "text/notes.txt": "notes.txt",
 }

@@ -13,7 +13,7 @@ from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch import Mismatch
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
 from ddpquiz.analysis.run_state import RunState
@@ -88,6 +88,10 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
             if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
                 blocked.setdefault(rank, collective)
     waits = {rank: each for rank, each in blocked.items() if each.awaited}
+    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each)}
+    has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
+    if stuck and has_proof and now == math.inf and all({*each.awaited} <= {*stuck} for each in waits.values()):
+        return _of_hidden_roots(stuck)
     if not waits:
         return None
     roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
@@ -101,6 +105,25 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
                 return _of_extra_call(collective, culprits)
             return _of_root(kind, culprits, collective, state, fates)
     return _of_cycle(waits, state)
+
+
+def _hides_root(collective: Collective) -> bool:
+    """Return True if it has a root that the record does not name."""
+    return collective.op in ROOTED and collective.operation.peer is None
+
+
+def _of_hidden_roots(stuck: dict[int, Collective]) -> Diagnosis:
+    """Return that ranks stay in an operation which all members have called: only their roots can differ."""
+    ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
+    operation = collective.operation
+    return Diagnosis(
+        "signature", ranks,
+        f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
+        "they probably name different roots.",
+        (_standpoint(ranks, operation),), collective.group, collective.members, collective.index,
+        next=NEXT["signature"],
+        limits=("The record does not name roots: one of these ranks may be right, or the network is at fault.",),
+    )  # fmt: skip
 
 
 def _is_long(collective: Collective, state: RunState, now: float) -> bool:
@@ -184,7 +207,10 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     last = max(state.brought.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
-    return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=(NO_FILE.limit,))
+    limits = [NO_FILE.limit]
+    if last and last.operation.op in ROOTED and last.operation.peer is None:
+        limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
+    return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
 
 
 def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:

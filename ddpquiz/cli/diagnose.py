@@ -14,6 +14,9 @@ def diagnose(
     ],
     view: Annotated[bool, typer.Option("--view", help="Walk through the job, operation by operation.")] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Then print where time and bytes went.")] = False,
+    ranks: Annotated[
+        int, typer.Option("--ranks", min=0, max=1024, help="How many ranks the job had, if dumps do not say it.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Say why a job hangs or failed: which rank, which line, which operation.
@@ -26,7 +29,7 @@ def diagnose(
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.terminal.kit import pager, screen, style
 
-    record = read_job(job)
+    record = read_job(job, ranks)
     state = RunState()
     for event in record.events:
         state.add(event)

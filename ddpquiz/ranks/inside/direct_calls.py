@@ -32,7 +32,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 class Method:
     """A method of a process group: the operation's name in scripts, and where its arguments are.
 
-    `options` is the name of the class of the last argument, `inputs` the position of the list with the tensor that a rank brings.
+    `options` is the name of the class of the last argument, `inputs` the position of the list with the tensor that a
+    rank brings.
     """
 
     name: str
