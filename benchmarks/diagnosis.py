@@ -187,22 +187,25 @@ def main() -> None:
     right, near, tried = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     jobs = [make_job(options.first + number) for number in range(options.jobs)]
     jobs += [make_job(options.first + 10_000 + number, "innocent") for number in range(options.innocent)]
-    for job in jobs:
-        for source in options.source or SOURCES:
-            folder = tempfile.mkdtemp(prefix="ddpquiz-")  # without a finalizer, which each forked rank would run too
-            found = judges[source](job, Path(folder))
-            wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
-            good = found.fault == wanted and found.culprits == job.culprits
-            tried[job.kind, source] += 1
-            right[job.kind, source] += good
-            is_near = found.fault == wanted and {*job.culprits} < {*found.culprits}
-            near[job.kind, source] += is_near
-            if not good and options.keep:
-                shutil.copytree(folder, options.keep / f"{source}-{job.seed}", dirs_exist_ok=True)
-            shutil.rmtree(folder)
-            if not good:
-                print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
-                      f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
+    with contextlib.suppress(KeyboardInterrupt):  # the table of what was tried until then
+        for job in jobs:
+            for source in options.source or SOURCES:
+                folder = tempfile.mkdtemp(
+                    prefix="ddpquiz-"
+                )  # without a finalizer, which each forked rank would run too
+                found = judges[source](job, Path(folder))
+                wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
+                good = found.fault == wanted and found.culprits == job.culprits
+                tried[job.kind, source] += 1
+                right[job.kind, source] += good
+                is_near = found.fault == wanted and {*job.culprits} < {*found.culprits}
+                near[job.kind, source] += is_near
+                if not good and options.keep:
+                    shutil.copytree(folder, options.keep / f"{source}-{job.seed}", dirs_exist_ok=True)
+                shutil.rmtree(folder)
+                if not good:
+                    print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
+                          f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
     print_table(right, near, tried, options.source or SOURCES)
 
 

@@ -37,7 +37,8 @@ def diagnose(
     stuck = [found for found in unlike if _is_stuck(found[1], state)]
     if stuck:
         return _of_mismatch(*stuck[0], state)
-    verdict = _of_waits(state, fates, state.time if now is None else now)
+    verdict = None if absent or now != math.inf else _of_hidden_roots(state)
+    verdict = verdict or _of_waits(state, fates, state.time if now is None else now)
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return _of_mismatch(*unlike[0], state)
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
@@ -78,8 +79,8 @@ def _sentence(fault: FaultKind, found: Deviation) -> str:
     return f"{who} called {request_at(found.call)}, but {others} called {request_at(found.expected)}."
 
 
-def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
-    """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+def _blocked(state: RunState) -> dict[int, Collective]:
+    """Return in which operation each rank is that does not go on, as far as the record shows."""
     blocked: dict[int, Collective] = {}
     for collective in state.timeline.unfinished:
         for rank in collective.arrived:
@@ -87,11 +88,13 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
             is_open = call.ended is None or call.failed
             if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
                 blocked.setdefault(rank, collective)
+    return blocked
+
+
+def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
+    """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+    blocked = _blocked(state)
     waits = {rank: each for rank, each in blocked.items() if each.awaited}
-    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each)}
-    has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
-    if stuck and has_proof and now == math.inf and all({*each.awaited} <= {*stuck} for each in waits.values()):
-        return _of_hidden_roots(stuck)
     if not waits:
         return None
     roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
@@ -112,8 +115,14 @@ def _hides_root(collective: Collective) -> bool:
     return collective.op in ROOTED and collective.operation.peer is None
 
 
-def _of_hidden_roots(stuck: dict[int, Collective]) -> Diagnosis:
-    """Return that ranks stay in an operation which all members have called: only their roots can differ."""
+def _of_hidden_roots(state: RunState) -> Diagnosis | None:
+    """Return that ranks stay in an operation which all members have called, if only their roots can differ."""
+    blocked = _blocked(state)
+    waits = [each for each in blocked.values() if each.awaited]
+    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each)}
+    has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
+    if not stuck or not has_proof or any({*each.awaited} - {*stuck} for each in waits):
+        return None
     ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
     operation = collective.operation
     return Diagnosis(

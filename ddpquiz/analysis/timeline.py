@@ -184,7 +184,8 @@ class Timeline:
                 collective = send
                 self._settle(send)
         self._tracks[event.rank].end(call, event.time)
-        if event.failed and all(each.ended is not None for each in collective.calls.values()):
+        calls = collective.calls.values()
+        if all(each.ended is not None for each in calls) and any(each.failed for each in calls):
             self._fail(collective)
         if not call.operation.in_background:
             del self._calls[event.rank, event.number]

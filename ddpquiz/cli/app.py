@@ -30,6 +30,7 @@ _COMMANDS = {
     "explain": "Explain a concept in your own words, and compare it with a model answer.",
     "demo": "Run a demo on real ranks, live, or list the demos.",
     "run": "Watch a script of your own on ranks of this machine.",
+    "watch": "Watch a recorded job live, whatever started it.",
     "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
     "prove": "Run the proof behind an answer on real ranks.",
     "list": "List the curriculum, or the items of one concept.",

@@ -204,7 +204,7 @@ class RankWriter(EventWriter):
     def _header(self, file: RankFile) -> list[Event]:
         """Return what a file begins with: what must be known of all that came before it."""
         recorded = Recorded(
-            0.0, self.rank, socket.gethostname()[:200], _boot(), clock=self.epoch, wall=self._wall, number=file.number
+            0.0, self.rank, socket.gethostname()[:200], boot_id(), clock=self.epoch, wall=self._wall, number=file.number
         )
         now = self.now()
         dropped = [
@@ -233,7 +233,7 @@ class RankWriter(EventWriter):
             self._from_anybody[number] = group
 
 
-def _boot() -> str:
+def boot_id() -> str:
     """Return what tells this boot of the machine from others; nothing where the system does not say."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
