@@ -37,7 +37,7 @@ from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.errors import UserError
 
 TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made
-STUCK = 5.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
+STUCK = 7.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
 PACE = 0.2  # seconds between two dumps of a rank
 SOURCES = ("run", "record", "dump")
 

@@ -110,16 +110,20 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
     return _of_cycle(waits, state)
 
 
-def _hides_root(collective: Collective) -> bool:
-    """Return True if it has a root that the record does not name."""
-    return collective.op in ROOTED and collective.operation.peer is None
+def _hides_root(collective: Collective, state: RunState) -> bool:
+    """Return True if it has a root that the record does not name, and all of its members are known.
+
+    Gloo's dumps show who is in a group only once each member has used it.
+    """
+    is_known = collective.index > 0 or len(collective.members) == state.ranks
+    return is_known and collective.op in ROOTED and collective.operation.peer is None
 
 
 def _of_hidden_roots(state: RunState) -> Diagnosis | None:
     """Return that ranks stay in an operation which all members have called, if only their roots can differ."""
     blocked = _blocked(state)
     waits = [each for each in blocked.values() if each.awaited]
-    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each)}
+    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each, state)}
     has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
     if not stuck or not has_proof or any({*each.awaited} - {*stuck} for each in waits):
         return None
