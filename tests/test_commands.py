@@ -72,6 +72,7 @@ PRINTING = (
         "import progress.json",
         "check --help",
         "doctor --help",
+        "watch --help",
         "diagnose --help",
         "progress rebuild",
         "progress restore-backup --list",
