@@ -123,7 +123,7 @@ class LiveMemory(TorchDispatchMode):
             self._add(tensor)
 
     def wait_below(self, limit: float, seconds: float = 2.0) -> int:
-        """Return `now`, as soon as it is at most `limit`: Gloo's threads free what they sent a moment after the call."""
+        """Return `now` as soon as it is at most `limit`: Gloo's threads free what they sent a moment after the call."""
         end = time.monotonic() + seconds
         while self.now > limit and time.monotonic() < end:
             time.sleep(0.001)

@@ -72,6 +72,7 @@ PRINTING = (
         "import progress.json",
         "check --help",
         "doctor --help",
+        "watch --help",
         "diagnose --help",
         "plan --help",
         "progress rebuild",

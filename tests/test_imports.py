@@ -51,6 +51,7 @@ MAY_IMPORT_TORCH = {
     "ranks/store.py",
     "ranks/inside/worker.py",
     "ranks/inside/recorder.py",
+    "ranks/inside/direct_calls.py",
     "ranks/inside/operators.py",
     "ranks/inside/buckets.py",
     "ranks/inside/training_marks.py",

@@ -31,6 +31,7 @@ _COMMANDS = {
     "demo": "Run a demo on real ranks, live, or list the demos.",
     "lab": "Write a distributed program, and have it checked on real ranks.",
     "run": "Watch a script of your own on ranks of this machine.",
+    "watch": "Watch a recorded job live, whatever started it.",
     "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
     "plan": "Predict memory, traffic and time of training on GPUs that you do not have.",
     "prove": "Run the proof behind an answer on real ranks.",
