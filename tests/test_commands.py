@@ -77,6 +77,8 @@ PRINTING = (
         "plan --help",
         "progress rebuild",
         "progress restore-backup --list",
+        "lab --help",
+        "pack list",
     ),
 )
 
