@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, same
+from lab_tools import Check, differs, same
 
 check = Check("plan_buckets", "BucketedDDP")
 n, rank = check.world_size, check.rank
@@ -24,7 +24,7 @@ class Branches(nn.Module):
         super().__init__()
         self.trunk = nn.Linear(4, width, bias=False)
         self.left, self.right = nn.Linear(width, width), nn.Linear(width, width)
-        self.head = nn.Linear(width, 2)
+        self.head = nn.Linear(width, width)
         self.swapped = swapped
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -58,13 +58,17 @@ for _ in check.seeds():
         parameters = [nn.Parameter(torch.zeros(each)) for each in numbers]
         plan = planned([parameter.nbytes for parameter in parameters], capacity)
         buckets = check.learner.plan_buckets(parameters, capacity)
-        assert same(places(buckets, parameters), plan), "a bucket takes parameters in reverse order while they fit"
+        found = places(buckets, parameters)
+        if found != plan:
+            sizes = [parameter.nbytes for parameter in parameters]
+            differs(f"capacity {capacity} and parameters of {sizes} bytes give the buckets {found}, expected {plan}")
+        assert found == plan, "a bucket takes parameters in reverse order while they fit"
 
     width = check.random.randrange(4, 8)
     model = Branches(width, swapped=rank % 2 == 1)
     reference = copy.deepcopy(model)
     reference.report = lambda gradient: None
-    branch = 4 * width * (width + 1)  # bytes of a branch, which has a bucket of its own
+    branch = 4 * width * (width + 1)  # bytes of a branch, and of the head: each fills a bucket
     ddp = check.learner.BucketedDDP(model, capacity=branch)
     plan = planned([parameter.nbytes for parameter in model.parameters()], branch)
     for _step in range(2):
