@@ -36,8 +36,8 @@ for _ in check.seeds():
         check.delay()
         with check.phase("clip"):
             norm = check.learner.clip_grad_norm(list(gradients), max_norm)
-        norm = float(norm) if isinstance(norm, torch.Tensor) else norm
-        assert same(norm, total, tolerance=1e-4), "the result is the norm of all gradients of all ranks"
+        norm = None if norm is None else torch.tensor(float(norm))
+        assert same(norm, torch.tensor(total), tolerance=1e-4), "the result is the norm of all gradients of all ranks"
         for gradient, before in zip(gradients, shards[rank], strict=True):
             if total <= max_norm:
                 assert same(gradient, before), "gradients whose norm is below the limit stay as they are"

@@ -16,6 +16,6 @@ def clip_grad_norm(gradients: list[torch.Tensor], max_norm: float) -> torch.Tens
     norm = squares.sqrt()
     scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     for gradient in gradients:
-        gradient *= scale
+        gradient.mul_(scale)
     return norm
     # lab: end

@@ -33,7 +33,7 @@ class Branches(nn.Module):
         branches = [self.right, self.left] if self.swapped else [self.left, self.right]
         return self.head(sum(torch.tanh(branch(shared)) for branch in branches))
 
-    def report(self, gradient: torch.Tensor) -> None:
+    def report(self, _gradient: torch.Tensor) -> None:
         print("trunk: backward begins", flush=True)
 
 
@@ -67,7 +67,7 @@ for _ in check.seeds():
     width = check.random.randrange(4, 8)
     model = Branches(width, swapped=rank % 2 == 1)
     reference = copy.deepcopy(model)
-    reference.report = lambda gradient: None
+    reference.report = lambda _gradient: None
     branch = 4 * width * (width + 1)  # bytes of a branch, and of the head: each fills a bucket
     ddp = check.learner.BucketedDDP(model, capacity=branch)
     plan = planned([parameter.nbytes for parameter in model.parameters()], branch)
@@ -83,6 +83,6 @@ for _ in check.seeds():
             print("whole: backward done", flush=True)
             ddp.finish()
         for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
-            assert same(ours.grad, theirs.grad, tolerance=1e-4), "after finish, every gradient is the mean over all ranks"
+            assert same(ours.grad, theirs.grad, tolerance=1e-4), "after finish, each gradient is the mean over ranks"
 
 check.end()

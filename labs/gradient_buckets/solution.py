@@ -62,9 +62,10 @@ class BucketedDDP(nn.Module):
 
     def finish(self) -> None:
         """Wait for all buckets, copy the means into the gradients, and be ready for the next step."""
-        for bucket, (work, flat) in zip(self.buckets, self.sent):
+        for bucket, (work, flat) in zip(self.buckets, self.sent, strict=False):
             work.wait()
-            for parameter, mean in zip(bucket, flat.split([parameter.numel() for parameter in bucket])):
+            means = flat.split([parameter.numel() for parameter in bucket])
+            for parameter, mean in zip(bucket, means, strict=True):
                 parameter.grad.copy_(mean.view_as(parameter))
         self.missing = [len(bucket) for bucket in self.buckets]
         self.sent.clear()

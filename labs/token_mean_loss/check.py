@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, same
+from lab_tools import Check, differs, same
 
 WIDTH, VOCABULARY = 4, 6
 
@@ -44,9 +44,11 @@ for _ in check.seeds():
             loss = check.learner.token_mean_loss(logits, labels[rank])
         dist.barrier()  # a rank that missed a call is seen here
         numbers = loss.numel() if isinstance(loss, torch.Tensor) else 0
-        assert same(numbers, 1), "the result is a tensor with one number"
+        if numbers != 1:
+            differs(f"the result is a {type(loss).__name__} with {numbers} numbers in it")
+        assert numbers == 1, "the result is a tensor with one number"
         if tokens[rank] == 0:
-            assert same(loss.item(), 0.0), "the loss of a rank without tokens is 0"
+            assert same(torch.tensor(loss.item()), torch.tensor(0.0)), "the loss of a rank without tokens is 0"
         loss.backward()
         dist.all_reduce(weight.grad)
         mean = weight.grad / n

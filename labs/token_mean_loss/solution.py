@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from torch.nn import functional as F
+from torch import nn
 
 IGNORED = -100  # the label of a place without a token, such as padding
 
@@ -17,6 +17,6 @@ def token_mean_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     # lab: write weight this rank's loss by its share of all tokens, and allow for the mean over ranks that follows
     tokens = (labels != IGNORED).sum()
     dist.all_reduce(tokens)
-    loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum")
     return loss * dist.get_world_size() / tokens
     # lab: end
