@@ -19,8 +19,8 @@ def gpipe_step(
     """Leave the gradient of the batch's mean loss in the parameters of this rank's `stage`.
 
     The model is a chain of stages; rank `r` has stage `r`. `inputs` and `targets` have one entry for each micro-batch,
-    on all ranks, but the entries of `inputs` are tensors on the first rank only, and those of `targets` on the last rank
-    only; elsewhere they are None. What goes from stage to stage has the shape `shape`. `loss_of(output, target)` is
+    on all ranks, but the entries of `inputs` are tensors on the first rank only, those of `targets` on the last rank
+    only, and elsewhere they are None. What goes from stage to stage has the shape `shape`. `loss_of(output, target)` is
     the mean loss of one micro-batch. All micro-batches have the same size.
     """
     rank, last = dist.get_rank(), dist.get_world_size() - 1

@@ -31,7 +31,7 @@ class Stage(nn.Module):
         y.register_hook(self.count_backward)
         return y
 
-    def count_backward(self, gradient: torch.Tensor) -> None:
+    def count_backward(self, _: torch.Tensor) -> None:
         self.backwards += 1
 
 
@@ -53,9 +53,9 @@ for _ in check.seeds():
                 list(targets.clone()) if rank == n - 1 else [None] * count,
             )
             measured["held"] = stage.held
-        assert same(f"{stage.forwards} forwards, {stage.backwards} backwards", f"{count} forwards, {count} backwards"), (
-            "each stage runs each micro-batch once forward and once backward"
-        )
+        assert same(
+            f"{stage.forwards} forwards, {stage.backwards} backwards", f"{count} forwards, {count} backwards"
+        ), "each stage runs each micro-batch once forward and once backward"
         for ours, theirs in zip(stage.parameters(), model[rank].parameters(), strict=True):
             assert same(ours.grad, theirs.grad, tolerance=1e-4), "each stage has the gradients of the whole batch"
 

@@ -11,7 +11,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Pipeline:
-    """This rank's stage of a model, and the micro-batches that it has in flight: forward is done, backward is not."""
+    """The stage of this rank, and the micro-batches that it has in flight: forward is done, backward is not."""
 
     def __init__(self, stage: nn.Module, loss_of: Loss, shape: tuple[int, ...]) -> None:
         self.stage, self.loss_of, self.shape = stage, loss_of, shape
@@ -50,7 +50,7 @@ class Pipeline:
         rank only, and those of `targets` on the last rank only; elsewhere they are None.
         """
         micro_batches, count = zip(inputs, targets, strict=True), len(inputs)
-        # lab: write the schedule: forwards to warm up, then one forward and one backward in turn, then the backwards left
+        # lab: write the schedule: forwards to warm up, then one forward and one backward in turn, then backwards
         warm_up = min(self.n - 1 - self.rank, count)
         for _ in range(warm_up):
             self.forward(*next(micro_batches), count)

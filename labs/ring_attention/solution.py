@@ -19,7 +19,7 @@ def ring_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tens
     total = torch.zeros(len(queries), 1)  # the sum of exp(score - largest) so far,
     weighted = torch.zeros_like(queries)  # and the values weighted with the same exponentials
 
-    # lab: write pass the blocks around the ring; take each block into largest, total and weighted while the next arrives
+    # lab: write pass blocks around the ring; take each block into the three tensors while the next one arrives
     for step in range(n):
         works = []
         if step < n - 1:
