@@ -3,7 +3,6 @@
 torchrun --nproc-per-node 4 labs/ring_attention/check.py ring_attention.py --seed 7
 """
 
-import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,10 @@ POSITIONS, WIDTH = 32, 32
 class Memory(LiveMemory):
     """Counts live memory, and prints a line when the learner's code computes."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # or the first operation imports torch._dynamo, which takes seconds
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default, torch.ops.aten.exp.default):
             print(f"computing: {func}", flush=True)
-        return inspect.unwrap(LiveMemory.__torch_dispatch__)(self, func, types, args, kwargs)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 check = Check("ring_attention")

@@ -35,9 +35,14 @@ for _ in check.seeds():
     assert same(ours.grad, theirs.grad, tolerance=1e-4), "the gradient of the input is that of the whole network"
 
     mine = slice(3 * rank, 3 * rank + 3)
-    assert same(parallel.columns.grad, first.weight.grad[mine], tolerance=1e-4), "each rank has the gradient of its columns"
-    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=1e-4), "each rank has the gradient of its columns"
-    assert same(parallel.rows.grad, second.weight.grad[:, mine], tolerance=1e-4), "each rank has the gradient of its rows"
-    assert same(parallel.bias.grad, second.bias.grad, tolerance=1e-4), "the gradient of the bias is that of the whole network"
+    columns, rows, close = first.weight.grad[mine], second.weight.grad[:, mine], 1e-4
+    assert same(parallel.columns.grad, columns, tolerance=close), "each rank has the gradient of its columns"
+    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=close), (
+        "each rank has the gradient of its columns"
+    )
+    assert same(parallel.rows.grad, rows, tolerance=close), "each rank has the gradient of its rows"
+    assert same(parallel.bias.grad, second.bias.grad, tolerance=close), (
+        "the gradient of the bias is that of the whole network"
+    )
 
 check.end()
