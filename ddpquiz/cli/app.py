@@ -39,6 +39,7 @@ _COMMANDS = {
     "optimize": "Fit the schedule to your own reviews.",
     "export": "Export your progress, or the cards for Anki.",
     "import": "Add progress that was exported elsewhere.",
+    "site": "Write the curriculum as a static site.",
     "check": "Check content files, and print every complaint.",
     "doctor": "Check what this machine can do.",
     "progress": "Restore a backup or hidden items; rebuild card states.",
