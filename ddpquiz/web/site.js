@@ -238,7 +238,7 @@ function setUpCard(card) {
 /** A question: its form, what was asked of it since the page was opened, and its solution. */
 class QuestionForm {
   constructor(section) {
-    Object.assign(this, { section, key: section.dataset.question, hints: 0, isRetry: false, isSolved: false, began: 0 });
+    Object.assign(this, { section, key: section.dataset.question, hints: 0, isSolved: false, began: 0 });
     this.question = site.questions[this.key];
     this.form = section.querySelector("form");
     this.state = section.querySelector(".state");
@@ -271,7 +271,7 @@ class QuestionForm {
     if (verdict.unclear) { this.state.textContent = verdict.unclear; return; }
     const lost = this.isSolved ? "" : this.save(given, verdict);
     const word = verdict.right ? "Right." : "Wrong.";
-    this.state.textContent = [word, verdict.said, lost, this.isSolved && !this.isRetry ? "It is not counted, because you saw the solution." : ""].filter(Boolean).join(" ");
+    this.state.textContent = [word, verdict.said, lost, this.isSolved ? "It is not counted, because you saw the solution." : ""].filter(Boolean).join(" ");
     this.state.dataset.verdict = verdict.right ? "right" : "wrong";
     const traps = this.form.querySelectorAll(".why:not([data-place])");
     for (const place of verdict.whys) traps[place].hidden = false;
@@ -279,7 +279,6 @@ class QuestionForm {
       const why = this.form.querySelector(`.why[data-place="${place}"]`);
       if (why) why.hidden = false;
     }
-    this.isRetry = true;
     this.solution();
   }
 

@@ -50,7 +50,7 @@ def _page(title: str, body: Markup, data: Mapping[str, Any]) -> str:
         "STYLE": style,
         "SCRIPT": script,
         "BODY": body,
-        "DATA": safe_json(json.dumps({**head, **data}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)),
+        "DATA": safe_json(json.dumps({**head, **data}, separators=(",", ":"), allow_nan=False)),
     }
     return re.sub("__(TITLE|POLICY|STYLE|SCRIPT|BODY|DATA)__", lambda found: values[found[1]], asset("site.html"))
 

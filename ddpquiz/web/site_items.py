@@ -7,6 +7,7 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, CardLevel, Kind, Level, Prompt
 from ddpquiz.curriculum.posed import Posed
 from ddpquiz.learning.judge import chance, expected
+from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import source_line
 from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.proof_text import proof_text
@@ -76,7 +77,7 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
         "unit": asked.unit,
         "tolerance": asked.tolerance,
         "traps": [float(trap.answer) if asked.kind is Kind.NUMBER else trap.answer for trap in asked.traps],
-        "shown": [(asked.options or asked.lines)[place].text for place in posed.shown],
+        "shown": [plain((asked.options or asked.lines)[place].text) for place in posed.shown],
         "right": [asked.options[place].right for place in posed.shown] if asked.options else [],
         "places": [*posed.shown],
         "values": ", ".join(f"{name}={value}" for name, value in posed.values.items()),

@@ -13,13 +13,14 @@ _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LINE, _LETTERS = 150, 40, 50, 14, 14, 22
 def map_html(known: Catalog) -> Markup:
     """Return the map as a picture with links; it says the same as the list of concepts with their needs."""
     columns = _columns(known.concepts)
+    most = max(map(len, columns), default=0)
     places = {
-        concept.id: (column * (_WIDTH + _GAP_X), row * (_HEIGHT + _GAP_Y))
+        concept.id: (column * (_WIDTH + _GAP_X), (2 * row + most - len(concepts)) * (_HEIGHT + _GAP_Y) // 2)
         for column, concepts in enumerate(columns)
         for row, concept in enumerate(concepts)
     }
     width = len(columns) * (_WIDTH + _GAP_X) - _GAP_X
-    height = max(map(len, columns), default=0) * (_HEIGHT + _GAP_Y)
+    height = most * (_HEIGHT + _GAP_Y)
     every = {concept.id: concept for concept in known.concepts}
     lines = (
         _line(places[need], places[concept.id], need, concept.id)
