@@ -207,7 +207,7 @@ def test_the_command_writes_the_site_with_the_recorded_runs(tmp_path):
     done = piped(tmp_path / "home", "site", tmp_path / "site")
     assert (done.returncode, done.stderr) == (0, "")
     written = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
-    assert written == {"index.html", "concepts/ops.html", "concepts/ring.html", "runs/allreduce.html"}
+    assert written == {"index.html", "concepts/ddp.html", "concepts/ring.html", "runs/allreduce.html"}
     assert done.stdout.startswith("4 pages, ")
     again = piped(tmp_path / "home", "site", tmp_path)
     assert (again.returncode, again.stdout) == (1, "")

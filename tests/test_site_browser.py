@@ -1,5 +1,7 @@
 """The site in a real browser: cards are graded, questions judged as in the terminal, and progress can be imported."""
 
+from dataclasses import replace
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import CHROMIUM, Opened, needs_browser
@@ -32,7 +34,9 @@ def browser():
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a path #1") / "site"
-    write_site(folder, site_pages(CATALOG, {}))
+    questions = tuple(replace(each, hints=("Add first.",)) if each.id == "order" else each for each in RING.questions)
+    known = replace(CATALOG, concepts=(CATALOG.concepts[0], replace(RING, questions=questions)))
+    write_site(folder, site_pages(known, {}))
     return folder
 
 
@@ -69,6 +73,8 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
     bug.get_by_label("dist.barrier()").check()
     bug.get_by_role("button", name="Answer").click()
     expect(bug.get_by_text("A barrier moves no data.")).to_be_visible()
+    order.get_by_role("button", name="Hint").click()
+    expect(order.get_by_text("Add first.")).to_be_visible()
     answer(order, "2 1")
     expect(order.locator(".state")).to_have_text("Right.")
     page.reload()
@@ -90,7 +96,7 @@ def test_grades_and_answers_are_there_after_a_reload_and_can_be_imported(opened,
         ("review", 2, None, None),
         ("answer", None, 0, "ring/held"),
         ("answer", None, 0, "ring/held"),
-        ("answer", None, 1, None),
+        ("answer", None, 0.5, None),
     ]
     assert (rows[1].given, rows[2].given) == ("2,400 with n=4, s=1200", "dist.barrier()")
     assert opened.complaints == []
