@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 
-def site(folder: Annotated[Path, typer.Argument(help="A new or empty folder, or one with an earlier site.")]) -> None:
+def site(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder, or an earlier site.", metavar="DIR")],
+) -> None:
     """Write the curriculum as a static site that works from disk and from any host.
 
     It has a page for each concept, with cards to grade and questions to answer, and a page for the recorded run of each
