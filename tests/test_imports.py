@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "terminal.pages": {KIT, "learning", "planning", "curriculum", "errors", "paths"},
     "terminal.sittings": {KIT, "terminal.pages", "learning", "ranks", "curriculum", "errors", "paths"},
     "terminal": set(),
-    "web": {KIT, "analysis"},
+    "web": {KIT, "terminal.pages", "analysis", "learning", "curriculum", "errors", "atomic_file"},
     "cli": {
         *("terminal", KIT, "terminal.runs", "terminal.pages", "terminal.sittings"),
         *("web", "learning", "analysis", "ranks", "planning"),
@@ -160,6 +160,7 @@ COMMANDS = {
     "show ITEM": "status 0 rich typer",
     "learn all-reduce-ring": "status 0 markdown_it rich typer",
     "check": "status 0 typer",
+    "site --help": "status 0 typer",
     "study --help": "status 0 typer",
     "explain --help": "status 0 typer",
     "explain all-reduce-ring": "status 1 rich typer",

@@ -43,6 +43,7 @@ _COMMANDS = {
     "export": "Export your progress, or the cards for Anki.",
     "import": "Add progress that was exported elsewhere.",
     "pack": "Add concepts, demos and labs of others, or make a pack.",
+    "site": "Write the curriculum as a static site.",
     "check": "Check content files, and print every complaint.",
     "doctor": "Check what this machine can do.",
     "progress": "Restore a backup or hidden items; rebuild card states.",
