@@ -88,6 +88,12 @@ def test_prose_is_no_wider_than_can_be_read():
     assert 80 < max(map(len, lines)) <= layout.MEASURE
 
 
+def test_the_output_of_a_listing_has_a_bar():
+    text = "```python ranks=2\nprint(1)\n```\n\n```output\n1\n1\n```\n"
+    page = drawn(lesson(replace(RING, lesson=text)))
+    assert "      print(1)\n\n      │ 1\n      │ 1\n" in page
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_page_fits(width):
     pages = [lesson(RING, before=[OPS], after=[OPS]), *(item_page(item) for item in RING.items())]

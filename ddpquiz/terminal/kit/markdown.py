@@ -19,6 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from ddpquiz.terminal.kit.highlight import python
+from ddpquiz.terminal.kit.layout import Barred
 from ddpquiz.terminal.kit.line_wrap import Prose
 from ddpquiz.terminal.kit.style import code, plain
 
@@ -54,11 +55,12 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code or a drawing, without a background, which would be hard to read on light terminals."""
+    """Code or a drawing, without a background, which would be hard to read on light terminals; output has a bar."""
 
     def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
         text = str(self.text)
-        yield Padding(python(text) if self.lexer_name == "python" else code(text), (0, 0, 0, _INDENT))
+        drawn: dict[str, RenderableType] = {"python": python(text), "output": Barred(code(text, ""), "quiet")}
+        yield Padding(drawn.get(self.lexer_name, code(text)), (0, 0, 0, _INDENT))
 
 
 class _Table(TableElement):

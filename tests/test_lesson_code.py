@@ -1,0 +1,35 @@
+"""The code in lessons runs: a block that names its ranks runs on them, and prints what the block after it shows."""
+
+import re
+
+import pytest
+
+from ddpquiz.curriculum.loading import load
+from ddpquiz.ranks.proof_runner import run_code
+
+_RUNNABLE = re.compile(r"^```python ranks=(\d+)\n(.*?)^```\n(?:\s*```output\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+MOST_LINES = 30
+
+BLOCKS = [
+    pytest.param(int(ranks), code, shown, id=f"{concept.id}-{number}")
+    for concept in load().concepts
+    for number, (ranks, code, shown) in enumerate(_RUNNABLE.findall(concept.lesson))
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "code", "shown"), BLOCKS)
+def test_the_code_of_a_lesson_runs_and_prints_what_the_lesson_shows(ranks, code, shown):
+    seen = run_code(code, ranks, timeout=10.0)
+    assert (seen.failed, seen.raised, seen.hung) == ("", "", False)
+    assert "\n".join(text for text in seen.printed.values() if text) == shown.strip()
+
+
+def test_each_listing_is_short_and_each_output_belongs_to_one():
+    assert len(BLOCKS) >= 40
+    for block in BLOCKS:
+        assert block.values[1].count("\n") <= MOST_LINES, block.id
+    for concept in load().concepts:
+        assert concept.lesson.count("```output") == sum(
+            bool(shown) for _, _, shown in _RUNNABLE.findall(concept.lesson)
+        )
