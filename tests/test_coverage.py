@@ -159,6 +159,7 @@ ROWS = [
     (ANCHORS, "McCandlish: the gradient noise scale", ["global-batch-size/noise-scale", "global-batch-size/gain-of-four-times-the-batch", "global-batch-size/larger-batch-same-data", "demo: lr_scaling"]),
     (ENGINEERING, "optimizers that work on whole matrices", ["optimizers-at-scale/exact-on-shards", "optimizers-at-scale/owners-by-all-to-all", "optimizers-at-scale/same-on-rows", "optimizers-at-scale/gathers-in-a-step", "optimizers-at-scale/which-update-is-exact", "demo: grad_clip"]),
     (ENGINEERING, "RL post-training: generators and trainers", ["rl-post-training/four-roles", "rl-post-training/bound-on-lag", "rl-post-training/lag-of-a-buffer", "rl-post-training/weight-without-bias", "rl-post-training/ratio-in-the-log", "demo: staleness"]),
+    (ENGINEERING, "training in 8 bits", ["low-precision-training/what-a-scale-does", "low-precision-training/amax-of-shards", "low-precision-training/numbers-harmed", "low-precision-training/right-amax-line", "low-precision-training/no-faster", "demo: precision"]),
     # interviews
     (INTERVIEWS, "why DDP reduces gradients and not parameters", ["gradient-averaging/averaging-weights", "gradient-averaging/what-ddp-divides-by", "gradient-averaging/averaged-weights", "gradient-averaging/divided-by", "data-parallelism/what-is-averaged", "demo: token_mean"]),
     (INTERVIEWS, "what bucketing is", ["overlap-bucketing/single-bucket", "overlap-bucketing/bucket-view", "overlap-bucketing/bucket-sizes-by-time", "overlap-bucketing/exposed-with-a-fast-network", "demo: overlap"]),
