@@ -73,6 +73,7 @@ PRINTING = (
         "check --help",
         "doctor --help",
         "diagnose --help",
+        "compare --help",
         "plan --help",
         "progress rebuild",
         "progress restore-backup --list",
