@@ -41,7 +41,7 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     if numpy := sys.modules.get("numpy.random"):  # imported in the server by what it preloads
         numpy.seed()
     dist.set_debug_level_from_env()
-    use_store(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life)
+    use_store(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life, note=writer.note)
     note_spawned_ranks(writer.note)
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
     subject = plan.request.subject
