@@ -6,8 +6,9 @@
 
 Each job is a script with one seeded fault (tests/faulty_jobs.py), run on 2 to 8 real ranks over Gloo. The records are
 our own run, the files of ddpquiz.record, and Flight Recorder dumps. Operations time out after 2 s when dumps are made:
-a rank whose operation failed writes a dump with stacks, as a watchdog does; a rank that hangs elsewhere leaves one
-without stacks; a rank that is gone leaves none.
+each rank writes a dump without stacks again and again until then, and one with stacks when its operation failed, as a
+watchdog does; a rank that is gone leaves none. The size of the job is given, as a user knows it.
+A diagnosis is right if the fault and the ranks are; (+1) counts those that name the culprit and others beside it.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.errors import UserError
 
 TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made
-STUCK = 5.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
+STUCK = 7.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
 PACE = 0.2  # seconds between two dumps of a rank
 SOURCES = ("run", "record", "dump")
 
@@ -64,13 +65,14 @@ def from_dump(job: FaultyJob, folder: Path) -> Diagnosis:
     """Run a job in which each rank leaves Flight Recorder dumps."""
     gone = launch(job, folder, "dump")
     for rank in gone:
-        (folder / "files" / f"dump_{rank}").unlink(missing_ok=True)
-    return judge(folder / "files")
+        for name in (f"dump_{rank}", f"stacks_{rank}"):
+            (folder / "files" / name).unlink(missing_ok=True)
+    return judge(folder / "files", job.ranks)
 
 
-def judge(files: Path) -> Diagnosis:
+def judge(files: Path, ranks: int = 0) -> Diagnosis:
     try:
-        record, state = read_job(files), RunState()
+        record, state = read_job(files, ranks), RunState()
     except UserError as nothing:  # the fault came before the first operation
         return Diagnosis("none", (), str(nothing))
     for event in record.events:
@@ -156,7 +158,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
         data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
         if pickle.loads(data).get("entries"):  # our own
             (files / f".{rank}").write_bytes(data)
-            (files / f".{rank}").rename(files / f"dump_{rank}")
+            (files / f".{rank}").rename(files / f"{'stacks' if stacks else 'dump'}_{rank}")
 
     thread = threading.Thread(target=dump, daemon=True)
     thread.start()
@@ -176,33 +178,48 @@ def main() -> None:
     parser.add_argument("--innocent", type=int, default=100)
     parser.add_argument("--first", type=int, default=1000, help="the first seed")
     parser.add_argument("--source", choices=SOURCES, action="append")
+    parser.add_argument("--keep", type=Path, help="a folder for the files of jobs whose diagnosis was wrong")
     options = parser.parse_args()
     import torch._inductor  # once, in the parent of all ranks: torch needs it to write stacks
     import torch.distributed  # noqa: F401
 
     judges = {"run": from_run, "record": from_record, "dump": from_dump}
-    right, tried = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    right, near, tried = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     jobs = [make_job(options.first + number) for number in range(options.jobs)]
     jobs += [make_job(options.first + 10_000 + number, "innocent") for number in range(options.innocent)]
-    for job in jobs:
-        for source in options.source or SOURCES:
-            folder = tempfile.mkdtemp(prefix="ddpquiz-")  # without a finalizer, which each forked rank would run too
-            found = judges[source](job, Path(folder))
-            shutil.rmtree(folder)
-            wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
-            good = found.fault == wanted and found.culprits == job.culprits
-            tried[job.kind, source] += 1
-            right[job.kind, source] += good
-            if not good:
-                print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
-                      f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
-    print_table(right, tried, options.source or SOURCES)
+    with contextlib.suppress(KeyboardInterrupt):  # the table of what was tried until then
+        for job in jobs:
+            for source in options.source or SOURCES:
+                folder = tempfile.mkdtemp(
+                    prefix="ddpquiz-"
+                )  # without a finalizer, which each forked rank would run too
+                found = judges[source](job, Path(folder))
+                wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
+                good = found.fault == wanted and found.culprits == job.culprits
+                tried[job.kind, source] += 1
+                right[job.kind, source] += good
+                is_near = found.fault == wanted and {*job.culprits} < {*found.culprits}
+                near[job.kind, source] += is_near
+                if not good and options.keep:
+                    shutil.copytree(folder, options.keep / f"{source}-{job.seed}", dirs_exist_ok=True)
+                shutil.rmtree(folder)
+                if not good:
+                    print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
+                          f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
+    print_table(right, near, tried, options.source or SOURCES)
 
 
-def print_table(right: Counter[tuple[str, str]], tried: Counter[tuple[str, str]], sources: tuple[str, ...]) -> None:
+def print_table(
+    right: Counter[tuple[str, str]],
+    near: Counter[tuple[str, str]],
+    tried: Counter[tuple[str, str]],
+    sources: tuple[str, ...],
+) -> None:
     print(f"\n| kind | fault | {' | '.join(sources)} |\n| --- | --- |{' --- |' * len(sources)}")
     for kind in (*KINDS, "innocent"):
         cells = [f"{right[kind, source]} of {tried[kind, source]}" for source in sources]
+        more = [f" (+{near[kind, source]})" * (near[kind, source] > 0) for source in sources]
+        cells = [cell + extra for cell, extra in zip(cells, more, strict=True)]
         print(f"| {kind} | {FAULTS[kind]} | {' | '.join(cells)} |")
     totals = [f"{sum(right[k, s] for k in KINDS)} of {sum(tried[k, s] for k in KINDS)}" for s in sources]
     print(f"| all faults | | {' | '.join(totals)} |")

@@ -5,6 +5,8 @@
 Every round forks the same ranks three times from a process that has imported torch: without recorder, with a
 kernel in Python that only passes the call on (what torch itself costs any recorder of this kind), and recorded into a
 folder, so that all meet the same noise. The figures are medians over the rounds of the differences within a round.
+`processor` is the processor time of an all-reduce in the thread that calls it, and `others` that of all other threads
+of the process (Gloo's and the recorder's): other work on the machine changes them less than the time that passes.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ddpquiz.ranks.inside import torch_private
 
 STEP, CALLS = 0.05, 100  # seconds of a step, and its all-reduces
 STEPS = 40
+Costs = tuple[float, float, float]  # microseconds of an all-reduce: that pass, of the processor, of it in other threads
 
 
 def pass_on() -> torch.library.Library:
@@ -47,27 +50,27 @@ def be_rank(rank: int, ranks: int, how: str, folder: str, figure: int) -> None:
         record.start(folder)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
     x, weight = torch.ones(4), torch.ones(200, 200)
-    seconds = []
+    seconds, processor = [], []
+    all_before, own_before = time.process_time(), time.thread_time()
     for _ in range(STEPS):
-        began = time.perf_counter()
-        spent = 0.0
+        began, used = time.perf_counter(), time.thread_time()
         for _ in range(CALLS):
-            before = time.perf_counter()
             dist.all_reduce(x)
-            spent += time.perf_counter() - before
+        seconds.append(time.perf_counter() - began)
+        processor.append(time.thread_time() - used)
         while time.perf_counter() - began < STEP:  # compute for the rest of the step
             weight = (weight @ weight).clamp(0, 1)
-        seconds.append(spent)
     if rank == 0:
-        os.write(figure, f"{statistics.median(seconds)}".encode())
+        others = (time.process_time() - all_before - time.thread_time() + own_before) / STEPS
+        os.write(figure, f"{statistics.median(seconds)} {statistics.median(processor)} {others}".encode())
     del library
     if how == "recorded":
         time.sleep(0.5)  # os._exit writes no buffer; the recorder's thread does
     os._exit(0)
 
 
-def measure(ranks: int, how: str) -> float:
-    """Return the microseconds of an all-reduce on rank 0."""
+def measure(ranks: int, how: str) -> Costs:
+    """Return what an all-reduce costs on rank 0."""
     folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
     out, figure = os.pipe()
     pids = []
@@ -78,14 +81,14 @@ def measure(ranks: int, how: str) -> float:
         pids.append(pid)
     for pid in pids:
         os.waitpid(pid, 0)
-    seconds = float(os.read(out, 100))
+    passed, processor, others = (float(each) / CALLS * 1e6 for each in os.read(out, 100).split())
     lines = sum(path.read_bytes().count(b'"issued"') for path in Path(folder).glob("rank-*.jsonl"))
     if how == "recorded" and lines < ranks * STEPS * CALLS:
         raise RuntimeError(f"only {lines} operations were recorded")
     shutil.rmtree(folder)
     os.close(out)
     os.close(figure)
-    return seconds / CALLS * 1e6
+    return passed, processor, others
 
 
 def main() -> None:
@@ -97,12 +100,16 @@ def main() -> None:
     gc.freeze()
     ways = ("plain", "passed on", "recorded")
     rounds = [{how: measure(given.ranks, how) for how in ways} for _ in range(given.rounds)]
-    print(f"{'microseconds per all-reduce':30}{'median':>10}{'least':>10}{'more':>10}{'of a step of 50 ms':>22}")
+    print(
+        f"{'microseconds per all-reduce':30}{'median':>10}{'least':>10}{'more':>10}{'of a step of 50 ms':>20}", end=""
+    )
+    print(f"{'processor':>12}{'others':>10}")
     for how in ways:
-        more = statistics.median(each[how] - each["plain"] for each in rounds)
-        every = [each[how] for each in rounds]
+        more = statistics.median(each[how][0] - each["plain"][0] for each in rounds)
+        passed, processor, others = zip(*[each[how] for each in rounds], strict=True)
         share = more * 1e-6 * CALLS / STEP
-        print(f"{how:30}{statistics.median(every):>10.1f}{min(every):>10.1f}{more:>10.1f}{share:>22.1%}")
+        print(f"{how:30}{statistics.median(passed):>10.1f}{min(passed):>10.1f}{more:>10.1f}{share:>20.1%}", end="")
+        print(f"{statistics.median(processor):>12.1f}{statistics.median(others):>10.1f}")
 
 
 if __name__ == "__main__":

@@ -122,8 +122,12 @@ class LiveMemory(TorchDispatchMode):
         for tensor in tensors:
             self._add(tensor)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler, which takes seconds, before the first operation
+
     def wait_below(self, limit: float, seconds: float = 2.0) -> int:
-        """Return `now`, as soon as it is at most `limit`: Gloo's threads free what they sent a moment after the call."""
+        """Return `now` as soon as it is at most `limit`: Gloo's threads free what they sent a moment after the call."""
         end = time.monotonic() + seconds
         while self.now > limit and time.monotonic() < end:
             time.sleep(0.001)

@@ -72,11 +72,14 @@ PRINTING = (
         "import progress.json",
         "check --help",
         "doctor --help",
+        "watch --help",
         "diagnose --help",
         "compare --help",
         "plan --help",
         "progress rebuild",
         "progress restore-backup --list",
+        "lab --help",
+        "pack list",
     ),
 )
 

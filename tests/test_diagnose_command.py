@@ -76,7 +76,7 @@ def test_a_verdict_is_saved_as_a_page_with_the_job(dumps, tmp_path):
 
 
 MISTAKES = {
-    "empty": "is empty; name the folder with the files of the ranks.",
+    "empty": "empty holds no records, it is empty. Name a folder with rank-N.jsonl of `ddpquiz.record`",
     "none": "There is no file or folder",
     "text/notes.txt": "notes.txt",
 }

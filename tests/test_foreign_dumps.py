@@ -112,14 +112,6 @@ def test_a_folder_is_refused(tmp_path):
         read_dumps([tmp_path / "trace_0"])
 
 
-def test_two_dumps_of_one_rank_are_refused(tmp_path):
-    (path,) = write(tmp_path, {0: dump(reduced([1]), WORLD)})
-    other = path.with_suffix(".json")
-    other.write_text(json.dumps(dump(reduced([1]), WORLD)), "utf-8")
-    with pytest.raises(UserError, match=r"are both dumps of rank 0\. Leave one of them out\."):
-        read_dumps([path, other])
-
-
 def test_no_files_are_refused():
     with pytest.raises(UserError, match="There are no Flight Recorder dumps to read"):
         read_dumps([])

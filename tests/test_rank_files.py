@@ -208,3 +208,25 @@ def test_1024_ranks_are_read_in_10_seconds_and_1_gigabyte(write, tmp_path):
     assert ranks == 1024
     assert seconds < 10
     assert kilobytes < 1e6
+
+
+def test_what_is_only_in_the_tail_of_a_rank_is_read_once_and_moves_to_the_file_of_the_next_life(tmp_path):
+    writer = RankWriter(tmp_path, 100, BEGAN, 0)
+    writer.rank = 0
+    writer.flush()
+    for number in range(1, 7):
+        writer.write(writer.issued(writer.now(), number, (), operation(line=number)))
+        if number == 3:
+            writer.flush()
+    writer._is_on = False
+    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
+    tail = (tmp_path / "rank-0.tail").read_bytes()
+
+    again = RankWriter(tmp_path, 100, BEGAN, 1)
+    again.rank = 0
+    again.close()
+    assert not (tmp_path / "rank-0.tail").exists()
+    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
+    for damaged in (tail, tail[:-1], b"\0" * len(tail), b"\xff" * len(tail), b""):
+        (tmp_path / "rank-0.tail").write_bytes(damaged)
+        assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.events import Alive, Began, Exited, Issued, Joining, Raised, Recorded, Started
+from ddpquiz.analysis.events import Alive, Began, Ended, Exited, Issued, Joining, Raised, Recorded, Started
 from ddpquiz.analysis.records.rank_files import read_rank_files
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
@@ -206,3 +206,29 @@ def test_files_of_an_earlier_job_are_renamed(start, tmp_path):
     names = sorted(path.name for path in (tmp_path / "rec").iterdir())
     assert names == ["rank-0.jsonl", "rank-0.jsonl.1", "rank-0.jsonl.2"]
     assert len(of(read_rank_files(tmp_path / "rec"), Recorded, 0)) == 1
+
+
+KILLED = """\
+import os, signal, sys, torch, torch.distributed as dist
+from ddpquiz import record
+
+for number, die in enumerate((os.abort, lambda: os._exit(3), lambda: os.kill(os.getpid(), signal.SIGKILL))):
+    child = os.fork()
+    if child == 0:
+        record.start(f"rec{number}")
+        dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}{number}", rank=0, world_size=1)
+        for length in range(1, 101):
+            dist.all_reduce(torch.ones(length))
+        die()
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation(start, tmp_path):
+    write(tmp_path / "train.py", KILLED)
+    start(sys.executable, "train.py", str(tmp_path / "store"))
+    for number in range(3):
+        record = read_rank_files(tmp_path / f"rec{number}")
+        assert [event.operation.shapes for event in of(record, Issued, 0)] == [((n,),) for n in range(1, 101)]
+        assert [event.number for event in of(record, Ended, 0)] == [*range(1, 101)]
+        assert (tmp_path / f"rec{number}" / "rank-0.tail").exists()

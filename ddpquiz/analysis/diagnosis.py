@@ -13,7 +13,7 @@ from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch import Mismatch
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
 from ddpquiz.analysis.run_state import RunState
@@ -37,7 +37,8 @@ def diagnose(
     stuck = [found for found in unlike if _is_stuck(found[1], state)]
     if stuck:
         return _of_mismatch(*stuck[0], state)
-    verdict = _of_waits(state, fates, state.time if now is None else now)
+    verdict = None if absent or now != math.inf else _of_hidden_roots(state)
+    verdict = verdict or _of_waits(state, fates, state.time if now is None else now)
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return _of_mismatch(*unlike[0], state)
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
@@ -78,8 +79,8 @@ def _sentence(fault: FaultKind, found: Deviation) -> str:
     return f"{who} called {request_at(found.call)}, but {others} called {request_at(found.expected)}."
 
 
-def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
-    """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+def _blocked(state: RunState) -> dict[int, Collective]:
+    """Return in which operation each rank is that does not go on, as far as the record shows."""
     blocked: dict[int, Collective] = {}
     for collective in state.timeline.unfinished:
         for rank in collective.arrived:
@@ -87,6 +88,12 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
             is_open = call.ended is None or call.failed
             if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
                 blocked.setdefault(rank, collective)
+    return blocked
+
+
+def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
+    """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
+    blocked = _blocked(state)
     waits = {rank: each for rank, each in blocked.items() if each.awaited}
     if not waits:
         return None
@@ -101,6 +108,35 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
                 return _of_extra_call(collective, culprits)
             return _of_root(kind, culprits, collective, state, fates)
     return _of_cycle(waits, state)
+
+
+def _hides_root(collective: Collective, state: RunState) -> bool:
+    """Return True if it has a root that the record does not name, and all of its members are known.
+
+    Gloo's dumps show who is in a group only once each member has used it.
+    """
+    is_known = collective.index > 0 or len(collective.members) == state.ranks
+    return is_known and collective.op in ROOTED and collective.operation.peer is None
+
+
+def _of_hidden_roots(state: RunState) -> Diagnosis | None:
+    """Return that ranks stay in an operation which all members have called, if only their roots can differ."""
+    blocked = _blocked(state)
+    waits = [each for each in blocked.values() if each.awaited]
+    stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each, state)}
+    has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
+    if not stuck or not has_proof or any({*each.awaited} - {*stuck} for each in waits):
+        return None
+    ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
+    operation = collective.operation
+    return Diagnosis(
+        "signature", ranks,
+        f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
+        "they probably name different roots.",
+        (_standpoint(ranks, operation),), collective.group, collective.members, collective.index,
+        next=NEXT["signature"],
+        limits=("The record does not name roots: one of these ranks may be right, or the network is at fault.",),
+    )  # fmt: skip
 
 
 def _is_long(collective: Collective, state: RunState, now: float) -> bool:
@@ -185,7 +221,10 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     last = max(state.brought.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
-    return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=(NO_FILE.limit,))
+    limits = [NO_FILE.limit]
+    if last and last.operation.op in ROOTED and last.operation.peer is None:
+        limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
+    return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
 
 
 def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:

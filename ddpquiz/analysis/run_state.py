@@ -112,11 +112,9 @@ class RunState:
 
     def _form(self, event: events.Forming) -> None:
         self.places[event.rank] = event.file, event.line
-        waits = self.waits.setdefault(event.rank, {})
-        if event.done:
-            waits.pop(0, None)
-        else:
-            waits[0] = FORM
+        self.waits.setdefault(event.rank, {}).pop(0, None)
+        if not event.done:
+            self.waits[event.rank][0] = FORM
 
     def _claim(self, event: events.Claimed) -> None:
         self.places[event.rank] = self.script, event.line

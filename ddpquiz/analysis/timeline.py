@@ -51,9 +51,8 @@ class Timeline:
     @property
     def failed(self) -> bool:
         """True if the run ended with a failure, and not because the user stopped it."""
-        if self._end is None or self._end.ok:
-            return False
-        return self._hung is not None or any(each.status and not each.stopped for each in self._exits.values())
+        stopped = self._hung is None and not any(each.status and not each.stopped for each in self._exits.values())
+        return not (self._end is None or self._end.ok or stopped)
 
     def add(self, event: events.Event) -> None:
         if handler := self._handlers.get(type(event)):
@@ -206,7 +205,8 @@ class Timeline:
         if not call.operation.in_background:
             self.delays.unblock(event.rank, event.time, collective, call.operation.place)
         self._tracks[event.rank].end(call, event.time)
-        if event.failed and all(each.ended is not None for each in collective.calls.values()):
+        calls = collective.calls.values()
+        if all(each.ended is not None for each in calls) and any(each.failed for each in calls):
             self._unfinished.fail(collective)
         if not call.operation.in_background:
             del self._calls[event.rank, event.number]

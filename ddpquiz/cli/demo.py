@@ -164,21 +164,23 @@ def script_of(name: str) -> Path:
 
 
 def demo_meant(name: str) -> str:
-    """Return the demo with the most similar name, otherwise the demo of a concept with that name, otherwise ""."""
+    """Return the demo that is probably meant, otherwise "".
+
+    That is the one with nearly the same name, the first one of a concept with that name, or one with a similar name.
+    """
     import difflib
 
     from ddpquiz.curriculum import loading
     from ddpquiz.errors import ContentError
 
-    near = difflib.get_close_matches(name, completion.demos(""), 1)
-    if near:
-        return near[0]
+    demos = completion.demos("")
+    same = difflib.get_close_matches(name, demos, 1, cutoff=0.8)
     try:
         concepts = loading.load().concepts
     except ContentError:  # demos are also found while content is being edited
-        return ""
-    about = (one for one in concepts if name.lower() in f"{one.id} {one.title}".lower())
-    return next((one.demos[0].run for one in about if one.demos), "")
+        concepts = ()
+    about = [one.demos[0].run for one in concepts if one.demos and name.lower() in f"{one.id} {one.title}".lower()]
+    return next(iter([*same, *about, *difflib.get_close_matches(name, demos, 1)]), "")
 
 
 def copy_script(script: Path, folder: Path) -> None:

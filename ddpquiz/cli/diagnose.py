@@ -27,6 +27,9 @@ def diagnose(
     save: Annotated[
         Path | None, typer.Option(help="Save the job as an interactive page (.html), or as `run --save` does.")
     ] = None,
+    ranks: Annotated[
+        int, typer.Option("--ranks", min=0, max=1024, help="How many ranks the job had, if dumps do not say it.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Say why a job hangs or failed: which rank, which line, which operation.
@@ -40,7 +43,7 @@ def diagnose(
 
     if save:
         saving.format_of(save)
-    record = read_job(job)
+    record = read_job(job, ranks)
     state = RunState()
     for event in record.events:
         state.add(event)

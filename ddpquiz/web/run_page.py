@@ -19,7 +19,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 def run_page(given: PageInput) -> str:
     """Return the page of a run."""
     data = _plain(run_data(given))
-    style, script = _asset("run.css"), _asset("run.js")
+    style, script = asset("colors.css") + asset("run.css"), asset("run.js")
     values = {
         "TITLE": escape(data["title"] or data["script"] or "ddpquiz"),
         "POLICY": policy(style, script),
@@ -27,7 +27,7 @@ def run_page(given: PageInput) -> str:
         "SCRIPT": script,
         "DATA": embedded(data),
     }
-    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], _asset("run.html"))
+    return re.sub("__([A-Z]+)__", lambda found: values[found[1]], asset("run.html"))
 
 
 def policy(style: str, script: str) -> str:
@@ -44,6 +44,11 @@ def embedded(data: Any) -> str:
     if len(text) > PLAIN:
         packed = zlib.compress(text.encode("utf-8", "replace"), 9)
         text = json.dumps(base64.b64encode(packed).decode())
+    return safe_json(text)
+
+
+def safe_json(text: str) -> str:
+    """Return JSON without the characters that could end a script element."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -51,7 +56,8 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file beside this one."""
     return files("ddpquiz.web").joinpath(name).read_text("utf-8")
 
 

@@ -30,7 +30,9 @@ for _ in check.seeds():
         ):
             found = check.learner.all_to_all(outgoing, from_each)
         for source in range(n):
-            assert same(found[source], tensors[source][rank]), "each rank gets what the others sent to it, in the order of ranks"
+            assert same(found[source], tensors[source][rank]), (
+                "each rank gets what the others sent to it, in the order of ranks"
+            )
         for ours, before in zip(outgoing, tensors[rank], strict=True):
             assert same(ours, before), "what is sent is not changed"
 

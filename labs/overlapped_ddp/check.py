@@ -61,7 +61,9 @@ for _ in check.seeds():
             if theirs.grad is None:
                 assert ours.grad is None, "a frozen parameter gets no gradient"
             else:
-                assert same(ours.grad, theirs.grad, tolerance=1e-4), "after finish, every gradient is the mean over all ranks"
+                assert same(ours.grad, theirs.grad, tolerance=1e-4), (
+                    "after finish, every gradient is the mean over all ranks"
+                )
         optimizer.step()
 
 check.end()

@@ -50,8 +50,12 @@ for _ in check.seeds():
     for ours, theirs in zip(model.parameters(), replicas[rank].parameters(), strict=True):
         assert same(ours, theirs, tolerance=1e-4), "the weights are those of training without evaluation"
     if rank == 0:
-        assert same(torch.tensor(shares), torch.tensor(expected), tolerance=1e-4), "rank 0 returns the share that its model gets right, in evaluation mode"
-        assert same(model[1].running_mean, replicas[0][1].running_mean, tolerance=1e-4), "evaluation leaves the statistics of BatchNorm as they are"
+        assert same(torch.tensor(shares), torch.tensor(expected), tolerance=1e-4), (
+            "rank 0 returns the share that its model gets right, in evaluation mode"
+        )
+        assert same(model[1].running_mean, replicas[0][1].running_mean, tolerance=1e-4), (
+            "evaluation leaves the statistics of BatchNorm as they are"
+        )
     else:
         assert same(shares, []), "other ranks return no shares"
 

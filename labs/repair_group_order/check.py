@@ -6,7 +6,6 @@ torchrun --nproc-per-node 4 labs/repair_group_order/check.py repair_group_order.
 import sys
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -22,7 +21,9 @@ for _ in check.seeds():
     row_ranks = [each for each in range(n) if each // width == rank // width]
     column_ranks = [each for each in range(n) if each % width == rank % width]
     assert same(sorted(dist.get_process_group_ranks(row)), row_ranks), "the first group is the row of this rank"
-    assert same(sorted(dist.get_process_group_ranks(column)), column_ranks), "the second group is the column of this rank"
+    assert same(sorted(dist.get_process_group_ranks(column)), column_ranks), (
+        "the second group is the column of this rank"
+    )
 
     numbers = check.tensors(3)
     check.delay()
@@ -31,6 +32,8 @@ for _ in check.seeds():
         dist.all_reduce(in_row, group=row)
         dist.all_reduce(in_column, group=column)
     assert same(in_row, sum(numbers[each] for each in row_ranks)), "an all-reduce in the first group sums the row"
-    assert same(in_column, sum(numbers[each] for each in column_ranks)), "an all-reduce in the second group sums the column"
+    assert same(in_column, sum(numbers[each] for each in column_ranks)), (
+        "an all-reduce in the second group sums the column"
+    )
 
 check.end()

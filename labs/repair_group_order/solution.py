@@ -1,6 +1,5 @@
 """Groups for tensor parallelism and data parallelism on a grid of ranks."""
 
-import torch
 import torch.distributed as dist
 
 

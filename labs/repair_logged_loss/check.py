@@ -33,7 +33,9 @@ for _ in check.seeds():
     assert same(weight, plain, tolerance=1e-4), "the weights are those of one process that has all batches"
     if rank == 0:
         assert same(len(reported), len(expected)), "rank 0 reports a loss in every step that is due"
-        assert same(torch.tensor(reported), torch.tensor(expected), tolerance=1e-4), "rank 0 reports the mean loss of all ranks"
+        assert same(torch.tensor(reported), torch.tensor(expected), tolerance=1e-4), (
+            "rank 0 reports the mean loss of all ranks"
+        )
     else:
         assert same(reported, []), "only rank 0 reports losses"
 

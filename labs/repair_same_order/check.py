@@ -33,7 +33,9 @@ for seed in check.seeds():
     assert same(len(batches), epochs * each // 4), "each rank reads equally many batches in every epoch"
     read = torch.stack([batch for batch, _ in batches]).view(epochs, each)
     noise = torch.cat([drawn for _, drawn in batches])
-    repeated = torch.cat([torch.stack([batch for batch, _ in again]).flatten(), torch.cat([drawn for _, drawn in again])])
+    repeated = torch.cat(
+        [torch.stack([batch for batch, _ in again]).flatten(), torch.cat([drawn for _, drawn in again])]
+    )
     assert same(torch.cat([read.flatten(), noise]), repeated), "the same seed gives the same batches and the same noise"
 
     everywhere = torch.stack(gathered(read))  # by rank, epoch and place
@@ -43,12 +45,14 @@ for seed in check.seeds():
     for epoch in range(1, epochs):
         before = epoch - 1
         other = not torch.equal(read[epoch], read[before])
-        assert other or differs(f"epoch {epoch} begins with samples {read[epoch][:4].tolist()}, and so does epoch {before}"), (
-            "the order is another one in every epoch"
-        )
+        assert other or differs(
+            f"epoch {epoch} begins with samples {read[epoch][:4].tolist()}, and so does epoch {before}"
+        ), "the order is another one in every epoch"
     drawn = gathered(noise)
     for one in range(1, n):
         other = not torch.equal(drawn[0], drawn[one])
-        assert other or differs(f"ranks 0 and {one} begin with the noise {drawn[0][:2].tolist()}"), "ranks draw different noise"
+        assert other or differs(f"ranks 0 and {one} begin with the noise {drawn[0][:2].tolist()}"), (
+            "ranks draw different noise"
+        )
 
 check.end()

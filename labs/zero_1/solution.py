@@ -8,9 +8,9 @@ from torch import nn
 class ZeroAdam:
     """AdamW over all ranks. Parameters and their gradients are the same on all ranks; each rank updates one part.
 
-    All numbers of all parameters form one flat tensor, padded with zeros to a multiple of the world size. Rank `r` owns
-    the `r`-th of `n` equal parts. `optimizer` is torch's AdamW over this part alone, so that its two moments take 1/n of
-    the memory.
+    All numbers of all parameters form one flat tensor, padded with zeros to a multiple of the world size. Rank `r` has
+    the `r`-th of `n` equal parts. `optimizer` is torch's AdamW over this part alone, so its two moments take 1/n of the
+    memory.
     """
 
     def __init__(self, parameters: list[nn.Parameter], rate: float) -> None:
@@ -18,7 +18,9 @@ class ZeroAdam:
         self.rank, self.n = dist.get_rank(), dist.get_world_size()
         total = sum(parameter.numel() for parameter in parameters)
         self.padding = -total % self.n
-        self.part = nn.Parameter(self.flat([parameter.detach() for parameter in parameters]).chunk(self.n)[self.rank].clone())
+        self.part = nn.Parameter(
+            self.flat([parameter.detach() for parameter in parameters]).chunk(self.n)[self.rank].clone()
+        )
         self.optimizer = torch.optim.AdamW([self.part], lr=rate)
 
     def flat(self, tensors: list[torch.Tensor]) -> torch.Tensor:

@@ -73,6 +73,7 @@ class DumpEntry:
     status: str  # of the process group: the key of its pg_status
     logical: int  # counts all operations of the group, also those that have no entry
     retained: bool = True  # False if it cannot be put together with what other ranks did
+    given_up: bool = False  # an earlier dump shows that the rank waited for it until it failed
 
     @property
     def has_ended(self) -> bool:
@@ -89,7 +90,7 @@ class Dump:
     """The dump of one rank. `groups` holds the members of groups as far as the backend recorded them.
 
     `is_whole` is True if the dump has every operation that the rank issued. `script` is the outermost file, `ranks`
-    the size of the default group as far as the dump shows it.
+    the size of the default group as far as the dump shows it; `gathers` is True if an all_gather shows it.
     """
 
     path: Path
@@ -100,6 +101,12 @@ class Dump:
     is_whole: bool
     script: str
     ranks: int
+    gathers: bool
+
+
+def names_a_rank(path: Path) -> bool:
+    """Return whether the name of a file ends in a rank."""
+    return _RANK.search(path.name) is not None
 
 
 def rank_of(path: Path) -> int:
@@ -138,12 +145,13 @@ class DumpReader:
             raise ValueError("two of its entries have the same `record_id`")
         entries = [by_record[record] for record in sorted(by_record)]
         groups, last_completed = dict(_groups(values)), dict(_statuses(values))
+        gathered = max(map(_ranks_gathered_from, entries), default=0)
         known_ranks = (rank, *(member for members in groups.values() for member in members))
         return Dump(
             path, rank, groups, last_completed, [self._entry(fields) for fields in entries],
             is_whole=max(by_record) + 1 == len(entries) if entries else max(last_completed.values(), default=0) < 1,
             script=next(filter(None, (self._sites.outermost(_frames(fields)) for fields in entries)), ""),
-            ranks=max(max(known_ranks) + 1, *map(_ranks_gathered_from, entries), 0),
+            ranks=max(max(known_ranks) + 1, gathered), gathers=gathered > 0,
         )  # fmt: skip
 
     def _entry(self, fields: DumpFields) -> DumpEntry:

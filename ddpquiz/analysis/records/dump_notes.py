@@ -38,6 +38,6 @@ def _gloo_notes(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup]) -> l
         for rank, dump in dumps.items()
         if any(entry.call.backend == "gloo" and entry.logical > entry.sequence for entry in dump.entries)
     }
-    if unrecorded:
-        notes.append(f"Gloo does not record sends and receives; {format_ranks(unrecorded)} called some.")
+    called = f"; {format_ranks(unrecorded)} called some" if unrecorded else ""
+    notes.append(f"Gloo does not record sends and receives{called}. A rank that seems late may wait in one.")
     return notes

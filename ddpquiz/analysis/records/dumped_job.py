@@ -10,6 +10,7 @@ from ddpquiz.analysis.events import Began, Ended, Event, Issued, Started, when
 from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.records.dump_alignment import DumpedGroup, find_groups, join_coalesced
 from ddpquiz.analysis.records.dump_entry import WITHOUT_TIMES, Dump, DumpedCall, DumpEntry, DumpReader
+from ddpquiz.analysis.records.dump_merge import merge
 from ddpquiz.analysis.records.dump_notes import notes_on
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.errors import UserError
@@ -18,26 +19,28 @@ DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of othe
 MAX_SECONDS = 1e8
 
 
-def read_dumps(paths: Sequence[Path]) -> JobRecord:
-    """Return what the dumps of a job's ranks hold; UserError names a file that cannot be read."""
+def read_dumps(paths: Sequence[Path], ranks: int = 0) -> JobRecord:
+    """Return what the dumps of a job's ranks hold; UserError names a file that cannot be read.
+
+    `ranks` is the size of the job if the user knows it: dumps do not always show it.
+    """
     if not paths:
         raise UserError("There are no Flight Recorder dumps to read.")
     reader, dumps = DumpReader(), dict[int, Dump]()
     for path in paths:
         dump = reader.read(path)
-        if (other := dumps.get(dump.rank)) is not None:
-            raise UserError(f"{other.path} and {path} are both dumps of rank {dump.rank}. Leave one of them out.")
-        dumps[dump.rank] = dump
+        dumps[dump.rank] = merge(dumps[dump.rank], dump) if dump.rank in dumps else dump
     dumps = dict(sorted(dumps.items()))
-    return _DumpedJob(dumps).record()
+    return _DumpedJob(dumps, ranks).record()
 
 
 class _DumpedJob:
     """Puts the dumps of a job together."""
 
-    def __init__(self, dumps: dict[int, Dump]) -> None:
+    def __init__(self, dumps: dict[int, Dump], ranks: int) -> None:
         self.dumps = dumps
-        self.ranks = max(dump.ranks for dump in dumps.values())
+        self.ranks = max(ranks, *(dump.ranks for dump in dumps.values()))
+        self._is_size_known = bool(ranks) or any(dump.groups or dump.gathers for dump in dumps.values())
         for dump in dumps.values():
             join_coalesced(dump)
         self.groups = find_groups(dumps, self.ranks)
@@ -64,6 +67,8 @@ class _DumpedJob:
         if events and when(events[-1]) >= MAX_SECONDS:
             raise UserError("The times in the dumps are more than three years apart. Read dumps of one job only.")
         notes = notes_on(self.dumps, {*self.groups.values()}, left_out)
+        if not self._is_size_known:
+            notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --ranks.",)
         return JobRecord(
             (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=math.inf, notes=notes
         )
@@ -92,7 +97,7 @@ class _DumpedJob:
 
         The root of a broadcast or reduce need not wait for the others. But a rank that went no further did wait.
         """
-        if not entry.may_have_succeeded:
+        if entry.given_up or not entry.may_have_succeeded:
             return entry.retired
         if entry.completed is not None:
             return False

@@ -27,10 +27,7 @@ def read_rank_files(folder: Path) -> JobRecord:
     A last line that is not complete is ignored: its process may be writing it, or was killed.
     """
     reader = RankReader()
-    read = [
-        reader.read(rank, folder / f"rank-{rank}.jsonl", folder / f"rank-{rank}.old.jsonl")
-        for rank in _ranks_in(folder)
-    ]
+    read = [reader.read(rank, each) for rank, each in sorted(_ranks_in(folder).items())]
     records, notes = _newest_job([record for record in read if record])
     if not records:
         raise UserError(f"{folder} holds no recorded ranks; `python -m ddpquiz.record --to {folder} ...` writes them.")
@@ -55,12 +52,25 @@ def read_rank_files(folder: Path) -> JobRecord:
     )
 
 
-def _ranks_in(folder: Path) -> list[int]:
+def _ranks_in(folder: Path) -> dict[int, Path]:
+    """Return in which folder each rank has its files, also those of each machine; the newer one if there are two."""
+    found: dict[int, Path] = {}
     try:
-        names = [_FILE.fullmatch(path.name) for path in folder.iterdir()]
+        for place in (folder, *(each for each in sorted(folder.iterdir()) if each.is_dir())):
+            for path in place.iterdir():
+                name = _FILE.fullmatch(path.name)
+                rank = int(name[1]) if name else -1
+                if rank >= 0 and (rank not in found or _written(found[rank], rank) < _written(place, rank)):
+                    found[rank] = place
     except OSError as wrong:
         raise UserError(f"{folder} cannot be read: {wrong.strerror}.") from None
-    return sorted({int(name[1]) for name in names if name})
+    return found
+
+
+def _written(folder: Path, rank: int) -> float:
+    """Return when the newest file of a rank in a folder was written."""
+    paths = (folder / f"rank-{rank}.jsonl", folder / f"rank-{rank}.old.jsonl")
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
 
 
 def _newest_job(records: Sequence[RankRecord]) -> tuple[list[RankRecord], list[str]]:

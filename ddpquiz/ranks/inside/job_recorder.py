@@ -85,7 +85,7 @@ class Recording:
 
     def _watch(self) -> None:
         """Record from now on. These modules import torch, which the script has imported now."""
-        from ddpquiz.ranks.inside import joining, recorder, training_marks
+        from ddpquiz.ranks.inside import direct_calls, joining, recorder, training_marks
 
         def joined() -> None:
             group = joining.default_group()
@@ -97,7 +97,10 @@ class Recording:
             writer.send(writer.began)
 
         writer, script = self.writer, self.writer.began.script
-        joining.watch(writer, script, recorder.install(writer, script, values=self.values), joined)
+        recording = recorder.create(writer, script, values=self.values)
+        if recording and not self.values:
+            direct_calls.install(recording)
+        joining.watch(writer, script, recording.members.clear if recording else lambda: None, joined)
         training_marks.watch(writer, script)
         if joining.default_group():
             joined()

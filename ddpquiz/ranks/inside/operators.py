@@ -71,9 +71,9 @@ class Operator:
         if caller is not None and caller.f_code.co_filename == C10D:
             op = caller.f_locals.get("op")
             if isinstance(op, kind):
-                return _reduce_name(op)
+                return name_of_reduce(op)
         try:
-            return _reduce_name(kind(args[self.reduce].op()))
+            return name_of_reduce(kind(args[self.reduce].op()))
         except (AttributeError, RuntimeError):  # before torch 2.10 it has no `op`
             return _functional_reduce_op(caller)
 
@@ -106,7 +106,8 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 @cache
-def _reduce_name(op: Any) -> str:
+def name_of_reduce(op: Any) -> str:
+    """Return the name of a reduce op as scripts write it, in lower case."""
     return str(op.name).lower()
 
 

@@ -1,6 +1,7 @@
 """The file of one rank in the folder of a recorded job, which is continued in a new file when it is long enough.
 
-`rank-N.jsonl` is the newest file of rank N and `rank-N.old.jsonl` the one before it. Files of an earlier job in the
+`rank-N.jsonl` is the newest file of rank N and `rank-N.old.jsonl` the one before it; `rank-N.tail` holds what is not
+there yet. Files of an earlier job in the
 same folder are renamed: `rank-N.jsonl.1`, then `.2` and so on.
 """
 
@@ -12,6 +13,7 @@ from time import monotonic
 
 from ddpquiz.analysis.event_codec import decode
 from ddpquiz.analysis.events import Issued, Recorded
+from ddpquiz.analysis.records.rank_tail import read_tail
 from ddpquiz.ranks.inside.event_writer import identity, move_up
 
 UNCHECKED = 1.0  # seconds after which it is checked that the folder still holds the file
@@ -27,9 +29,11 @@ class RankFile:
 
     def __init__(self, folder: Path, rank: int, *, restarted: bool) -> None:
         self.path, self.older = folder / f"rank-{rank}.jsonl", folder / f"rank-{rank}.old.jsonl"
+        self.tail = folder / f"rank-{rank}.tail"
         self.number = self.held = 0
         self._checked_at = monotonic()
         folder.mkdir(parents=True, exist_ok=True)
+        self._append_tail()
         if restarted:
             self._read_what_it_holds()
         else:
@@ -61,6 +65,20 @@ class RankFile:
     def _open(self) -> None:
         self._fd = move_up(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
         self._identity = identity(self._fd)
+
+    def _append_tail(self) -> None:
+        """Append what an earlier process could not write any more, and cut off the half of a line that it left."""
+        if not self.tail.exists():
+            return
+        lines = read_tail(self.tail)
+        if self.path.exists():
+            data = self.path.read_bytes()
+            held = {*data.splitlines(), *(self.older.read_bytes().splitlines() if self.older.exists() else ())}
+            with self.path.open("r+b") as file:
+                file.truncate(data.rfind(b"\n") + 1)
+                file.seek(0, os.SEEK_END)
+                file.writelines(line + b"\n" for line in lines if line not in held)
+        self.tail.unlink()
 
     def _read_what_it_holds(self) -> None:
         """Count what the process before the restart wrote, and cut off the half of a line that it may have left."""

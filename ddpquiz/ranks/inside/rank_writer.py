@@ -1,7 +1,7 @@
 """How a rank of a job that another launcher started reports what happens: in a file, through a buffer.
 
-The thread of the script only appends to a list. A thread of ours turns that into lines every tenth of a second and
-writes them, so a process that is killed loses no more than that.
+A thread of ours writes the buffer to the file every tenth of a second, so that the script makes no system call. What is
+in the buffer is also in the tail of the rank, which outlives the process.
 """
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
@@ -17,22 +17,23 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from ddpquiz.analysis.event_codec import encode
 from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Joining, RankEvent, Recorded, Started
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 from ddpquiz.ranks.inside.event_writer import EventWriter, Line
 from ddpquiz.ranks.inside.rank_file import RankFile
+from ddpquiz.ranks.inside.rank_tail import RankTail
 from ddpquiz.ranks.inside.source_location import find_place
 
 PACE = 0.1  # seconds between two flushes
 MANY = 5_000  # lines in the buffer after which it is flushed at once
 TOO_MANY = 500_000  # lines in the buffer after which the folder counts as dead
-SLICE = 100  # lines that are formatted before a thread of the script that waits for the GIL gets it
+SLICE = 500  # lines that are written before a thread of the script that waits for the GIL gets it
 QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
 PATIENCE = 5.0  # seconds that the end of the job waits for the thread of ours
 UNKNOWN = -1  # the rank, until a process group says it
+_NOBODY = f'"rank": {UNKNOWN}, '
 
 Channel = tuple[str, tuple[int, ...], str, int | None]  # group, its members; for point-to-point "send" or "recv", peer
 
@@ -48,10 +49,11 @@ class RankWriter(EventWriter):
         self.folder, self.most, self.began = folder, most, began
         self._started = Started(0.0, UNKNOWN, os.getpid(), restart)
         self._wall = time.time()
-        self._format_issued = super().issued
-        self._items: list[Line] = []  # (function that returns a line, its arguments)
+        self._items: list[Line] = []
+        self._guard = _thread.RLock()  # of _items and _tail; a signal handler of the script may communicate, too
         self._is_on = True
         self._file: RankFile | None = None
+        self._tail: RankTail | None = None
         self._issued: Counter[Channel] = Counter()  # since the last joining, in this file and those before it
         self._from_anybody: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
         self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
@@ -60,48 +62,66 @@ class RankWriter(EventWriter):
         self._wake.acquire()
         _thread.start_new_thread(self._flush_for_ever, ())
 
-    def now(self) -> float:
-        """Return the seconds since the recorder began; they are rounded when they are written."""
-        return monotonic() - self.epoch
-
     def write(self, *lines: Line) -> None:
-        """Buffer lines."""
-        if self._is_on:
-            self._items.extend(lines)
-            if len(self._items) > MANY:
-                with suppress(RuntimeError):  # it is awake already
-                    self._wake.release()
+        """Buffer lines: an event, text, or text with what the header of the next file must know of it."""
+        if not self._is_on:
+            return
+        with self._guard:
+            self._items += lines
+            if self._tail:
+                for line in lines:
+                    text = line[0] if type(line) is tuple else line
+                    if type(text) is str and text:
+                        self._tail.append(text.encode(errors="replace"))
+        if len(self._items) > MANY or (self._tail and self._tail.is_full):
+            if len(self._items) > TOO_MANY:
+                self.stop(f"{self.folder} does not accept data fast enough")
+            with suppress(RuntimeError):  # it is awake already
+                self._wake.release()
 
     def send(self, event: Event) -> None:
-        self.write((self._format_event, (event,)))
+        self.write(event)
+        if isinstance(event, Joining):
+            self.flush(PATIENCE)
 
-    def issued(self, *arguments: Any) -> Line:
-        return self._format_issued, arguments
+    def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> Line:
+        text = self._texts.get(operation)
+        if text is None or before or operation.in_background:
+            if operation.in_background:
+                self._in_background.add(number)
+            return super().issued(time, number, before, operation), number, operation
+        line = f'{{"event": "issued", "time": {time}, "rank": {self.rank}, "number": {number}, "op": {text}[]}}\n'
+        return line, number, operation
 
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
     ) -> Line:
-        return self._format_ended, (time, number, started, source, failed)
+        if started is None and source is None and not failed:
+            return (
+                f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, "started": null, '
+                f'"source": null, "failed": false}}\n'
+            )
+        text = super().ended(time, number, started, source, failed=failed)
+        return text if source is None else (text, number, source)
 
-    def waiting(self, *arguments: Any) -> Line:
-        return super().waiting, arguments
-
-    def waited(self, *arguments: Any) -> Line:
-        return self._format_waited, arguments
-
-    def result(self, *arguments: Any) -> Line:
-        return super().result, arguments
+    def waited(self, time: float, number: int, since: float) -> Line:
+        """Return the line of a Waited; a synchronous operation blocks until it ends, so that says nothing new."""
+        if number not in self._in_background:
+            return ""
+        self._in_background.discard(number)
+        return super().waited(time, number, since)
 
     def disable(self) -> None:
         """Record nothing from now on."""
         super().disable()
-        self._is_on = False
-        self._items.clear()
+        self._is_on, self._guard, self._items = False, _thread.RLock(), []
 
     def stop(self, why: object) -> None:
         """Record nothing from now on, and say why on standard error; the job goes on."""
         if self._is_on:
             self.disable()
+            if self._tail:
+                self._tail.remove()
             who = f"rank {self.rank}" if self.rank != UNKNOWN else f"process {os.getpid()}"
             with suppress(Exception):  # the script may have closed it, or replaced it
                 print(f"ddpquiz.record: {who} is no longer recorded: {why}", file=sys.__stderr__, flush=True)
@@ -110,6 +130,8 @@ class RankWriter(EventWriter):
         """Write what is left, and end the thread."""
         self.flush(PATIENCE)
         self._is_on = False
+        if self._tail and not self._items:
+            self._tail.remove()
 
     def flush(self, patience: float = -1) -> None:
         """Write what is in the buffer if the rank is known; wait at most `patience` seconds for another flush."""
@@ -135,8 +157,6 @@ class RankWriter(EventWriter):
             elif monotonic() - last > QUIET:
                 last = monotonic()
                 self._show_that_it_lives()
-            if len(self._items) > TOO_MANY:
-                self.stop(f"{self.folder} does not accept data fast enough")
             self.flush()
 
     def _show_that_it_lives(self) -> None:
@@ -147,32 +167,44 @@ class RankWriter(EventWriter):
 
     def _write_items(self) -> None:
         if self._file is None and self._is_on:
-            self._file = RankFile(self.folder, self.rank, restarted=self._started.restart > 0)
-            self._file.write("".join(map(self._format_event, self._header(self._file))).encode(errors="replace"))
+            self._open()
         while self._is_on and self._file and self._items:
-            items = self._items[:SLICE]
-            del self._items[: len(items)]
-            self._file.write(self._format(items, self._file).encode(errors="replace"))
-            time.sleep(0)  # let a thread of the script go on
+            with self._guard:
+                items, self._items = self._items, []
+                half = self._tail.switch() if self._tail else 0
+            for begin in range(0, len(items), SLICE):
+                self._file.write(self._format(items[begin : begin + SLICE], self._file).encode(errors="replace"))
+                time.sleep(0)  # let a thread of the script go on
+            if self._tail:
+                self._tail.clear(half)
+
+    def _open(self) -> None:
+        self._file = RankFile(self.folder, self.rank, restarted=self._started.restart > 0)
+        self._file.write("".join(map(self._format_event, self._header(self._file))).encode(errors="replace"))
+        with suppress(OSError), self._guard:
+            self._tail = RankTail(self._file.tail)
 
     def _format(self, items: Sequence[Line], file: RankFile) -> str:
         """Return the lines of buffered items, and continue the file in a new one if it is long enough."""
-        lines: list[str] = []
-        for form, arguments in items:
-            if form == self._format_issued:
+        lines, who = list[str](), f'"rank": {self.rank}, '
+        for item in items:
+            text, number, what = item if type(item) is tuple else (item, 0, None)
+            if isinstance(what, Operation):
                 if file.held >= self.most:
                     file.write("".join(lines).encode(errors="replace"))
                     file.continue_in_a_new_one()
                     lines = [self._format_event(event) for event in self._header(file)]
                 file.held += 1
-                self._count(arguments[1], arguments[3])
-            lines.append(form(*[f"{each:.6f}" if type(each) is float else each for each in arguments]))
+                self._count(number, what)
+            elif what is not None and (group := self._from_anybody.pop(number, None)):
+                self._issued[*group, "recv", what] += 1
+            lines.append(text.replace(_NOBODY, who, 1) if type(text) is str else self._format_event(text))
         return "".join(lines)
 
     def _header(self, file: RankFile) -> list[Event]:
         """Return what a file begins with: what must be known of all that came before it."""
         recorded = Recorded(
-            0.0, self.rank, socket.gethostname()[:200], _boot(), clock=self.epoch, wall=self._wall, number=file.number
+            0.0, self.rank, socket.gethostname()[:200], boot_id(), clock=self.epoch, wall=self._wall, number=file.number
         )
         now = self.now()
         dropped = [
@@ -190,25 +222,9 @@ class RankWriter(EventWriter):
             event = replace(event, rank=self.rank, time=round(event.time, 6))
         return encode(event) + "\n"
 
-    def _format_ended(self, time: float, number: int, started: float | None, source: int | None, failed: bool) -> str:
-        if source is not None and (group := self._from_anybody.pop(number, None)):
-            self._issued[*group, "recv", source] += 1
-        line: str = super().ended(time, number, started, source, failed=failed)
-        return line
-
-    def _format_waited(self, time: float, number: int, since: float) -> str:
-        """Return the line of a Waited; a synchronous operation blocks until it ends, so that says nothing new."""
-        if number not in self._in_background:
-            return ""
-        self._in_background.discard(number)
-        line: str = super().waited(time, number, since)
-        return line
-
     def _count(self, number: int, operation: Operation) -> None:
         """Note that an operation was issued."""
         group = operation.group, operation.members
-        if operation.in_background:
-            self._in_background.add(number)
         if operation.op not in POINT_TO_POINT:
             self._issued[*group, "", None] += 1
         elif operation.peer is not None:
@@ -217,7 +233,7 @@ class RankWriter(EventWriter):
             self._from_anybody[number] = group
 
 
-def _boot() -> str:
+def boot_id() -> str:
     """Return what tells this boot of the machine from others; nothing where the system does not say."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()

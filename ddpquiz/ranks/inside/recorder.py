@@ -89,7 +89,7 @@ class Recorder:
         """Report that an operation was called."""
         op = operator.op
         group = self.private.unbox_group(args[operator.group]).group_name
-        members = self.members.get(group) or self._find_members(group)
+        members = self.members.get(group) or self.find_members(group)
         peer = None if operator.peer is None else args[operator.peer]
         if peer is not None and 0 <= peer < len(members):
             peer = members[peer]
@@ -140,7 +140,8 @@ class Recorder:
         if (opened.asynchronous or self.native_waits.inside) and not opened.on_gpu:
             self.operations.send_end_when_done(opened)
 
-    def _find_members(self, group: str) -> tuple[int, ...]:
+    def find_members(self, group: str) -> tuple[int, ...]:
+        """Return the ranks of a group in the whole run."""
         members = self.members[group] = tuple(dist.get_process_group_ranks(self.private.find_group(group)))
         return members
 
@@ -198,11 +199,17 @@ def install(writer: EventWriter, script: str, *, values: bool = True, every_wait
     `script` is the file whose lines are named; see Recorder for `every_wait`. Return what is to be called when process
     groups are formed anew: they may reuse the names of older ones.
     """
+    recorder = create(writer, script, values=values, every_wait=every_wait)
+    return recorder.members.clear if recorder else lambda: None
+
+
+def create(writer: EventWriter, script: str, *, values: bool, every_wait: bool = False) -> Recorder | None:
+    """Return a recorder that is installed, or None if this torch does not allow that."""
     try:
         recorder = Recorder(writer, script, torch_private.find(), values=values, every_wait=every_wait)
         recorder.install()
         new_groups.watch(writer, script)
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")
-        return lambda: None
-    return recorder.members.clear
+        return None
+    return recorder

@@ -27,6 +27,14 @@ NAMES = {
     "verify_parameters": "distributed._verify_params_across_processes",
     "wait_tensor": "ops._c10d_functional.wait_tensor.default._handle.redispatch_boxed",
 }
+DIRECT_NAMES = {
+    "backend": "_C._distributed_c10d.Backend",
+    "get_backend": "distributed.ProcessGroup._get_backend",
+    "dispatch_modes": "_C._len_torch_dispatch_stack",
+    "is_profiled": "autograd._profiler_enabled",
+    "in_graph": "_C._distributed_c10d._allow_inflight_collective_as_graph_input",
+    "interpreter": "_C._functorch.peek_interpreter_stack",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +67,33 @@ class TorchPrivate:
             setattr(torch.distributed, NAMES[name].rpartition(".")[2], wrap(getattr(self, name)))
 
 
+@dataclass(frozen=True, slots=True)
+class DirectPrivate:
+    """What stands behind DIRECT_NAMES: how a group reaches its backend, and what else may look at a call."""
+
+    backend: Any
+    get_backend: Callable[[Any, torch.device], Any]
+    dispatch_modes: Callable[[], int]  # how many are active in this thread
+    is_profiled: Callable[[], bool]
+    in_graph: Callable[[], bool]  # a compiled graph takes works as inputs
+    interpreter: Callable[[], Any]  # of torch.func's transformations; None: none is active
+
+
 def find() -> TorchPrivate:
     """Look up every name; AttributeError if torch has one no longer."""
-    return TorchPrivate(**{field: functools.reduce(getattr, path.split("."), torch) for field, path in NAMES.items()})
+    return TorchPrivate(**_look_up(NAMES))
+
+
+def find_direct() -> DirectPrivate | None:
+    """Look up the names that direct calls need; None if torch has one no longer."""
+    try:
+        return DirectPrivate(**_look_up(DIRECT_NAMES))
+    except AttributeError:
+        return None
+
+
+def _look_up(names: dict[str, str]) -> dict[str, Any]:
+    return {field: functools.reduce(getattr, path.split("."), torch) for field, path in names.items()}
 
 
 def argument_names(overload: Any) -> list[str]:

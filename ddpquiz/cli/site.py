@@ -1,0 +1,45 @@
+"""`ddpquiz site`: write the curriculum as a static site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def site(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder, or an earlier site.", metavar="DIR")],
+) -> None:
+    """Write the curriculum as a static site that works from disk and from any host.
+
+    It has a page for each concept, with cards to grade and questions to answer, and a page for the recorded run of each
+    demo. Progress stays in the browser; `ddpquiz import` reads the file that the site lets you download.
+    """
+    from ddpquiz.curriculum import loading
+    from ddpquiz.web.site import site_pages
+    from ddpquiz.web.site_folder import write_site
+
+    known = loading.load()
+    pages = site_pages(known, run_pages({link.run for concept in known.concepts for link in concept.demos}))
+    write_site(folder, pages)
+    size = sum(len(page.encode()) for page in pages.values()) / 1e6
+    typer.echo(f"{len(pages)} pages, {size:.1f} MB; open {folder / 'index.html'} in a browser.")
+
+
+def run_pages(demos: set[str]) -> dict[str, str]:
+    """Return the page of the saved run of each of these demos that has one."""
+    from ddpquiz.analysis import saved_run
+    from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.cli.saving import page_of
+    from ddpquiz.paths import recordings_dir
+
+    pages = {}
+    for name in sorted(demos):
+        path = recordings_dir() / f"{name}.json"
+        if path.is_file():
+            events, state = saved_run.read(path), RunState()
+            for event in events:
+                state.add(event)
+            pages[name] = page_of(events, state, None)
+    return pages

@@ -1,0 +1,148 @@
+"""Records the collectives that Python calls most, without the dispatcher: that costs a fraction of a kernel in Python.
+
+`dist.all_reduce` calls `ProcessGroup.allreduce`, which does nothing on CPU tensors but pass the call through the
+dispatcher to the same method of the group's backend. A kernel in Python makes the dispatcher convert all arguments to
+Python objects and back. So the methods here record the call and go to the backend themselves. Whatever could notice a
+difference (other devices, subclasses of tensors, a profiler, a dispatch mode, autograd) takes the usual way.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.ranks.inside.operations import OpenOperation
+from ddpquiz.ranks.inside.operators import name_of, name_of_reduce
+from ddpquiz.ranks.inside.recorder import Recorder
+from ddpquiz.ranks.inside.source_location import locate
+from ddpquiz.ranks.inside.torch_private import DirectPrivate, find_direct
+
+CPU = torch.device("cpu")
+MOST_CALLS = 10_000  # different calls of one rank that are cached
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a process group: the operation's name in scripts, and where its arguments are.
+
+    `options` is the name of the class of the last argument, `inputs` the position of the list with the tensor that a
+    rank brings.
+    """
+
+    name: str
+    op: str
+    options: str
+    inputs: int = 0
+    reduces: bool = False
+    rooted: bool = False
+
+
+METHODS = (
+    Method("allreduce", "all_reduce", "AllreduceOptions", reduces=True),
+    Method("broadcast", "broadcast", "BroadcastOptions", rooted=True),
+    Method("reduce", "reduce", "ReduceOptions", reduces=True, rooted=True),
+    Method("allgather", "all_gather", "AllgatherOptions", inputs=1),
+)
+
+
+class DirectCalls:
+    """Records through the methods of ProcessGroup what a Recorder would record in its kernels."""
+
+    def __init__(self, recorder: Recorder, private: DirectPrivate) -> None:
+        self.recorder, self.private = recorder, private
+        self._known: dict[tuple[Any, ...], Operation] = {}
+
+    def install(self) -> None:
+        """Replace the methods."""
+        for method in METHODS:
+            setattr(dist.ProcessGroup, method.name, self._replacement(method))
+
+    def _replacement(self, method: Method) -> Callable[..., Any]:
+        original, direct = getattr(dist.ProcessGroup, method.name), getattr(self.private.backend, method.name)
+        operations, count = self.recorder.operations, method.inputs + 2
+
+        @wraps(original)
+        def call(group: Any, *args: Any, **options: Any) -> Any:
+            opened = backend = None
+            try:
+                if len(args) == count and not options and self._is_plain(group, args, method):
+                    backend = self.private.get_backend(group, CPU)
+                    opened = self._issue(method, group, args, sys._getframe().f_back)  # noqa: SLF001  # as inspect does
+            except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+                operations.report_fault(fault)
+            if opened is None:
+                return original(group, *args, **options)
+            try:
+                work = direct(backend, *args)  # releases the GIL
+            except BaseException:
+                operations.refused(opened.number)
+                raise
+            opened.work = work
+            operations.add(operations.by_work, id(work), opened)
+            if opened.asynchronous:
+                operations.send_end_when_done(opened)
+            return work
+
+        return call
+
+    def _is_plain(self, group: Any, args: tuple[Any, ...], method: Method) -> bool:
+        """Return whether nothing but the backend would see this call."""
+        tensors, private = args[method.inputs], self.private
+        if type(args[-1]).__name__ != method.options or type(tensors) is not list or len(tensors) != 1:
+            return False
+        if type(group) is not dist.ProcessGroup:
+            return False
+        for tensor in (tensors[0], *(args[0][0] if method.inputs else ())):
+            is_plain = type(tensor) in _PLAIN and tensor.is_cpu and not tensor.requires_grad
+            if not (is_plain and tensor.layout is torch.strided):
+                return False
+        return not (
+            private.dispatch_modes()
+            or private.is_profiled()
+            or private.in_graph()
+            or private.interpreter() is not None
+            or self.recorder.private.graph_task_id() != -1
+        )
+
+    def _issue(self, method: Method, group: Any, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
+        """Report a call."""
+        recorder, tensor, options = self.recorder, args[method.inputs][0], args[-1]
+        reduce = options.reduceOp.op if method.reduces else None
+        root = options.rootRank if method.rooted else None
+        asynchronous = options.asyncOp
+        key = (
+            method.op, group.group_name, tensor.shape, tensor.dtype, locate(recorder.script, caller), asynchronous,
+            reduce, root,
+        )  # fmt: skip
+        operation = self._known.get(key)
+        if operation is None or key[1] not in recorder.members:  # the group may be a new one of the same name
+            operation = self._describe(key, tensor)
+        number, now = next(recorder.numbers), recorder.writer.now()
+        recorder.operations.running.add(number)
+        recorder.writer.write(recorder.writer.issued(now, number, (), operation))
+        return OpenOperation(number, now, asynchronous, None)
+
+    def _describe(self, key: tuple[Any, ...], tensor: torch.Tensor) -> Operation:
+        op, group, shape, dtype, (file, line), asynchronous, reduce, root = key
+        if len(self._known) >= MOST_CALLS or group not in self.recorder.members:
+            self._known.clear()
+        members = self.recorder.find_members(group)
+        operation = self._known[key] = Operation(
+            op, members, members[root] if root is not None and 0 <= root < len(members) else root, (shape,),
+            name_of(dtype), tensor.numel() * tensor.element_size(), file, line, group,
+            "" if reduce is None else name_of_reduce(reduce), asynchronous,
+        )  # fmt: skip
+        return operation
+
+
+def install(recorder: Recorder) -> None:
+    """Record the most frequent collectives of Python directly, if this torch allows it."""
+    if private := find_direct():
+        DirectCalls(recorder, private).install()

@@ -1,0 +1,375 @@
+"use strict";
+// The pages of the site. All texts are in the page already; this script shows and hides them, judges answers as the
+// terminal does, and writes grades and answers to the browser's storage as rows of the progress file.
+
+const KEY = "ddpquiz progress";
+const MOST_FOUND = 50;
+const GRADES = ["again", "hard", "good", "easy"];
+const byId = (id) => document.getElementById(id);
+const site = JSON.parse(byId("data").textContent);
+const loaded = Date.now();
+
+/** Return an element with attributes, and with texts and elements inside. */
+function element(tag, attributes = {}, ...inside) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...inside.map((part) => (part instanceof Node ? part : document.createTextNode(part))));
+  return made;
+}
+
+// ---- Progress
+
+/** Return the study day of a moment, which turns at four in the morning of this place. */
+function studyDay(now) {
+  const day = new Date(now.getFullYear(), now.getMonth(), now.getDate() - (now.getHours() < 4 ? 1 : 0));
+  const two = (number) => String(number).padStart(2, "0");
+  return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
+}
+
+const isRow = (row) => row !== null && typeof row === "object" && Number.isInteger(row.sequence) &&
+  ["kind", "item", "at", "day", "device"].every((name) => typeof row[name] === "string");
+
+/** Return the progress in a text that this page or `ddpquiz export json` wrote; Error with a sentence for others. */
+function parseProgress(text) {
+  let found;
+  try { found = JSON.parse(text); } catch { throw new Error("This file is not valid JSON."); }
+  if (found?.format !== site.format || !Number.isInteger(found.version)) throw new Error("This file is not progress of ddpquiz; `ddpquiz export json` writes such a file.");
+  if (found.version > site.version) throw new Error("This file was written by a newer ddpquiz; build the site again with it.");
+  if (!Array.isArray(found.log) || !found.log.every(isRow) || !Array.isArray(found.weights)) throw new Error("This file is damaged, so nothing was read.");
+  return found;
+}
+
+/** The log in the browser's storage; where there is no storage, it lasts as long as the page. */
+class Progress {
+  read() {
+    let text = this.text;
+    try { text = localStorage.getItem(KEY) ?? text; } catch { this.isLost = true; }
+    try {
+      const found = parseProgress(text);
+      if (typeof found.here === "string") return found;
+    } catch { /* there is nothing yet, or it cannot be read */ }
+    const here = [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    return { format: site.format, version: site.version, here, weights: [site.weights], log: [] };
+  }
+
+  /** Write progress; return a sentence if it cannot be stored. */
+  write(state) {
+    this.text = JSON.stringify(state);
+    try { localStorage.setItem(KEY, this.text); } catch { this.isLost = true; }
+    return this.isLost ? " This browser stores nothing for this page: download your progress before you close it." : "";
+  }
+
+  /** Add something that the learner did; return a sentence if it cannot be stored. */
+  append(row) {
+    const state = this.read(), now = new Date();
+    const sequence = 1 + Math.max(0, ...state.log.filter((each) => each.device === state.here).map((each) => each.sequence));
+    const at = now.toISOString().replace("Z", "000Z");
+    state.log.push({ ...row, at, day: studyDay(now), device: state.here, sequence, weights: site.weights.version });
+    return this.write(state);
+  }
+
+  /** Return the rows that count: reviews and answers that were not undone, in the order of time. */
+  rows() {
+    const { log } = this.read();
+    const undone = new Set(log.filter((row) => row.kind === "undo").map((row) => `${row.undone_device} ${row.undone_sequence}`));
+    const counts = (row) => (row.kind === "review" || row.kind === "answer") && !undone.has(`${row.device} ${row.sequence}`);
+    return log.filter(counts).sort((one, other) => (one.at < other.at ? -1 : 1));
+  }
+
+  /** Add the rows of a file; return how many were new. Error with a sentence if it cannot be read. */
+  merge(text) {
+    const given = parseProgress(text), state = this.read();
+    const receipt = (row) => `${row.device} ${row.sequence}`;
+    const known = new Set(state.log.map(receipt)), versions = new Set(state.weights.map((each) => each.version));
+    const added = given.log.filter((row) => !known.has(receipt(row)));
+    state.log.push(...added);
+    state.weights.push(...given.weights.filter((each) => !versions.has(each?.version)));
+    const lost = this.write(state);
+    return `${added.length} of ${given.log.length} rows were new.${lost}`;
+  }
+
+  /** Return the text of the file that `ddpquiz import` reads. */
+  exported() {
+    const { format, version, weights, log } = this.read();
+    return JSON.stringify({ format, version, weights, log }, null, 1);
+  }
+
+  forget() {
+    this.text = undefined;
+    try { localStorage.removeItem(KEY); } catch { /* nothing is stored */ }
+  }
+}
+const progress = new Progress();
+
+// ---- Judging, as ddpquiz/learning/judge.py does it
+
+const DECIMAL_COMMA = /(?<![\d.])(?:0,\d|\d+,(?!\d{3}(?!\d)))/;
+const GROUPS = /(?<=\d)[,_](?=\d{3}(?!\d))/g;
+const TIMES = /(?<=[\d)])\s*[x×]\s*(?=[\d(])/g;
+const NUMBER_AND_UNIT = /^([-+*/().\de ]*[\d)])\s*(.*)$/i;
+const TOKEN = /\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|\*\*|[-+*/()])/iy;
+const SAID = /[a-z_]\w*(?:\.\w+)*|[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?/gi;
+
+/** Return the value of an arithmetic expression, NaN if it is none. */
+function evaluate(text) {
+  const tokens = [];
+  TOKEN.lastIndex = 0;
+  for (let at = 0; at < text.trimEnd().length; at = TOKEN.lastIndex) {
+    const found = TOKEN.exec(text);
+    if (!found) return NaN;
+    tokens.push(found[1]);
+  }
+  let at = 0;
+  const sum = () => { let left = product(); while (tokens[at] === "+" || tokens[at] === "-") left = tokens[at++] === "+" ? left + product() : left - product(); return left; };
+  const product = () => { let left = signed(); while (tokens[at] === "*" || tokens[at] === "/") left = tokens[at++] === "*" ? left * signed() : left / signed(); return left; };
+  const signed = () => (tokens[at] === "-" ? (at++, -signed()) : tokens[at] === "+" ? (at++, signed()) : power());
+  const power = () => { const base = atom(); return tokens[at] === "**" ? (at++, Math.pow(base, signed())) : base; };
+  const atom = () => {
+    const token = tokens[at++];
+    if (token !== "(") return /^[\d.]/.test(token ?? "") ? Number(token) : NaN;
+    const inside = sum();
+    return tokens[at++] === ")" ? inside : NaN;
+  };
+  const value = sum();
+  return at === tokens.length && Number.isFinite(value) ? value : NaN;
+}
+
+function isClose(value, right, tolerance) {
+  const relative = !tolerance && Number.isInteger(right) ? 1e-12 : Math.max(tolerance, 1e-5);
+  return Math.abs(value - right) <= Math.max(relative * Math.max(Math.abs(value), Math.abs(right)), 1e-12);
+}
+
+const bareUnit = (unit) => unit.toLowerCase().replaceAll("µ", "u").replaceAll("μ", "u").replace(/[\s.-]+/g, " ").trim().split(" ").map((word) => word.replace(/[es]+$/, "") || word).join(" ");
+
+function judgeNumber(question, given) {
+  const typed = given.trim().replaceAll("−", "-").replaceAll("^", "**");
+  if (DECIMAL_COMMA.test(typed)) return { unclear: "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800." };
+  const found = NUMBER_AND_UNIT.exec(typed.replace(GROUPS, "").replace(TIMES, "*"));
+  const value = found && !found[2].includes(",") ? evaluate(found[1]) : NaN;
+  const unit = question.unit ? ` of ${question.unit}` : "";
+  if (Number.isNaN(value)) return { unclear: `Answer with a number${unit}, such as 1800, 1.8e3 or 3/4.` };
+  if (found[2].trim() && bareUnit(found[2]) !== bareUnit(question.unit)) return { unclear: question.unit ? `Answer in ${question.unit}.` : "Answer without a unit." };
+  if (isClose(value, question.answer, question.tolerance)) return { right: true, whys: [] };
+  const trap = question.traps.findIndex((each) => isClose(value, each, question.tolerance));
+  return { right: false, whys: trap < 0 ? [] : [trap] };
+}
+
+/** Return a text without outer quotes and unnecessary blanks, and with one kind of quote. */
+function squeezed(text) {
+  let found = text.replaceAll("\\n", "\n").trim().split(/\s+/).join(" ");
+  if (found.length > 1 && found[0] === found.at(-1) && "'\"`".includes(found[0])) found = found.slice(1, -1);
+  return found.replaceAll('"', "'").trim().replace(/\s*([[\](){},:=])\s*/g, "$1");
+}
+
+/** Return the numbers and words of a text, without brackets, commas and names of containers. */
+function said(text) {
+  const inside = text.replaceAll("\\n", "\n").replace(/(?<![\w.])[a-z_][\w.]*(?=\()/gi, "");
+  return JSON.stringify((inside.match(SAID) ?? []).map((each) => (/^[a-z_]/i.test(each) ? each.split(".").at(-1).toLowerCase() : Number(each))));
+}
+
+function judgeOutput(question, given) {
+  if (!given.trim()) return { unclear: "Type what is printed." };
+  if (squeezed(given) === squeezed(question.answer)) return { right: true, whys: [] };
+  const trap = question.traps.findIndex((each) => squeezed(given) === squeezed(each));
+  return trap < 0 ? { right: said(given) === said(question.answer), whys: [] } : { right: false, whys: [trap] };
+}
+
+/** Return the places from 0 in `2 4 1 3`, `2,4,1,3` or `2413`; none for anything else. */
+function placesIn(given, count) {
+  const words = given.replace(/^[\s.,;]+|[\s.,;]+$/g, "").split(/[\s,;]+/);
+  const places = (count > 9 ? words : [...words.join("")]).map((word) => (/^\d+$/.test(word) ? Number(word) - 1 : -1));
+  return places.every((place) => place >= 0 && place < count) && new Set(places).size === places.length ? places : [];
+}
+
+function judgeOrder(question, given) {
+  const places = placesIn(given, question.shown.length);
+  if (places.length !== question.shown.length) return { unclear: `Give each number from 1 to ${question.shown.length} once, in order.` };
+  const wrong = places.findIndex((place, number) => question.places[place] !== number);
+  if (wrong < 0) return { right: true, whys: [], chosen: places };
+  const wanted = question.shown[question.places.indexOf(wrong)];
+  return { right: false, whys: [], chosen: places, said: `Number ${wrong + 1} is: ${wanted}` };
+}
+
+function judgeOptions(question, chosen) {
+  if (!chosen.length) return { unclear: question.kind === "choice" ? "Choose one." : "Choose all that are right." };
+  const missed = question.right.flatMap((right, place) => (right && !chosen.includes(place) ? [question.shown[place]] : []));
+  const right = !missed.length && chosen.every((place) => question.right[place]);
+  const some = question.kind === "choices" && missed.length ? `Right too: ${missed.join("; ")}` : "";
+  return { right, whys: [], chosen, said: some };
+}
+
+/** Judge an answer: a text, or the places of the options that were chosen. */
+function judge(question, given) {
+  const judges = { number: judgeNumber, output: judgeOutput, order: judgeOrder, choice: judgeOptions, choices: judgeOptions };
+  return judges[question.kind](question, given);
+}
+
+/** Return an answer as the log holds it. */
+function answerText(question, given, verdict) {
+  if (verdict.chosen) {
+    const texts = verdict.chosen.map((place) => question.shown[place]);
+    return question.kind === "choice" ? texts[0] : JSON.stringify(texts);
+  }
+  return question.values ? `${given} with ${question.values}` : given;
+}
+
+// ---- Cards and questions
+
+const latest = (kind, item) => progress.rows().filter((row) => row.kind === kind && row.item === item).at(-1);
+
+function setUpCard(card) {
+  const key = card.dataset.card, state = card.querySelector(".state");
+  let opened = loaded;
+  const show = () => {
+    const last = latest("review", key);
+    state.textContent = last ? `You graded it ${GRADES[last.grade - 1]} on ${last.day}.` : "";
+  };
+  card.addEventListener("toggle", () => { opened = Date.now(); });
+  for (const button of card.querySelectorAll("[data-grade]")) {
+    button.addEventListener("click", () => {
+      const lost = progress.append({ kind: "review", item: key, grade: Number(button.dataset.grade), took: Date.now() - opened });
+      show();
+      state.textContent += lost;
+    });
+  }
+  show();
+}
+
+/** A question: its form, what was asked of it since the page was opened, and its solution. */
+class QuestionForm {
+  constructor(section) {
+    Object.assign(this, { section, key: section.dataset.question, hints: 0, isSolved: false, began: 0 });
+    this.question = site.questions[this.key];
+    this.form = section.querySelector("form");
+    this.state = section.querySelector(".state");
+    this.form.addEventListener("focusin", () => { this.began ||= Date.now(); });
+    this.form.addEventListener("submit", (event) => { event.preventDefault(); this.answer(); });
+    for (const button of this.form.querySelectorAll("[data-does]")) button.addEventListener("click", () => this[button.dataset.does]());
+    const last = latest("answer", this.key);
+    if (last) this.state.textContent = `Your last answer, on ${last.day}, was ${last.credit ? "right" : "wrong"}.`;
+  }
+
+  hint() {
+    const next = this.form.querySelector(".hint[hidden]");
+    if (next) { next.hidden = false; this.hints += 1; }
+    if (!this.form.querySelector(".hint[hidden]")) this.form.querySelector("[data-does=hint]").disabled = true;
+  }
+
+  solution() {
+    this.isSolved = true;
+    this.section.querySelector(".solution").hidden = false;
+  }
+
+  given() {
+    const boxes = [...this.form.querySelectorAll("fieldset input")];
+    return boxes.length ? boxes.filter((box) => box.checked).map((box) => Number(box.value)) : this.form.elements.answer.value;
+  }
+
+  answer() {
+    const given = this.given(), verdict = judge(this.question, given);
+    for (const why of this.form.querySelectorAll(".why")) why.hidden = true;
+    if (verdict.unclear) { this.state.textContent = verdict.unclear; return; }
+    const lost = this.isSolved ? "" : this.save(given, verdict);
+    const word = verdict.right ? "Right." : "Wrong.";
+    this.state.textContent = [word, verdict.said, lost, this.isSolved ? "It is not counted, because you saw the solution." : ""].filter(Boolean).join(" ");
+    this.state.dataset.verdict = verdict.right ? "right" : "wrong";
+    const traps = this.form.querySelectorAll(".why:not([data-place])");
+    for (const place of verdict.whys) traps[place].hidden = false;
+    for (const place of verdict.chosen ?? []) {
+      const why = this.form.querySelector(`.why[data-place="${place}"]`);
+      if (why) why.hidden = false;
+    }
+    this.solution();
+  }
+
+  save(given, verdict) {
+    const { level, chance, cards } = this.question;
+    const row = { kind: "answer", item: this.key, level, chance, credit: verdict.right ? (this.hints ? 0.5 : 1) : 0, given: answerText(this.question, given, verdict) };
+    if (this.began) row.took = Date.now() - this.began;
+    const today = progress.rows().filter((each) => each.day === studyDay(new Date()));
+    if (!verdict.right && !today.some((each) => each.item === this.key && each.calls)) {
+      const reviewed = new Set(today.filter((each) => each.kind === "review").map((each) => each.item));
+      const called = cards.find((card) => !reviewed.has(card)) ?? cards[0];
+      if (called) row.calls = called;
+    }
+    return progress.append(row);
+  }
+}
+
+/** Open the card that the address names, so that it can be seen. */
+function openTarget() {
+  const target = byId(decodeURIComponent(location.hash.slice(1)));
+  if (target instanceof HTMLDetailsElement) target.open = true;
+  target?.scrollIntoView();
+}
+
+// ---- The first page
+
+/** Return what contains all words, titles and fronts of cards first. */
+function search(words) {
+  const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const count = (text) => terms.filter((term) => text.toLowerCase().includes(term)).length;
+  if (!terms.length) return [];
+  const scored = site.search.filter((each) => count(`${each.head} ${each.more}`) === terms.length).map((each) => [2 * count(each.head) + (each.kind === "concept"), each]);
+  return scored.sort((one, other) => other[0] - one[0]).map(([, each]) => each);
+}
+
+function setUpSearch(field) {
+  field.addEventListener("input", () => {
+    const found = search(field.value);
+    byId("found-count").textContent = field.value.trim() ? `${found.length} found${found.length > MOST_FOUND ? `, the first ${MOST_FOUND} are listed` : ""}` : "";
+    byId("found").replaceChildren(...found.slice(0, MOST_FOUND).map(({ href, kind, head, more }) =>
+      element("li", {}, element("a", { href }, head.replaceAll("`", "")), element("span", { class: "kind" }, ` ${kind} `), element("p", { class: "quiet" }, more.replaceAll("`", "")))));
+  });
+}
+
+function showProgress() {
+  const rows = progress.rows(), answers = new Map(), cards = new Set();
+  for (const row of rows) row.kind === "review" ? cards.add(row.item) : answers.set(row.item, row.credit > 0);
+  for (const state of document.querySelectorAll("[data-concept][data-cards]")) {
+    const inConcept = (item) => item.startsWith(`${state.dataset.concept}/`);
+    const graded = [...cards].filter(inConcept).length, right = [...answers].filter(([item, ok]) => ok && inConcept(item)).length;
+    state.textContent = graded || right ? `${graded} of ${state.dataset.cards} cards graded, ${right} of ${state.dataset.questions} questions right` : "";
+  }
+  byId("progress-state").textContent = rows.length ? `${rows.length} grades and answers in this browser.` : "Nothing yet.";
+}
+
+function setUpProgress() {
+  byId("download").addEventListener("click", () => {
+    const address = URL.createObjectURL(new Blob([progress.exported()], { type: "application/json" }));
+    element("a", { href: address, download: "ddpquiz-progress.json" }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  });
+  byId("upload").addEventListener("change", async (event) => {
+    const [file] = event.target.files;
+    if (!file) return;
+    let sentence;
+    try { sentence = progress.merge(await file.text()); } catch (problem) { sentence = problem.message; }
+    event.target.value = "";
+    showProgress();
+    byId("progress-state").textContent += ` ${sentence}`;
+  });
+  byId("forget").addEventListener("click", () => {
+    if (confirm("Delete all grades and answers in this browser?")) { progress.forget(); showProgress(); }
+  });
+  showProgress();
+}
+
+/** On the map, mark the lines from and to a concept. */
+function setUpMap(map) {
+  const mark = (concept) => {
+    for (const line of map.querySelectorAll("path")) line.classList.toggle("marked", line.dataset.from === concept || line.dataset.to === concept);
+  };
+  for (const kind of ["mouseover", "focusin"]) map.addEventListener(kind, (event) => mark(event.target.closest("[data-concept]")?.dataset.concept ?? ""));
+}
+
+for (const card of document.querySelectorAll("[data-card]")) setUpCard(card);
+for (const section of document.querySelectorAll("[data-question]")) new QuestionForm(section);
+if (site.search) { setUpSearch(byId("query")); setUpProgress(); setUpMap(document.querySelector(".map")); }
+let closed = []; // folded texts that are open while the page is printed
+addEventListener("beforeprint", () => { closed = [...document.querySelectorAll("details:not([open])")]; for (const each of closed) each.open = true; });
+addEventListener("afterprint", () => { for (const each of closed) each.open = false; });
+addEventListener("hashchange", openTarget);
+openTarget();
+window.ddpquizSite = { judge, progress };
+document.documentElement.dataset.ready = "";

@@ -1,0 +1,48 @@
+"""Checks a two-layer network that is cut over the ranks against the whole network.
+
+torchrun --nproc-per-node 4 labs/tensor_parallel_mlp/check.py tensor_parallel_mlp.py --seed 7
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+sys.path.append(str(Path(__file__).parents[1]))
+from lab_tools import Check, same
+
+check = Check("ParallelMLP")
+n, rank = check.world_size, check.rank
+
+for _ in check.seeds():
+    samples, width, hidden = check.random.randrange(2, 6), 4, 3 * n
+    first, second = nn.Linear(width, hidden), nn.Linear(hidden, width)
+    parallel = check.learner.ParallelMLP(first, second)
+    x = torch.randn(samples, width)
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+
+    expected = second(torch.relu(first(theirs)))
+    expected.square().sum().backward()
+
+    check.delay()
+    with check.phase("forward", bytes=x.nbytes):
+        found = parallel(ours)
+    assert same(found, expected, tolerance=1e-4), "the outputs are those of the whole network"
+    check.delay()
+    with check.phase("backward", bytes=x.nbytes):
+        found.square().sum().backward()
+    assert same(ours.grad, theirs.grad, tolerance=1e-4), "the gradient of the input is that of the whole network"
+
+    mine = slice(3 * rank, 3 * rank + 3)
+    columns, rows, close = first.weight.grad[mine], second.weight.grad[:, mine], 1e-4
+    assert same(parallel.columns.grad, columns, tolerance=close), "each rank has the gradient of its columns"
+    assert same(parallel.column_bias.grad, first.bias.grad[mine], tolerance=close), (
+        "each rank has the gradient of its columns"
+    )
+    assert same(parallel.rows.grad, rows, tolerance=close), "each rank has the gradient of its rows"
+    assert same(parallel.bias.grad, second.bias.grad, tolerance=close), (
+        "the gradient of the bias is that of the whole network"
+    )
+
+check.end()

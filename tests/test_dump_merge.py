@@ -1,0 +1,94 @@
+"""Two dumps of one rank, and what can be said when some ranks do not get out of an operation."""
+
+import json
+
+import pytest
+from flight_dumps import recorded
+from nccl_dumps import dump, entry
+
+from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.events import Issued
+from ddpquiz.analysis.records.dumped_job import read_dumps
+from ddpquiz.analysis.records.job_reader import read_job
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.errors import UserError
+
+
+def verdict(record):
+    state = RunState()
+    for event in record.events:
+        state.add(event)
+    return diagnose(state, absent=record.missing, now=record.until)
+
+
+def issued(record, rank):
+    return [event.operation for event in record.events if isinstance(event, Issued) and event.rank == rank]
+
+
+def test_json_from_the_hang_and_a_pickle_from_the_time_out_are_one_dump_with_stacks():
+    stacks, paths = read_dumps(recorded("missing")), [*recorded("missing", "json"), *recorded("missing")]
+    for order in (paths, paths[::-1]):
+        both = read_dumps(order)
+        assert both.present == (0, 1, 2)
+        assert [issued(both, rank) for rank in range(3)] == [issued(stacks, rank) for rank in range(3)]
+        assert verdict(both).culprits == verdict(stacks).culprits == (1,)
+
+
+def gloo(name, number, *, retired, frames=()):
+    return entry(
+        name, number, record=number - 1, at=number, state="scheduled", retired=retired, frames=list(frames),
+        profiling_name=f"gloo:{name}",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def stuck(tmp_path):
+    """Ranks 1 and 2 stay in a broadcast, rank 0 waits for them in the next operation; each has two dumps."""
+    for rank in range(3):
+        for name, retired in (("first", False), ("later", True)):
+            entries = [gloo("barrier", 1, retired=True), gloo("broadcast", 2, retired=retired or rank == 0)]
+            if rank == 0:
+                entries.append(gloo("all_reduce", 3, retired=retired))
+            (tmp_path / f"{name}_{rank}").write_text(json.dumps(dump(entries)))
+    return tmp_path
+
+
+def test_ranks_that_stay_in_a_broadcast_which_all_have_called_probably_name_different_roots(stuck):
+    found = verdict(read_job(stuck))
+    assert (found.fault, found.culprits, found.standpoints[0].doing[:9]) == ("signature", (1, 2), "broadcast")
+    assert "does not name roots" in found.limits[0]
+
+
+def test_a_later_dump_alone_does_not_show_that_they_stayed_there(stuck):
+    for rank in range(3):
+        (stuck / f"first_{rank}").unlink()
+    assert (verdict(read_job(stuck)).fault, verdict(read_job(stuck)).culprits) == ("late", (1, 2))
+
+
+def test_the_number_of_ranks_can_be_named_where_the_dumps_do_not_say_it(stuck):
+    for rank in (0, 1):
+        for name in ("first", "later"):
+            (stuck / f"{name}_{rank}").rename(stuck / f".{name}_{rank}")
+    (stuck / "first_2").rename(stuck / "first_0")
+    (stuck / "later_2").unlink()
+    alone, named = read_job(stuck), read_job(stuck, ranks=2)
+    assert (alone.ranks, named.missing) == (1, (1,))
+    assert any("--ranks" in note for note in alone.notes)
+    assert not any("--ranks" in note for note in named.notes)
+    assert (verdict(named).fault, verdict(named).culprits) == ("dead", (1,))
+
+
+def test_dumps_may_be_in_a_folder_for_each_machine_beside_other_files(stuck):
+    (stuck / "node1").mkdir()
+    for name in ("first_2", "later_2"):
+        (stuck / name).rename(stuck / "node1" / name)
+    (stuck / "slurm.log").write_text("")
+    record = read_job(stuck)
+    assert record.present == (0, 1, 2)
+    assert record.notes[-1] == "Files whose names do not end in a rank were left out: slurm.log."
+
+
+def test_a_folder_without_records_says_what_it_should_hold(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(UserError, match=r"holds no records; it holds notes\.txt\. Name a folder with rank-N\.jsonl"):
+        read_job(tmp_path)
