@@ -74,6 +74,7 @@ PRINTING = (
         "doctor --help",
         "watch --help",
         "diagnose --help",
+        "compare --help",
         "plan --help",
         "progress rebuild",
         "progress restore-backup --list",

@@ -5,6 +5,7 @@ from real_run import HEAD, end, of, run
 from ddpquiz.analysis.events import (
     Hung,
     Joining,
+    Note,
     Output,
 )
 
@@ -38,6 +39,7 @@ def test_no_rank_leaves_init_process_group_before_all_are_in(script):
     assert joined[:2] < back[:2] < joined[2:] < back[2:]
     assert joined[1] <= back[0]
     assert joined[3] <= back[2]
+    assert not of(events, Note)  # the port and the number of ranks are the launcher's
 
 
 def test_a_rank_may_form_a_group_with_processes_that_it_starts_itself(script):
@@ -92,3 +94,19 @@ def test_a_script_that_names_its_own_address_and_port_still_runs_on_our_store(sc
     events = run(script(body, head))
     assert [event.value for event in of(events, Output)] == ["2.0"] * 4
     assert end(events).ok
+    assert sorted(note.text[:32] for note in of(events, Note)) == [
+        "The script names port 29876 itse",
+        "The script names port 29877 itse",
+    ]
+
+
+def test_a_script_that_asks_for_more_ranks_than_there_are_is_told_so(script):
+    head = "import os, torch.distributed as dist\n"
+    body = 'dist.init_process_group("gloo", rank=int(os.environ["RANK"]), world_size=8)'
+    events = run(script(body, head), timeout=0.5)
+    assert not end(events).ok
+    (note,) = of(events, Note)
+    assert note.text == (
+        "The script asks for 8 ranks, but there are 2: they wait for the others forever. Take the world size from "
+        "WORLD_SIZE, or give --nproc 8."
+    )

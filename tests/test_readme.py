@@ -110,6 +110,8 @@ def run(folder, *words, text=""):
 def test_a_command_line_of_the_documents_runs(words, folder):
     if words[0] == "import":
         run(folder, "export", "json", "--to", words[1])
+    for name in words[1:] if words[0] == "compare" else ():
+        run(folder, "demo", "--replay", "allreduce", "--save", name)
     if words[:2] == ("check", "--proofs"):  # test_content.py runs them all
         words = ("check",)
     if "mypack" in words and words[:2] != ("pack", "new"):

@@ -67,3 +67,33 @@ def test_a_rank_in_which_we_failed_ourselves_is_not_blamed():
     found = root_cause.find(seen(said, Exited(0.2, 1, FAULT)))
     assert found.why == "ddpquiz itself failed in rank 1; its traceback is above."
     assert root_cause.find(seen(Exited(0.2, 1, FAULT))).why == "Rank 1 exited with status 70."
+
+
+def differing(**counts):
+    """Return the complaints of ranks about the sizes of their models, as DDP words them."""
+    sizes = {int(rank[1:]): count for rank, count in counts.items()}
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n'
+    for rank, mine in sizes.items():
+        other = next(each for each, count in sizes.items() if count != mine)
+        text = (
+            f"DDP expects same model across all ranks, but Rank {rank} has {mine} params, while rank {other} has "
+            f"inconsistent {sizes[other]} params."
+        )
+        yield Raised(0.1 + rank / 100, rank, "RuntimeError", text, trace)
+        yield Exited(0.3 + rank / 100, rank, 1)
+
+
+def test_ranks_with_models_of_different_sizes_are_named():
+    state = RunState()
+    for event in (Began("train.py", (), 4, "cpu", "gloo", ""), *differing(r0=4, r1=6, r2=4, r3=4)):
+        state.add(event)
+    found = root_cause.find(state)
+    assert (found.rank, found.why) == (1, "The models differ at train.py:9: rank 1 has 6 parameters, the others 4.")
+
+
+def test_of_two_models_of_different_sizes_none_is_at_fault():
+    found = root_cause.find(seen(*differing(r0=4, r1=1)))
+    assert (found.rank, found.why) == (
+        None,
+        "The models differ at train.py:9: rank 0 has 4 parameters, rank 1 has 1 parameter.",
+    )

@@ -179,6 +179,22 @@ class Marked(RankEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaSums(RankEvent):
+    """Checksums of the parameters of a DDP model after a step of an optimizer, from 1.
+
+    `model` counts the models of the group `members`, from 0. Only the first step has the names of the parameters.
+    """
+
+    event: ClassVar[str] = "replica"
+    model: Count
+    members: Ranks
+    step: Count
+    line: Line
+    names: Annotated[tuple[Name, ...], Range(0, 100_000)]
+    sums: Annotated[tuple[Name, ...], Range(0, 100_000)]
+
+
+@dataclass(frozen=True, slots=True)
 class Joining(RankEvent):
     """A rank waits for the others to form a process group, until `done`; `line` is 0 outside the script."""
 
@@ -276,7 +292,7 @@ class End:
 
 Event = (
     Began | Started | Recorded | Dropped | Alive | Output | Issued | Ended | Waiting | Waited | Result
-    | Marked | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
+    | Marked | ReplicaSums | Joining | Forming | Claimed | Raised | Note | Exited | Hung | End
 )  # fmt: skip
 
 

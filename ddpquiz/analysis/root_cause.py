@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ddpquiz.analysis.different_models import different_models
 from ddpquiz.analysis.events import FAULT, Exited, Hung, Issued, Raised, RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.known_errors import OUT_OF_MEMORY, explain
@@ -107,6 +108,9 @@ def _of_rank(rank: int, state: RunState) -> Cause:
     frame = own_frame(raised.traceback, state.script)
     if raised.error == "SystemExit":
         return _of_sys_exit(rank, raised.message, _where(*frame), state)
+    messages = (each.message for _, each in sorted(state.raised.items()))
+    if differ := different_models(raised.message, messages, state.ranks, _where(*frame)):
+        return Cause(*differ)
     text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
     if known := _known(rank, text, _where(*frame), state):
         return known

@@ -33,6 +33,7 @@ _COMMANDS = {
     "run": "Watch a script of your own on ranks of this machine.",
     "watch": "Watch a recorded job live, whatever started it.",
     "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
+    "compare": "Compare two saved runs: what got slower or faster, what is new.",
     "plan": "Predict memory, traffic and time of training on GPUs that you do not have.",
     "prove": "Run the proof behind an answer on real ranks.",
     "list": "List the curriculum, or the items of one concept.",

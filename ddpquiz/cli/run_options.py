@@ -44,6 +44,10 @@ class RunOptions:
     summary: Annotated[
         bool, typer.Option("--summary", help="Print where time and bytes went, and what could be better.")
     ] = False
+    check_replicas: Annotated[
+        bool,
+        typer.Option("--check-replicas", help="Say when the replicas of a DDP model no longer hold equal weights."),
+    ] = False
     stay: Annotated[
         bool, typer.Option("--stay/--no-stay", help="In a terminal, stay on the page of the ended run until a key.")
     ] = False
@@ -78,6 +82,7 @@ class RunOptions:
         return Request(
             script, args=args, ranks=self.nproc, device=self.device,
             timeout=self.timeout, module=module, restarts=self.max_restarts, strict=self.strict,
+            check_replicas=self.check_replicas,
         )  # fmt: skip
 
     def print_job(self, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:

@@ -9,6 +9,7 @@ from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.events import Alive, Began, End, Event, Exited, Hung, Note, Raised, when
 from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.mismatch import Mismatch
+from ddpquiz.analysis.replicas import Replicas
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.errors import UserError
@@ -59,6 +60,7 @@ class Run:
             self._processes, request.timeout, str(request.subject or read.path), diagnose=request.diagnose
         )
         self._diagnoses = request.diagnose
+        self._replicas = Replicas(str(request.script))
         self._last_look: Standstill | None = None  # where ranks stood when the user ended the run
         self._failed_at: float | None = None
         self._stopped = ""  # why we ended it
@@ -81,6 +83,7 @@ class Run:
         events += self._reader.overdue(math.inf if self._processes.over else self._processes.now())
         events.sort(key=when)  # those of one rank are in order; among ranks, a cause must precede its effects
         self._note(events)
+        events += self._add([note for event in events if (note := self._replicas.add(event))])
         events += self._add(self._watch())
         if self._processes.over:
             end = self._end()

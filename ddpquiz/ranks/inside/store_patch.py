@@ -31,17 +31,20 @@ def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     }  # fmt: skip
 
 
-def use_store(host: str, port: int, life: str, *, spawned: bool = False) -> None:
+def use_store(
+    host: str, port: int, life: str, *, spawned: bool = False, note: Callable[[str], None] = lambda _: None
+) -> None:
     """Let every rendezvous of this process use the store of the run, whatever address it names.
 
     torch's own stores would listen on all addresses. `life` separates the keys of ranks from those that they had before
     a restart. The key of a rendezvous holds the port that the script names, since that is what tells two groups on one
     machine apart, and how often this process has met others there. Ranks that a script starts itself are counted as
-    they come: the first `world_size` of them form a group, the next ones another.
+    they come: the first `world_size` of them form a group, the next ones another. `note` gets sentences on what a
+    rendezvous asks for that torchrun would not give.
     """
     rendezvous: Any = importlib.import_module("torch.distributed.rendezvous")  # dist.rendezvous is a function
     calls: collections.Counter[int] = collections.Counter()
-    process = os.getpid()
+    process, launched = os.getpid(), int(os.environ.get("WORLD_SIZE", "0"))
 
     def store(*args: Any, **kwargs: Any) -> dist.Store:
         asked = dict(zip(("host_name", "port", "world_size", "is_master", "timeout"), args, strict=False)) | kwargs
@@ -52,10 +55,26 @@ def use_store(host: str, port: int, life: str, *, spawned: bool = False) -> None
         if spawned or os.getpid() != process:
             key += f" of {os.getppid()}"
             key += f" {(ours.add(key, 1) - 1) // (asked.get('world_size') or 1)}"
+        else:
+            _note_difference(note, port_asked, port, asked.get("world_size") or 0, launched)
         return dist.PrefixStore(key, ours)
 
     rendezvous.TCPStore = store
     _send_spawned_there(host, port, life)
+
+
+def _note_difference(note: Callable[[str], None], port_asked: int, port: int, asked: int, launched: int) -> None:
+    """Note what a rendezvous of a rank asks for that differs from what its launcher gave it."""
+    if port_asked != port and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        note(
+            f"The script names port {port_asked} itself; under torchrun, whose store listens on another port, it would "
+            "wait there forever. Leave the port to the launcher: init_process_group() finds it in MASTER_PORT."
+        )
+    if asked > launched > 0:
+        note(
+            f"The script asks for {asked} ranks, but there are {launched}: they wait for the others forever. Take the "
+            f"world size from WORLD_SIZE, or give --nproc {asked}."
+        )
 
 
 def _send_spawned_there(host: str, port: int, life: str) -> None:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from ddpquiz.analysis.events import Claimed, ClaimText, Started
 from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.inside import line_sampler, process_groups, recorder, training_marks
+from ddpquiz.ranks.inside import line_sampler, process_groups, recorder, replica_sums, training_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
@@ -41,13 +41,15 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     if numpy := sys.modules.get("numpy.random"):  # imported in the server by what it preloads
         numpy.seed()
     dist.set_debug_level_from_env()
-    use_store(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life)
+    use_store(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life, note=writer.note)
     note_spawned_ranks(writer.note)
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
     subject = plan.request.subject
     forget_groups = recorder.install(writer, str(subject or plan.script), every_wait=subject is not None)
     process_groups.watch(writer, plan, forget_groups)
     training_marks.watch(writer, plan.script)
+    if plan.request.check_replicas:
+        replica_sums.watch(writer, plan.script)
     line_sampler.start(writer, plan.script)
     writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(_run_script(plan, writer))
