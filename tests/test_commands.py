@@ -80,6 +80,7 @@ PRINTING = (
         "progress restore-backup --list",
         "lab --help",
         "pack list",
+        "site --help",
     ),
 )
 
