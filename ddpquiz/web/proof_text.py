@@ -30,10 +30,14 @@ def proof_text(posed: Posed) -> ProofText | None:
     if has_option_line(code):
         code = with_option(code, _right_code(question))
     values = "".join(f"{name} = {value}\n" for name, value in posed.values.items())
+    if question.kind is Kind.SPOT:
+        ranks += ", as it is and with the line fixed"
     return ProofText(f"This code runs on {ranks}.", values + code, *_expected(question))
 
 
 def _right_code(question: Question) -> str:
+    if question.kind is Kind.SPOT:
+        return question.code
     if question.kind is Kind.ORDER:
         return "\n".join(line.text for line in question.lines)
     return next(option.text.strip().strip("`") for option in question.options if option.right)

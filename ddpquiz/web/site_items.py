@@ -6,6 +6,7 @@ from typing import Any
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, CardLevel, Kind, Level, Prompt
 from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.spot import candidates, fault, script_lines
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import source_line
@@ -21,6 +22,7 @@ _HOW = {
     Kind.ORDER: "Type the numbers in the right order, such as 2 1 3.",
     Kind.NUMBER: "Type a number.",
     Kind.OUTPUT: "Type what this prints.",
+    Kind.SPOT: "Choose the line that is at fault.",
 }
 
 
@@ -54,11 +56,11 @@ def question_html(posed: Posed, number: int, known: Catalog) -> Markup:
         element("div", *buttons, class_="buttons"),
         *hints,
         element("p", role="status", class_="state"),
-        *(paragraph(trap.why, class_="prose why", hidden=True) for trap in asked.traps),
+        *(paragraph(trap.why, class_="prose why", hidden=True) for trap in asked.traps if asked.kind is not Kind.SPOT),
         autocomplete="off",
     )
     title = element("h3", f"Question {number} ", element("span", f"{asked.level} · {asked.kind}", class_="kind"))
-    code = listing(asked.code) if asked.code else Markup()
+    code = listing(asked.code) if asked.code and asked.kind is not Kind.SPOT else Markup()
     return element(
         "section", title, paragraph(asked.ask), code, form, _solution(posed, known),
         class_="question", id=f"question-{asked.id}", data_question=asked.key,
@@ -69,20 +71,31 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
     """Return what the page needs to judge an answer and to write it to the log."""
     asked = posed.question
     of_level = sorted(cards, key=lambda card: card.level is not _LIKE[asked.level])
+    texts, right = _to_choose(posed)
     return {
-        "kind": asked.kind,
+        "kind": Kind.CHOICE if asked.kind is Kind.SPOT else asked.kind,  # one line of many is chosen
         "level": asked.level,
         "chance": chance(asked),
         "answer": float(asked.answer) if asked.kind is Kind.NUMBER else asked.answer,
         "unit": asked.unit,
         "tolerance": asked.tolerance,
         "traps": [float(trap.answer) if asked.kind is Kind.NUMBER else trap.answer for trap in asked.traps],
-        "shown": [plain((asked.options or asked.lines)[place].text) for place in posed.shown],
-        "right": [asked.options[place].right for place in posed.shown] if asked.options else [],
+        "shown": texts,
+        "right": right,
         "places": [*posed.shown],
         "values": ", ".join(f"{name}={value}" for name, value in posed.values.items()),
         "cards": [card.key for card in of_level],
     }
+
+
+def _to_choose(posed: Posed) -> tuple[list[str], list[bool]]:
+    """Return what a learner chooses from, in the order shown, and for each of it whether it is right."""
+    asked = posed.question
+    if asked.kind is Kind.SPOT:
+        lines = script_lines(asked)
+        return [plain(lines[at].strip()) for at in candidates(asked)], [at == fault(asked) for at in candidates(asked)]
+    texts = [plain((asked.options or asked.lines)[place].text) for place in posed.shown]
+    return texts, [asked.options[place].right for place in posed.shown] if asked.options else []
 
 
 def prompt_html(prompt: Prompt) -> Markup:
@@ -124,6 +137,8 @@ def _field(posed: Posed) -> Markup:
     if asked.kind in (Kind.CHOICE, Kind.CHOICES):
         options = (_option(posed, place, name) for place in range(len(posed.shown)))
         return element("fieldset", element("legend", how), *options)
+    if asked.kind is Kind.SPOT:
+        return element("fieldset", element("legend", how), *_script(posed, name))
     listed: str = Markup()
     if asked.kind is Kind.ORDER:
         listed = element("ol", *(element("li", listing(asked.lines[place].text)) for place in posed.shown))
@@ -133,6 +148,23 @@ def _field(posed: Posed) -> Markup:
     else:
         field = element("input", id=name, name="answer", type="text", spellcheck="false")
     return joined(listed, element("p", label, " ", field, " ", element("span", asked.unit)))
+
+
+def _script(posed: Posed, name: str) -> list[Markup]:
+    """Return the lines of a script; those that can be at fault have a button, and the belief behind a wrong one."""
+    asked, rows = posed.question, list[Markup]()
+    places = {at: number for number, at in enumerate(candidates(asked))}
+    beliefs = {trap.answer.strip(): trap.why for trap in asked.traps}
+    for at, line in enumerate(script_lines(asked)):
+        code = element("code", f"{at + 1:2} {line}")
+        if at not in places:
+            rows.append(element("div", code, class_="option line"))
+            continue
+        box = element("input", type="radio", name=name, value=places[at])
+        belief = beliefs.get(line.strip())
+        why = paragraph(belief, class_="prose why", hidden=True, data_place=places[at]) if belief else Markup()
+        rows.append(element("div", element("label", box, " ", code), why, class_="option line"))
+    return rows
 
 
 def _option(posed: Posed, place: int, name: str) -> Markup:
@@ -172,4 +204,6 @@ def _right(posed: Posed) -> Markup:
     if asked.lines:
         order = element("p", f"The right order is {expected(posed)}:")
         return joined(order, listing("\n".join(line.text for line in asked.lines)))
+    if asked.kind is Kind.SPOT:
+        return joined(listing(expected(posed)), element("p", "Fixed:"), listing(asked.fix))
     return listing(expected(posed))
