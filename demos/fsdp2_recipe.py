@@ -9,6 +9,8 @@ compare `gradient off by (mean of ranks)` with `gradient off by (all tokens)`.
 updates, and of its gradient.
 
 Try    --equal-tokens     the same number of tokens on every rank: both means agree
+       --nproc 2          half as many shards, each twice as large
+       --nproc 3          rows that the ranks do not divide: the last shard is smaller
 """
 
 import argparse

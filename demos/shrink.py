@@ -11,6 +11,7 @@ so the weights at the end are those of a run that nobody left.
 
 Try    --leave-at 99    nobody leaves
        --keep-shares    the samples are not dealt out anew: some are never seen
+       --nproc 2        one rank is left, and does all of the work
 """
 
 import argparse

@@ -94,7 +94,7 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest(folder, name, sen
     ("word", "sentence"),
     [
         ("ddp", "No concept named 'ddp'. Did you mean 'ddp-mechanics'?"),
-        ("nccl", "No concept named 'nccl'. Did you mean 'backends'?"),
+        ("nccl", "No concept named 'nccl'. Did you mean 'nccl-operations'?"),
         ("xyzzy", "No concept named 'xyzzy'. See `ddpquiz list`."),
     ],
 )

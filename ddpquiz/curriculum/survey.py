@@ -38,7 +38,7 @@ def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
     survey also compiles the Python in the content, checks every draw, and reads the demos.
     """
     path = path or content_dir()
-    path = path / "content" if (path / MANIFEST).is_file() else path
+    path = path / "content" if os.path.isfile(path / MANIFEST) else path  # noqa: PTH113  # False for a path too long
     whole = os.path.isdir(path)  # noqa: PTH112 - False where Path raises PermissionError
     folder = path if whole else path.absolute().parent.parent
     if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
