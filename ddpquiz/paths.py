@@ -57,6 +57,11 @@ def packs_dir() -> Path:
     return data_dir() / "packs"
 
 
+def has_packs() -> bool:
+    """Return whether that folder exists; False also if the data folder cannot be looked at."""
+    return os.path.isdir(packs_dir())  # noqa: PTH112  # Path.is_dir raises if a name is too long
+
+
 def demo_file(name: str, demos: Path | None = None) -> Path:
     """Return the script of a demo: `pack/demo` in its pack, another one in `demos` or among the shipped ones."""
     pack, is_of_pack, demo = name.rpartition("/")

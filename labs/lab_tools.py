@@ -8,19 +8,29 @@ A check is a plain torchrun script that imports torch, the standard library and 
 import argparse
 import contextlib
 import importlib.util
+import io
+import math
+import os
 import random
+import shutil
+import signal
 import sys
+import tempfile
 import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
+
+_HOSTED = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun's store outlives the ranks
+_CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
+_ATTEMPT = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
 
 
 class Check:
@@ -37,7 +47,7 @@ class Check:
         for name, default in options.items():
             parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
         self.args = parser.parse_args()
-        dist.init_process_group("gloo")
+        _form_group()
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.random = random.Random()  # the same on every rank
         self._own_random = random.Random()
@@ -89,6 +99,97 @@ class Check:
         dist.destroy_process_group()
 
 
+class Restarts:
+    """A run in which the check kills ranks on purpose, so that torchrun starts all of them again.
+
+    All ranks share `folder`, which outlives them until `end` removes it. `stage` is 0 at first, and then what the rank
+    that was killed last passed to `die`. Ranks that failed otherwise start again in the same stage.
+    """
+
+    def __init__(self) -> None:
+        if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0":
+            sys.exit("This check kills ranks, so torchrun has to start them again: use --max-restarts 2.")
+        job = os.environ["MASTER_PORT"] if _HOSTED else os.environ["TORCHELASTIC_RUN_ID"]  # the same in each attempt
+        self.folder = Path(tempfile.gettempdir(), f"ddpquiz-lab-{job}")
+        if dist.get_rank() == 0 and _ATTEMPT == "0":
+            shutil.rmtree(self.folder, ignore_errors=True)  # of a run that failed
+            _remove_old_folders(self.folder.parent)
+            self.folder.mkdir(mode=0o700)
+        dist.barrier()
+        self._stage = self.folder / "stage"
+        self.stage = int(self._stage.read_text()) if self._stage.exists() else 0
+
+    def die(self, stage: int) -> NoReturn:
+        """Kill this process; all ranks go on with `stage`."""
+        self._stage.write_text(str(stage))
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise SystemExit  # not reached
+
+    def end(self) -> None:
+        """Remove the folder when no rank needs it any more."""
+        dist.barrier()
+        if dist.get_rank() == 0:
+            shutil.rmtree(self.folder)
+
+
+class Disk:
+    """Sees what this rank is about to do in the folder of a run, just before it is done, and may kill the rank there.
+
+    `changes` counts changes of files, and `read` has the files that are read. `fatal` is the number of the change in
+    which the rank is killed, or "write" for the first file that it writes. A file that it writes then is left torn:
+    half of it is there if torch writes it, and otherwise nothing. `slow` makes each change take longer.
+    """
+
+    def __init__(self, restarts: Restarts) -> None:
+        self._restarts = restarts
+        self._watching = True
+        self.changes, self.slow = 0, False
+        self.read: set[str] = set()
+        self.fatal: int | str = 0
+        self._torch_save, torch.save = torch.save, self._save
+        sys.addaudithook(self._watch)
+
+    def _save(self, obj: object, file: Any, *args: Any, **options: Any) -> None:
+        """Save as torch does, or only half of it."""
+        self._watching = False
+        if self._is_fatal(writes=True):
+            whole = io.BytesIO()
+            self._torch_save(obj, whole, *args, **options)
+            half = whole.getvalue()[: whole.tell() // 2]
+            if isinstance(file, str | os.PathLike):
+                Path(file).write_bytes(half)
+            else:
+                file.write(half)
+                file.flush()
+            self._kill()
+        self._torch_save(obj, file, *args, **options)
+        self._watching = True
+
+    def _watch(self, event: str, args: tuple[Any, ...]) -> None:
+        """Look at what Python is about to do."""
+        if not (self._watching and args and str(args[0]).startswith(str(self._restarts.folder))):
+            return
+        flags = args[2] if event == "open" else 0
+        writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
+        if event == "open" and not writes:
+            self.read.add(str(args[0]))
+        elif (writes or event in _CHANGES) and self._is_fatal(writes):
+            self._watching = False
+            if flags & os.O_TRUNC:
+                Path(args[0]).write_bytes(b"")
+            self._kill()
+
+    def _is_fatal(self, writes: bool) -> bool:
+        self.changes += 1
+        if self.slow:
+            time.sleep(0.003)
+        return self.fatal == ("write" if writes and self.fatal == "write" else self.changes)
+
+    def _kill(self) -> None:
+        time.sleep(0.02)  # meanwhile the others go on, unless they wait for this rank
+        self._restarts.die(self._restarts.stage + 1)
+
+
 def same(found: Any, expected: Any, *, tolerance: float = 0.0) -> bool:
     """Return whether a tensor or number is as expected; print the first difference if it is not.
 
@@ -109,11 +210,15 @@ def differs(text: str) -> None:
 class LiveMemory(TorchDispatchMode):
     """Counts the bytes of all storages that are alive of those made inside the block, and of those passed to `watch`.
 
-    `now` is the sum and `peak` its highest value. Views share a storage, which counts once.
+    `now` is the sum and `peak` its highest value. Views share a storage, which counts once. A storage that would take
+    the sum above `limit` counts only after `wait_below`: Gloo's threads may still hold what the code has dropped.
     """
 
-    def __init__(self) -> None:
+    _patient = True  # until a wait was in vain: the code holds too much, and long waits would only take time
+
+    def __init__(self, limit: float = math.inf) -> None:
         super().__init__()
+        self.limit = limit
         self.now = self.peak = 0
         self._sizes: dict[int, int] = {}
 
@@ -128,9 +233,12 @@ class LiveMemory(TorchDispatchMode):
 
     def wait_below(self, limit: float, seconds: float = 2.0) -> int:
         """Return `now` as soon as it is at most `limit`: Gloo's threads free what they sent a moment after the call."""
-        end = time.monotonic() + seconds
-        while self.now > limit and time.monotonic() < end:
+        end = time.monotonic() + (seconds if LiveMemory._patient else seconds / 20)
+        while self.now > limit:
             time.sleep(0.001)
+            if time.monotonic() > end:
+                LiveMemory._patient = False
+                break
         return self.now
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -145,6 +253,8 @@ class LiveMemory(TorchDispatchMode):
         storage, key = tensor.untyped_storage(), _storage_key(tensor)
         if key in self._sizes:
             return
+        if LiveMemory._patient:
+            self.wait_below(self.limit - storage.nbytes())
         self._sizes[key] = storage.nbytes()
         self.now += storage.nbytes()
         self.peak = max(self.peak, self.now)
@@ -152,6 +262,24 @@ class LiveMemory(TorchDispatchMode):
 
     def _remove(self, key: int) -> None:
         self.now -= self._sizes.pop(key, 0)
+
+
+def _form_group() -> None:
+    """Form the group of all ranks; after a restart, the store still has the keys of the last one (pytorch 135712)."""
+    if not _HOSTED or _ATTEMPT == "0":
+        dist.init_process_group("gloo")
+        return
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", store=dist.PrefixStore(f"attempt {_ATTEMPT}", store), rank=rank, world_size=world)
+
+
+def _remove_old_folders(parent: Path) -> None:
+    """Remove what runs that failed more than an hour ago have left."""
+    for folder in parent.glob("ddpquiz-lab-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 3600:
+                shutil.rmtree(folder)
 
 
 def _storage_key(tensor: torch.Tensor) -> int:

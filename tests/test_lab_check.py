@@ -35,7 +35,7 @@ def checked(folder, body, lab=RING):
         ("return x", "claim", "On rank 0 of 2, element 0 of 8 is "),
         ("raise NotImplementedError('the sum')", "unwritten", "Line 4 is still to be written: the sum."),
         ("x += 'a'", "error", "raised TypeError in line 4"),
-        ("dist.all_reduce(x)", "budget", "Rank 0: 1 collectives called, and 0 were allowed (all_reduce in line 4)."),
+        ("dist.all_reduce(x)", "budget", "Rank 0: 1 collective called (all_reduce in line 4); none is allowed."),
     ],
     ids=["loop", "exit 0", "exit 3", "sys.exit", "endless line", "lines", "raises", "hangs", "wrong", "unwritten", "type", "budget"],
 )  # fmt: skip

@@ -220,9 +220,16 @@ def test_a_click_on_the_timeline_goes_to_the_operation_there_and_names_it(opened
     assert page.evaluate("ddpquizPage.step < ddpquizPage.run.last")
 
 
+def open_parts(page, *parts):
+    """Open parts of the page, and wait for the rows of its table, which are made when the browser tells that it is open."""
+    for part in parts:
+        page.locator(f"#{part} summary").click()
+    page.locator("#table-body tbody tr").first.wait_for()
+
+
 def test_the_table_behind_the_timeline_lists_the_operations(opened, ring):
     page = opened().goto(ring, "#op=3")
-    page.locator("#table summary").click()
+    open_parts(page, "table")
     rows = page.locator("#table-body tbody tr")
     assert rows.count() == page.evaluate("ddpquizPage.run.operations.names.length")
     assert rows.nth(2).locator("button").get_attribute("aria-current") == "step"
@@ -244,8 +251,7 @@ LOOKS = {
 @pytest.mark.parametrize("look", LOOKS)
 def test_nothing_is_wider_than_the_screen(look, opened, ring):
     page = opened(**LOOKS[look]).goto(ring, "#op=3")
-    for part in ("table", "report", "keys"):
-        page.locator(f"#{part} summary").click()
+    open_parts(page, "table", "report", "keys")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
@@ -255,8 +261,7 @@ def test_a_checker_finds_no_serious_fault_of_access(scheme, opened, tmp_path):
     events = saved_run.read(recordings_dir() / "deadlock.json")
     view = opened(color_scheme=scheme, bypass_csp=True)  # the checker is a script of its own
     page = view.goto(page_of(events, tmp_path / "run.html"), "#op=3")
-    for part in ("table", "report", "keys"):
-        page.locator(f"#{part} summary").click()
+    open_parts(page, "table", "report", "keys")
     found = [each for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
     assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == []
 

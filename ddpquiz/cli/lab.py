@@ -38,13 +38,13 @@ def lab(
         raise typer.BadParameter("use one of --check, --hint, --solution and --reset.")
     if json_ and not check:
         raise typer.BadParameter("it needs --check.", param_hint="--json")
-    files = _folder(folder)
+    files = folder_of(folder)
     if name is None:
         if check or hint or solution or reset:
             raise typer.BadParameter("name a lab; `ddpquiz lab` lists them.", param_hint="NAME")
         lab_commands.list_labs(files)
         return
-    found = _load(name)
+    found = load(name)
     if hint:
         lab_commands.print_hint(found)
     elif solution:
@@ -57,7 +57,8 @@ def lab(
         lab_actions.work_on(found, files)
 
 
-def _folder(named: Path | None) -> LabFolder:
+def folder_of(named: Path | None) -> LabFolder:
+    """Return the folder of the learner's files: the one that was named, or the usual one."""
     import os
 
     from ddpquiz.learning.lab_folder import DEFAULT, VARIABLE, LabFolder
@@ -65,7 +66,9 @@ def _folder(named: Path | None) -> LabFolder:
     return LabFolder(named or Path(os.environ.get(VARIABLE) or DEFAULT))
 
 
-def _load(name: str) -> Lab:
+def load(name: str) -> Lab:
+    """Return the lab of a name, `pack/lab` for one of a pack; UserError if there is none."""
     from ddpquiz.curriculum.labs import load_lab
+    from ddpquiz.curriculum.pack_labs import load_pack_lab
 
-    return load_lab(name)
+    return load_pack_lab(name) if "/" in name else load_lab(name)

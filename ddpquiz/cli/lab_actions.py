@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.lab_verdict import LabVerdict
 
 
-def work_on(lab: Lab, files: LabFolder) -> None:
-    """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once."""
+def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
+    """Watch the learner's file, lab after lab, until the learner leaves; in a pipe, check it once.
+
+    `place` is that of the first lab in a guided path; see Desk.
+    """
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.kit.screen import is_interactive
     from ddpquiz.terminal.sittings.lab import LabScreen
@@ -30,14 +33,15 @@ def work_on(lab: Lab, files: LabFolder) -> None:
     now: Lab | None = lab
     while now:
         files.begin(now)
-        screen = LabScreen(now, files.file(now), LabScreenActions(now, files.file(now)))
+        screen = LabScreen(now, files.file(now), LabScreenActions(now, files.file(now)), place)
         screen.show(style.console())
-        typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
-        now = next_lab(now) if screen.wants_next else None
+        if not screen.has_passed:
+            typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
+        now, place = next_lab(now) if screen.wants_next else None, ""
 
 
 def next_lab(lab: Lab) -> Lab | None:
-    """Return the next lab that was not passed; None if there is none."""
+    """Return the next lab that was not passed; None if all were."""
     known = lab_commands.all_labs()
     with open_progress() as progress:
         passed = {name for name, standing in progress.labs().items() if standing.passed}
@@ -76,8 +80,10 @@ class LabScreenActions:
 
         began, *rest = verdict.events
         if isinstance(began, Began):  # the learner's file is the one to look at, not the check
-            began = replace_fields(began, script=str(self._file.absolute()), title=self._lab.title, look=())
-        replay([began, *rest], console())
+            device, _, _ = began.reason.partition(" · ")  # the check chose it
+            script = str(self._file.absolute())
+            began = replace_fields(began, script=script, title=self._lab.title, look=(), reason=device)
+        replay([began, *rest], console(), stay=True)
 
     def passed(self, verdict: LabVerdict) -> None:
         lab_commands.save_pass(self._lab, verdict)

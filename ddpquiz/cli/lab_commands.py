@@ -31,15 +31,16 @@ def list_labs(files: LabFolder) -> None:
 
 
 def all_labs() -> list[Lab]:
-    """Return all labs in the order of their concepts; ContentError if one is not valid."""
+    """Return all labs in the order of their concepts, then those of packs; ContentError if one is not valid."""
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.labs import survey_labs
+    from ddpquiz.curriculum.pack_labs import pack_labs
     from ddpquiz.errors import ContentError
 
     found, complaints = survey_labs([concept.id for concept in loading.load().concepts])
     if complaints:
         raise ContentError(tuple(complaints))
-    return found
+    return [*found, *pack_labs()]
 
 
 def print_hint(lab: Lab) -> None:
@@ -99,7 +100,7 @@ def save_pass(lab: Lab, verdict: LabVerdict) -> None:
         before = progress.labs().get(lab.id)
         if before and before.passed == study_day(at) and set(verdict.stars) <= set(before.stars):
             return
-        progress.lab(LabRow(item=f"{lab.concept}/{lab.id}", passed=True, stars=verdict.stars), at)
+        progress.lab(LabRow(item=lab.item, passed=True, stars=verdict.stars), at)
 
 
 def save_seen(lab: Lab) -> None:
@@ -109,7 +110,7 @@ def save_seen(lab: Lab) -> None:
     with open_progress() as progress:
         before = progress.labs().get(lab.id)
         if not (before and before.seen):
-            progress.lab(LabRow(item=f"{lab.concept}/{lab.id}", passed=False), clock.now())
+            progress.lab(LabRow(item=lab.item, passed=False), clock.now())
 
 
 def print_verdict(lab: Lab, file: Path, verdict: LabVerdict, figures: tuple[LabFigure, ...]) -> None:

@@ -31,7 +31,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if there is none.
+    """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
 
     Besides claims and budgets, `hang`, `error` (an exception in the learner's file) and `no end` may catch it.
     """
@@ -66,7 +66,12 @@ class Lab:
     @property
     def file_name(self) -> str:
         """The name of the learner's file."""
-        return f"{self.id.replace('-', '_')}.py"
+        return f"{self.id.replace('/', '_').replace('-', '_')}.py"
+
+    @property
+    def item(self) -> str:
+        """Its name in the log: like that of a card, the concept and a name of its own."""
+        return f"{self.concept}/{self.id.rpartition('/')[2]}"
 
     @property
     def check(self) -> Path:

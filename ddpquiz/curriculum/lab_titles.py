@@ -1,11 +1,11 @@
 """The names and titles of the labs, read without parsing their files, so that lists stay fast."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.paths import labs_dir
+from ddpquiz.paths import has_packs, labs_dir
 
 _KEY = re.compile(r"^(title|concept|minutes): *[\"']?(.*?)[\"']? *(?: #.*)?$", re.MULTILINE)
 
@@ -21,11 +21,16 @@ class LabTitle:
 
 
 def lab_titles(root: Path | None = None) -> list[LabTitle]:
-    """Return every lab of a folder, by default of the shipped one; an incomplete installation has none."""
-    try:
-        files = sorted((root or labs_dir()).glob("*/lab.yaml"))
-    except UserError:
-        return []
+    """Return every lab of a folder, by default the shipped ones and those of packs.
+
+    An incomplete installation has none that are shipped.
+    """
+    if root is None:
+        try:
+            return [*lab_titles(labs_dir()), *_of_packs()]
+        except UserError:
+            return _of_packs()
+    files = sorted(root.glob("*/lab.yaml"))
     found = []
     for file in files:
         keys = dict(_KEY.findall(file.read_text("utf-8", errors="replace")))
@@ -37,6 +42,19 @@ def lab_titles(root: Path | None = None) -> list[LabTitle]:
     return found
 
 
+def _of_packs() -> list[LabTitle]:
+    if not has_packs():
+        return []
+    from ddpquiz.curriculum.packs import packs
+
+    return [
+        replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}")
+        for pack in packs()
+        for lab in lab_titles(pack.labs)
+        if lab.concept in pack.concepts()
+    ]
+
+
 def labs_about(concept: str) -> list[LabTitle]:
-    """Return the shipped labs that belong to a concept."""
+    """Return the labs that belong to a concept."""
     return [lab for lab in lab_titles() if lab.concept == concept]

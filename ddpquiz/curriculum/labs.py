@@ -1,6 +1,6 @@
 """The labs: found by name, or all of them in the order of the concepts that they belong to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ddpquiz.curriculum.lab import Lab
@@ -15,7 +15,7 @@ def lab_names(root: Path | None = None) -> list[str]:
 
 
 def load_lab(name: str, root: Path | None = None) -> Lab:
-    """Load one lab. UserError with the nearest name if there is none; ContentError if it is not valid."""
+    """Load one lab. UserError with the nearest name if it does not exist; ContentError if it is not valid."""
     name = name.removesuffix(".py").replace("_", "-")
     known = lab_names(root)
     if name not in known:
@@ -30,6 +30,12 @@ def load_lab(name: str, root: Path | None = None) -> Lab:
     return reading.lab
 
 
+def labs_of(concepts: Sequence[str]) -> list[Lab]:
+    """Load the shipped labs that belong to these concepts, in their order. ContentError if one is not valid."""
+    labs = [load_lab(name) for name in lab_names()]
+    return sorted((lab for lab in labs if lab.concept in concepts), key=_place(concepts))
+
+
 def survey_labs(
     concepts: Iterable[str], names: Sequence[str] = (), root: Path | None = None
 ) -> tuple[list[Lab], list[Complaint]]:
@@ -37,7 +43,7 @@ def survey_labs(
 
     The labs are in the order of the concepts. Labs that others need are looked for only if all labs are read.
     """
-    order = {concept: place for place, concept in enumerate(concepts)}
+    order = [*concepts]
     root = root or labs_dir()
     known = lab_names(root)
     labs: list[Lab] = []
@@ -52,4 +58,9 @@ def survey_labs(
         complaints += reading.page.complaints
         if reading.lab:
             labs.append(reading.lab)
-    return sorted(labs, key=lambda lab: (order.get(lab.concept, len(order)), lab.minutes, lab.id)), complaints
+    return sorted(labs, key=_place(order)), complaints
+
+
+def _place(concepts: Sequence[str]) -> Callable[[Lab], tuple[int, int, str]]:
+    order = {concept: place for place, concept in enumerate(concepts)}
+    return lambda lab: (order.get(lab.concept, len(order)), lab.minutes, lab.id)

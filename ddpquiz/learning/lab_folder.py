@@ -9,6 +9,7 @@ from ddpquiz.errors import UserError
 
 DEFAULT = Path("ddpquiz-labs")
 VARIABLE = "DDPQUIZ_LABS"
+Stamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,12 @@ class LabFolder:
 
     def _old(self, lab: Lab, number: int) -> Path:
         return self.path / f"{lab.file_name.removesuffix('.py')}_{number}.py"
+
+
+def stamp(file: Path) -> Stamp:
+    """Return what changes when a file is saved; None if there is no file."""
+    try:
+        found = os.stat(file)  # noqa: PTH116 - the same as Path.stat, which takes longer
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

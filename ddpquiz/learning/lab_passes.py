@@ -29,7 +29,7 @@ def lab_standings(rows: Iterable[Row]) -> dict[str, LabStanding]:
     """
     found: dict[str, LabStanding] = {}
     for row in rows:
-        concept, _, lab = row.item.partition("/")
+        concept, lab = row.item.rpartition("/")[0], lab_name(row.item)
         what, *stars = (row.given or "").split("\n")
         now = found.get(lab, LabStanding(concept, lab))
         if what == SEEN:
@@ -41,12 +41,15 @@ def lab_standings(rows: Iterable[Row]) -> dict[str, LabStanding]:
     return found
 
 
+def lab_name(item: str) -> str:
+    """Return the name under which the lab of a row is run: `pack/concept/lab` is `pack/lab`."""
+    *pack, _, lab = item.split("/")
+    return "/".join([*pack, lab])
+
+
 def evidence(rows: Iterable[Row]) -> list[Row]:
     """Return the last pass of each lab as an answer to a hard question that nobody guesses; see `mastery`."""
     rows = list(rows)
     known = lab_standings(rows)
     last = {row.item: row for row in rows if (row.given or "").split("\n")[0] == PASSED}
-    return [
-        replace(row, credit=known[item.partition("/")[2]].credit, level="hard", chance=0.0)
-        for item, row in last.items()
-    ]
+    return [replace(row, credit=known[lab_name(item)].credit, level="hard", chance=0.0) for item, row in last.items()]

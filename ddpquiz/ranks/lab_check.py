@@ -11,6 +11,7 @@ from pathlib import Path
 from ddpquiz.analysis.events import Event, Output
 from ddpquiz.analysis.phases import Phase, find_phases
 from ddpquiz.curriculum.lab import Budget, Lab, LabRun
+from ddpquiz.curriculum.pack_consent import require_consent_for
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
@@ -87,8 +88,9 @@ def follow_check(
 ) -> FinishedRun:
     """Run the check once, to its end; in a hurry, ranks are not awaited that only have to exit.
 
-    Raises Stopped if `stop` said so.
+    Raises Stopped if `stop` said so, and UserError for a lab of a pack that is not allowed.
     """
+    require_consent_for(lab.check)
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
         timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),

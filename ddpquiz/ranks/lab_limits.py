@@ -1,20 +1,30 @@
 """Whether the phases of a run keep within the budgets of a lab."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from ddpquiz.analysis.phases import Phase, PhaseCall
-from ddpquiz.curriculum.budget_rule import Limit, Order, PhaseMoment
+from ddpquiz.curriculum.budget_rule import ROUNDING, Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import spell
 from ddpquiz.curriculum.lab import Budget, Lab
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.lab_failure import FinishedRun
 from ddpquiz.ranks.lab_verdict import LabVerdict
 
-UNITS = {
-    "sent": "bytes sent", "received": "bytes received", "calls": "operations called",
-    "collectives": "collectives called", "rounds": "rounds of messages", "in_flight": "operations in flight at once",
-    "overlapped": "operations overlapped", "peak": "bytes alive at the peak",
+UNITS = {  # of one, and of several
+    "sent": ("byte sent", "bytes sent"),
+    "received": ("byte received", "bytes received"),
+    "calls": ("operation called", "operations called"),
+    "collectives": ("collective called", "collectives called"),
+    "rounds": ("round of messages", "rounds of messages"),
+    "in_flight": ("operation in flight at once", "operations in flight at once"),
+    "overlapped": ("operation overlapped", "operations overlapped"),
+    "peak": ("byte alive at the peak", "bytes alive at the peak"),
+}
+_BOUNDS = {  # what a comparison asks for
+    "<=": ("at most ", "allowed"), "<": ("fewer than ", "allowed"), ">=": ("at least ", "needed"),
+    ">": ("more than ", "needed"), "==": ("exactly ", "needed"),
 }  # fmt: skip
 
 
@@ -67,18 +77,18 @@ def _verdict(budget: Budget, phase: Phase, file: Path, phases: Sequence[Phase], 
     same = [each for each in phases if each.index == phase.index]
     return LabVerdict(
         outcome="budget", caught=budget.name, seconds=0, runs=0, rank=phase.rank, line=line, seed=phase.seed,
-        sentence=f"Rank {phase.rank}: {_measured(budget, phase, ranks)}{where}. {budget.say}",
+        sentence=f"Rank {phase.rank}: {_measured(budget, phase, ranks, where)}. {budget.say}",
         values={each.rank: _value(budget, each, ranks) for each in sorted(same, key=lambda each: each.rank)},
     )  # fmt: skip
 
 
-def _measured(budget: Budget, phase: Phase, ranks: int) -> str:
-    """Return what was measured, and what is allowed."""
+def _measured(budget: Budget, phase: Phase, ranks: int, where: str) -> str:
+    """Return what was measured, and what is allowed or needed; `where` says which call was too much."""
     match budget.rule:
         case Limit(left=left, sign=sign) as limit:
-            found, allowed = limit.sides(_values(phase, ranks))
-            bound = {"<=": "at most ", "<": "fewer than ", ">=": "at least ", ">": "more than ", "==": ""}[sign]
-            return f"{spell(found)} {_unit(left)}, and {bound}{spell(allowed)} {'are' if bound else 'were'} allowed"
+            found, bound = limit.sides(_values(phase, ranks))
+            verb = "is" if spell(bound) == "1" or _forbids(sign, bound) else "are"
+            return f"{_counted(found, left)}{where}; {_bound(sign, bound)} {verb} {_asks(sign, bound)}"
         case Order(earlier=earlier, later=later):
             if _time(earlier, phase) is None:
                 return f"{earlier} did not happen"
@@ -86,16 +96,35 @@ def _measured(budget: Budget, phase: Phase, ranks: int) -> str:
     return ""
 
 
-def _unit(left: str) -> str:
+def _counted(found: float, left: str) -> str:
+    """Return an amount with its unit, such as `1 collective called`."""
+    is_one = spell(found) == "1"
     if left.startswith("calls_"):
-        return f"calls of {left.removeprefix('calls_')}"
-    return UNITS.get(left, left)
+        return f"{spell(found)} {'call' if is_one else 'calls'} of {left.removeprefix('calls_')}"
+    one, many = UNITS.get(left, (left, left))
+    return f"{spell(found)} {one if is_one else many}"
+
+
+def _bound(sign: str, bound: float) -> str:
+    """Return the limit in words, in whole numbers: `at most 341` for 341.3 bytes."""
+    if _forbids(sign, bound):
+        return "none"
+    whole = math.floor(bound + ROUNDING) if sign == "<=" else math.ceil(bound - ROUNDING) if sign == ">=" else bound
+    return f"{_BOUNDS[sign][0]}{spell(whole)}"
+
+
+def _asks(sign: str, bound: float) -> str:
+    return "allowed" if _forbids(sign, bound) else _BOUNDS[sign][1]
+
+
+def _forbids(sign: str, bound: float) -> bool:
+    return sign in ("<=", "==") and not bound
 
 
 def _value(budget: Budget, phase: Phase, ranks: int) -> str:
     if isinstance(budget.rule, Limit):
-        found, allowed = budget.rule.sides(_values(phase, ranks))
-        return f"{spell(found)} (limit {spell(allowed)})"
+        found, bound = budget.rule.sides(_values(phase, ranks))
+        return f"{spell(found)} ({_bound(budget.rule.sign, bound)} {_asks(budget.rule.sign, bound)})"
     return "as wanted" if meets(budget, phase, ranks) else "not in this order"
 
 

@@ -1,7 +1,6 @@
 """A lab on the screen: each save of the learner's file starts a check, and the verdict is shown at once."""
 
 import contextlib
-import os
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Literal, Protocol
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.errors import UserError
+from ddpquiz.learning.lab_folder import Stamp, stamp
 from ddpquiz.ranks.lab_verdict import LabVerdict
 from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.key_screen import KeyScreen
@@ -22,7 +22,6 @@ from ddpquiz.terminal.sittings import lab_view
 from ddpquiz.terminal.sittings.lab_checker import LabChecker
 
 IDLE, BUSY = 0.3, 0.1  # seconds between two looks at the file, and at a check that runs
-Stamp = tuple[int, int, int] | None
 
 
 class LabActions(Protocol):
@@ -51,10 +50,11 @@ class LabActions(Protocol):
 
 
 class LabScreen(KeyScreen):
-    """Watches one file. `wants_next` is True if the learner left for the next lab."""
+    """Watches one file. `wants_next` is True if the learner left for the next lab; for `place` see Desk."""
 
-    def __init__(self, lab: Lab, file: Path, actions: LabActions) -> None:
+    def __init__(self, lab: Lab, file: Path, actions: LabActions, place: str = "") -> None:
         super().__init__()
+        self._place = [Text(place, style="accent")] if place else []
         self.lab, self.file = lab, file
         self.wants_next = False
         self._actions = actions
@@ -65,7 +65,7 @@ class LabScreen(KeyScreen):
         self._shows_hints = False
         self._attempted = False  # a check has run
         self._asked_solution = False  # s was pressed once
-        self._checked: Stamp = _stamp(file)
+        self._checked: Stamp = stamp(file)
         self._noticed: Stamp = self._checked  # of a change that may not be complete
         self._saved: LabVerdict | None = None  # the pass that is in the log
         self._width = 80
@@ -101,7 +101,7 @@ class LabScreen(KeyScreen):
 
     def _look(self) -> bool:
         """Start a check if the file was saved and has not changed since the last look; return whether that is so."""
-        now, before = _stamp(self.file), self._noticed
+        now, before = stamp(self.file), self._noticed
         self._noticed = now
         if now == self._checked or now != before:
             return False
@@ -136,7 +136,8 @@ class LabScreen(KeyScreen):
             case "solution":
                 return lab_view.solution(self.lab, self.file, self._width)
         state = self._checker.state
-        parts: list[RenderableType] = [lab_view.head(self.lab), Text(shown_path(str(self.file)), style="code"), Text()]
+        file = Text(shown_path(str(self.file)), style="code")
+        parts: list[RenderableType] = [*self._place, lab_view.head(self.lab), file, Text()]
         if state.verdict:
             parts += [
                 *lab_view.verdict(self.lab, self.file, state.verdict, state.figures),
@@ -161,8 +162,7 @@ class LabScreen(KeyScreen):
     def keys(self) -> list[Hotkey]:
         if self._page:
             return [Hotkey("space", "next page", "scroll to the next screenful"), BACK]
-        verdict = self._checker.state.verdict
-        passed = bool(verdict and verdict.passed)
+        verdict, passed = self._checker.state.verdict, self.has_passed
         left = len(self.lab.hints) - self._hints * self._shows_hints
         every = [
             Hotkey("n", "next lab", "go on with the next lab that you have not passed") if passed else None,
@@ -210,6 +210,12 @@ class LabScreen(KeyScreen):
             self._try(lambda: self._actions.saw_hints(self._hints))
 
     @property
+    def has_passed(self) -> bool:
+        """True if the last check that ended was a pass."""
+        verdict = self._checker.state.verdict
+        return bool(verdict and verdict.passed)
+
+    @property
     def added(self) -> Hashable:
         return self._hints * self._shows_hints
 
@@ -235,12 +241,3 @@ class LabScreen(KeyScreen):
             self.note = str(error)
         except (KeyboardInterrupt, EOFError):
             self.note = "stopped"
-
-
-def _stamp(file: Path) -> Stamp:
-    """Return what changes when a file is saved; None if there is no file."""
-    try:
-        found = os.stat(file)  # noqa: PTH116 - the same as Path.stat, which takes longer
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

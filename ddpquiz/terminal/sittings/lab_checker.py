@@ -9,11 +9,14 @@ from ddpquiz.errors import UserError
 from ddpquiz.ranks.lab_check import Stopped, check_file
 from ddpquiz.ranks.lab_figures import compare
 from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
+from ddpquiz.ranks.launch import server
+
+BRIEF = 0.05  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class CheckState:
-    """How far a check is: the run that goes on, then the verdict, then the figures; or why there is none."""
+    """How far a check is: the run that goes on, then the verdict, then the figures; or why the check did not finish."""
 
     running: bool = False
     doing: str = ""
@@ -51,6 +54,8 @@ class LabChecker:
     def _check(self, ended: threading.Event) -> None:
         verdict = None
         try:
+            if not self._loads_torch(ended):
+                return
             verdict = check_file(self._lab, self._file, report=self._report, stop=ended.is_set)
             self.state = CheckState(verdict=verdict)
             if verdict.passed:
@@ -60,6 +65,16 @@ class LabChecker:
                 self.state = CheckState()
         except UserError as error:
             self.state = CheckState(fault=str(error))
+
+    def _loads_torch(self, ended: threading.Event) -> bool:
+        """Wait until ranks can start; return False if the check was ended meanwhile."""
+        serving = server()
+        if not serving.is_ready(0):
+            self.state = CheckState(running=True, doing="loading torch")
+        while not serving.is_ready(BRIEF):
+            if ended.is_set():
+                return False
+        return True
 
     def _report(self, number: int, of: int, run: LabRun) -> None:
         ranks = f"{run.ranks} rank{'s' * (run.ranks != 1)}"

@@ -56,7 +56,7 @@ def verdict(lab: Lab, file: Path, found: LabVerdict, figures: Sequence[LabFigure
 
 def repeat(found: LabVerdict) -> list[RenderableType]:
     """Draw the command that repeats the run that failed, on a line of its own."""
-    if not found.repeat:
+    if not found.repeat or found.outcome == "unwritten":
         return []
     return [Text(), Text("Repeat this run:", style="quiet"), Text(plain(found.repeat), style="code")]
 

@@ -1,0 +1,32 @@
+"""The labs of packs: each belongs to a concept of its pack, and its name begins with the name of the pack."""
+
+from dataclasses import replace
+
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.labs import lab_names, load_lab
+from ddpquiz.curriculum.packs import find, packs
+from ddpquiz.errors import ContentError, UserError
+
+
+def load_pack_lab(name: str) -> Lab:
+    """Load the lab `pack/lab`. UserError if there is none for a concept of the pack; ContentError if invalid."""
+    pack = find(name.partition("/")[0])
+    lab = load_lab(name.partition("/")[2], pack.labs)
+    if lab.concept not in pack.concepts():
+        raise UserError(
+            f"The lab {name} belongs to {lab.concept}, which is not a concept of its pack; tell its author."
+        )
+    needs = tuple(f"{pack.name}/{need}" for need in lab.needs)
+    return replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}", needs=needs)
+
+
+def pack_labs() -> list[Lab]:
+    """Load the labs of all packs; those that cannot be loaded are left out."""
+    found = []
+    for pack in packs():
+        for name in lab_names(pack.labs):
+            try:
+                found.append(load_pack_lab(f"{pack.name}/{name}"))
+            except (ContentError, UserError, OSError):
+                continue  # `ddpquiz lab NAME` says why
+    return found

@@ -1,0 +1,66 @@
+"""Checks a parameter server: the updates, and which of them each worker has seen when it begins a step.
+
+torchrun --nproc-per-node 4 labs/bounded_staleness/check.py bounded_staleness.py --seed 7
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.append(str(Path(__file__).parents[1]))
+from lab_tools import Check, differs, same
+
+STEPS, RATE = 4, 0.5
+check = Check("serve", "work")
+n, rank = check.world_size, check.rank
+
+
+class Job:
+    """What one worker computes, and when: one worker is so slow that all others get as far ahead as they may.
+
+    A gradient has an entry for each rank and some more. That of the rank says that this worker has made one more step,
+    so the weights tell whose gradients they contain.
+    """
+
+    def __init__(self, gradients: torch.Tensor, slow: int, bound: int) -> None:
+        self.gradients, self.slow, self.bound = gradients, slow, bound
+        self.seen: list[torch.Tensor] = []  # the weights with which each step began
+
+    def gradient_of(self, weights: torch.Tensor, step: int) -> torch.Tensor:
+        self.seen.append(weights.clone())
+        if rank != self.slow and step >= self.bound:
+            dist.send(torch.tensor(step), self.slow)
+        elif rank == self.slow and step + self.bound < STEPS:
+            for other in (each for each in range(1, n) if each != rank):
+                dist.recv(torch.tensor(0), other)  # it has begun the last step that it may begin now
+            check.delay(0.004)  # for its gradient, and for an answer that it must not get yet
+        return self.gradients[step]
+
+
+for _ in check.seeds():
+    slow = check.random.randrange(1, n)
+    for bound in (1, check.random.choice((0, 2))):
+        # Rate x gradient takes 1 off the entry of the worker's rank, and whole numbers off the others.
+        gradients = torch.randint(-50, 50, (n, STEPS, n + 3)) / RATE
+        gradients[:, :, :n] = torch.eye(n).unsqueeze(1) / -RATE
+        dist.barrier()  # no worker begins before the server has finished with the job before
+        weights, job = torch.zeros(n + 3), Job(gradients[rank], slow, bound)
+        if rank == 0:
+            check.delay(0.003)
+            with check.phase("serve", messages=(n - 1) * STEPS):
+                check.learner.serve(weights, STEPS, bound, RATE)
+            assert same(weights, -RATE * gradients[1:].sum(dim=(0, 1))), "the server applies each gradient once"
+        else:
+            check.learner.work(job.gradient_of, weights, STEPS)
+            for step, found in enumerate(job.seen):
+                assert found[rank] == step or differs(
+                    f"the weights for step {step} contain {found[rank]:g} of its gradients, expected {step}"
+                ), "the weights that a worker gets contain all gradients that it has sent"
+                least, other = min((int(found[each]), each) for each in range(1, n))
+                assert least >= step - bound or differs(
+                    f"step {step} began when rank {other} had finished {least}, and the bound is {bound}"
+                ), "a worker begins a step only if it is at most `bound` steps ahead of the slowest"
+
+check.end()
