@@ -11,7 +11,7 @@ from ddpquiz.planning.bubble import idle_seconds, in_flight
 from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.planning.memory import Sizes, fullest
 from ddpquiz.planning.model import active_parameters, parameters, training_flops
-from ddpquiz.planning.network import path, transfer_seconds
+from ddpquiz.planning.network import exchange_path, path, transfer_seconds
 from ddpquiz.planning.plan import make_plan, predict
 from ddpquiz.planning.schedule import Durations, simulate
 from ddpquiz.planning.search import fewest_gpus, scale, search
@@ -89,6 +89,15 @@ def test_all_reduce_times_of_8_a100_are_within_10_percent_of_measured_ones():
     measured = {8 << 20: 134.3e-6, 32 << 20: 358.1e-6, 128 << 20: 1162e-6, 512 << 20: 4191.5e-6, 1 << 30: 8193e-6}
     for size, seconds in measured.items():  # vTrain, trace/a100/AR_GPU8_1M_1024M_LUT
         assert transfer_seconds("all_reduce", path(A100, 8, 1), 1, size) == pytest.approx(seconds, rel=0.1)
+
+
+def test_an_all_to_all_across_machines_sends_what_leaves_through_each_rank_s_own_card():
+    for ranks, leave in ((16, 8 / 16), (64, 56 / 64)):  # of 8 to a machine
+        brought, alone = 1e9, A100.far.bytes_per_second
+        spent = transfer_seconds("all_to_all", exchange_path(A100, ranks, 1), 1, brought)
+        hops = exchange_path(A100, ranks, 1).round_latency
+        assert spent - hops == pytest.approx(leave * brought / alone)
+    assert exchange_path(A100, 8, 1) == path(A100, 8, 1)
 
 
 def test_stages_hold_every_layer_and_parameter_once():

@@ -22,6 +22,9 @@ def plan(
     compare: Annotated[str, typer.Option("--compare", help="Another layout, such as tp=4,pp=8,zero=3.")] = "",
     explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
     validate: Annotated[bool, typer.Option("--validate", help="Compare with published runs.")] = False,
+    here: Annotated[
+        str, typer.Option("--here", help="A script: predict its step on this machine, run it, and show both.")
+    ] = "",
     save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     *,
@@ -39,6 +42,10 @@ def plan(
 
     if validate:
         plan_views.validate(as_json=as_json)
+    elif here:
+        from ddpquiz.cli.plan_here import predict_here
+
+        predict_here(here, options.gpus, as_json=as_json)
     elif search:
         plan_views.search(options, as_json=as_json)
     elif scale:

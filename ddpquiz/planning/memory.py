@@ -10,6 +10,8 @@ from ddpquiz.planning.layout import Layout, Recompute, micro_batches
 from ddpquiz.planning.model import Transformer, expert_matrices
 from ddpquiz.planning.stages import Stage, outer_stages, rank_stages, split_layer
 
+Peaks = dict[int, tuple[float, float]]  # by the number of a stage: bytes of activations and of logits
+
 HEADROOM = 0.94  # share of a GPU's memory that a plan may fill; CUDA, NCCL and fragments need the rest
 
 
@@ -140,29 +142,45 @@ def key_value_numbers(model: Transformer) -> int:
     return 2 * model.kv_heads * model.head_size
 
 
-def stage_memory(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> RankMemory:
-    """Return the memory of a rank of one stage at its peak."""
+def peak_activations(model: Transformer, layout: Layout, sizes: Sizes, number: int) -> tuple[float, float]:
+    """Return the bytes of activations and of logits on a rank of one stage at its peak; ZeRO does not change them."""
     held = rank_stages(model, layout, number)
-    weights = gradients = optimizer = stored = again = 0.0
+    stored = again = 0.0
     for each in held:
-        states = stage_states(layout, each, sizes.states)
-        weights, gradients, optimizer = weights + states[0], gradients + states[1], optimizer + states[2]
         one, working = stage_activations(model, layout, each, sizes)
         stored, again = stored + one / len(held), max(again, working)
     count = in_flight(layout, micro_batches(layout, sizes.batch), number)
     head = any(each.head for each in held)
+    logits = logit_bytes(model, rank_tokens(layout, sizes.sequence), tp=layout.tp) if head else 0.0
+    return count * stored + again, logits
+
+
+def stage_memory(
+    model: Transformer, layout: Layout, sizes: Sizes, number: int, peaks: Peaks | None = None
+) -> RankMemory:
+    """Return the memory of a rank of one stage at its peak; `peaks` are its activations if they are known already."""
+    weights = gradients = optimizer = 0.0
+    for each in rank_stages(model, layout, number):
+        states = stage_states(layout, each, sizes.states)
+        weights, gradients, optimizer = weights + states[0], gradients + states[1], optimizer + states[2]
+    activations, logits = peaks[number] if peaks else peak_activations(model, layout, sizes, number)
     return RankMemory(
         stage=number,
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
-        activations=count * stored + again,
-        logits=logit_bytes(model, rank_tokens(layout, sizes.sequence), tp=layout.tp) if head else 0.0,
+        activations=activations,
+        logits=logits,
         buffers=buffer_bytes(model, layout, sizes),
     )
 
 
-def fullest(model: Transformer, layout: Layout, sizes: Sizes) -> RankMemory:
-    """Return the memory of the stage that needs most."""
-    each = (stage_memory(model, layout, sizes, number) for number in outer_stages(layout.pp))
+def outer_peaks(model: Transformer, layout: Layout, sizes: Sizes) -> Peaks:
+    """Return activations and logits of the stages that can be the fullest."""
+    return {number: peak_activations(model, layout, sizes, number) for number in outer_stages(layout.pp)}
+
+
+def fullest(model: Transformer, layout: Layout, sizes: Sizes, peaks: Peaks | None = None) -> RankMemory:
+    """Return the memory of the stage that needs most; `peaks` are those of `outer_peaks` if they are known already."""
+    each = (stage_memory(model, layout, sizes, number, peaks) for number in outer_stages(layout.pp))
     return max(each, key=lambda memory: memory.total)

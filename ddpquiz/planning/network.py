@@ -1,6 +1,7 @@
 """Seconds of a collective: alpha for each step and beta for each byte, over the links that a group of ranks spans."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from ddpquiz.planning.hardware import Hardware
 
@@ -15,6 +16,7 @@ class Path:
     in_machine: bool
 
 
+@cache
 def path(hardware: Hardware, ranks: int, stride: int) -> Path:
     """Return the path of a group whose ranks are `stride` apart.
 
@@ -29,6 +31,19 @@ def path(hardware: Hardware, ranks: int, stride: int) -> Path:
     latency = (machines - 1) * far.latency + (ranks - machines) * near.latency
     speed = min(near.bytes_per_second, far.bytes_per_second * inside) if inside > 1 else far.bytes_per_second
     return Path(ranks, latency, speed, in_machine=False)
+
+
+def exchange_path(hardware: Hardware, ranks: int, stride: int) -> Path:
+    """Return the path of an all-to-all: each rank sends what leaves the machine, (n-g)/n, through its own card.
+
+    No member carries it for another, so more of them in a machine, g, only let more stay inside.
+    """
+    ring = path(hardware, ranks, stride)
+    if ring.in_machine:
+        return ring
+    inside = max(1, min(ranks, hardware.near.ranks // stride))
+    speed = hardware.far.bytes_per_second * (ranks - 1) / (ranks - inside)
+    return replace(ring, bytes_per_second=min(hardware.near.bytes_per_second, speed))
 
 
 def rounds(op: str, ranks: int) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute, micro_batches, refusal, splits_layers
-from ddpquiz.planning.memory import HEADROOM, STATE_BYTES, fullest
+from ddpquiz.planning.memory import HEADROOM, STATE_BYTES, fullest, outer_peaks
 from ddpquiz.planning.model import Transformer, parameters
 from ddpquiz.planning.plan import Plan, predict
 from ddpquiz.planning.stage_time import Accelerator
@@ -84,9 +84,10 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
             found.refuse(reason_of(why), layout, 4, why)
             continue
         works: Works | None = None
+        peaks = outer_peaks(model, layout, sizes)
         for zero in (3, 2, 1, 0):
-            tried = replace(layout, zero=zero)
-            need = fullest(model, tried, sizes).total
+            tried = layout if zero == layout.zero else replace(layout, zero=zero)
+            need = fullest(model, tried, sizes, peaks).total
             if found.smallest is None or need < found.smallest[0]:
                 found.smallest = need, tried
             if need > limit:
@@ -137,7 +138,7 @@ def even_states(job: Job, gpus: int) -> float:
 
 
 def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | tuple[int, str]]:
-    """Return a plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is none."""
+    """Return a plan for each doubling of GPUs, which lengthens dp while the batch stays, or why there is no plan."""
     found: list[Plan | tuple[int, str]] = []
     layout, gpus = job.layout, first
     inner = layout.tp * layout.pp * layout.cp

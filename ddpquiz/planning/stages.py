@@ -91,6 +91,7 @@ def rank_stages(model: Transformer, layout: Layout, number: int) -> tuple[Stage,
     return _rank_stages(model, (layout.tp, layout.pp, layout.ep), number, both_ways=both)
 
 
+@cache
 def outer_stages(pp: int) -> tuple[int, ...]:
     """Return the stages that can be the fullest or the slowest: the first two and the last."""
     return tuple(sorted({0, min(1, pp - 1), pp - 1}))

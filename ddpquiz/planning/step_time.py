@@ -1,12 +1,12 @@
 """Seconds of a step: computing, the communication that computing does not hide, the bubble, and the optimizer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from ddpquiz.planning.bubble import idle_seconds
 from ddpquiz.planning.layout import Layout
 from ddpquiz.planning.memory import STATE_BYTES
-from ddpquiz.planning.network import Path, path, transfer_seconds
+from ddpquiz.planning.network import Path, exchange_path, path, transfer_seconds
 from ddpquiz.planning.stage_time import Accelerator, Compute, stage_seconds
 from ddpquiz.planning.stages import outer_stages, rank_stages
 from ddpquiz.planning.step_traffic import Job, cut_bytes, data_parallel, layer_traffic
@@ -28,7 +28,8 @@ class StepTime:
 
     @property
     def total(self) -> float:
-        return float(sum(getattr(self, each.name) for each in fields(self)))
+        exposed = self.tp + self.cp + self.ep + self.pp + self.dp
+        return self.compute + exposed + self.bubble + self.optimizer
 
 
 def group_path(machine: Accelerator, layout: Layout, part: Traffic) -> Path:
@@ -42,7 +43,8 @@ def group_path(machine: Accelerator, layout: Layout, part: Traffic) -> Path:
             stride = layout.tp * (layout.sharded_over if replicates else max(1, layout.replicas // part.ranks))
         case "pp":
             stride = layout.tp * layout.replicas
-    return path(machine.hardware, part.ranks, stride)
+    find = exchange_path if part.op == "all_to_all" else path
+    return find(machine.hardware, part.ranks, stride)
 
 
 def seconds(machine: Accelerator, layout: Layout, parts: Sequence[Traffic]) -> float:
