@@ -9,6 +9,7 @@ our own run, the files of ddpquiz.record, and Flight Recorder dumps. Operations 
 each rank writes a dump without stacks again and again until then, and one with stacks when its operation failed, as a
 watchdog does; a rank that is gone leaves none. The size of the job is given, as a user knows it.
 A diagnosis is right if the fault and the ranks are; (+1) counts those that name the culprit and others beside it.
+`hidden` counts those jobs of `dump` again whose dumps cannot show the fault, whoever reads them (see `hidden`).
 """
 
 import argparse
@@ -37,7 +38,8 @@ from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.errors import UserError
 
 TIMEOUT = timedelta(seconds=2)  # of an operation, when dumps are made
-STUCK = 7.0  # seconds that a job gets before it is ended, as a user would end a job that hangs
+STUCK = 5.0  # seconds without anything new in the records after which a job is ended, as a user would end a hang
+LONGEST = 40.0  # seconds that a job gets, on a machine that is busy with something else
 PACE = 0.2  # seconds between two dumps of a rank
 SOURCES = ("run", "record", "dump")
 
@@ -80,6 +82,17 @@ def judge(files: Path, ranks: int = 0) -> Diagnosis:
     return diagnose(state, absent=record.missing, now=record.until)
 
 
+def hidden(job: FaultyJob, files: Path) -> str:
+    """Return what no reader could learn from the dumps of a job over Gloo, or nothing."""
+    if job.kind in ("root", "peer"):
+        return "dumps over Gloo hold no roots, sends and receives"
+    culprits, present = {*job.culprits}, {int(path.name.partition("_")[2]) for path in files.glob("*_*")}
+    if job.kind in ("exit", "raise", "kill"):
+        return "" if {*range(job.ranks)} - present == culprits else "ranks that had finished left no dump either"
+    sides = culprits & present, present - culprits
+    return "" if job.kind in ("sleep", "innocent") or all(sides) else "the ranks of one side left no dump"
+
+
 def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
     """Fork the ranks of a job, end them when it is over or stuck, and return those that were gone before."""
     script, files = folder / "job.py", folder / "files"
@@ -92,16 +105,20 @@ def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
         "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
     }  # fmt: skip
     ranks = {fork_rank(rank, environment, script, files, source): rank for rank in range(job.ranks)}
-    left, gone, end = dict(ranks), list[int](), time.monotonic() + STUCK
+    left, gone, latest, known = dict(ranks), list[int](), time.monotonic() + LONGEST, dict[str, int]()
+    end = latest
     while left and time.monotonic() < end:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
+            sizes = sizes_in(files)
+            if sizes != known:
+                known, end = sizes, min(latest, time.monotonic() + STUCK)
             time.sleep(0.02)
             continue
         rank = left.pop(pid)
         gone.append(rank)
         if status and source != "dump":  # a launcher ends the others soon
-            end = min(end, time.monotonic() + 1.0)
+            end = latest = min(end, time.monotonic() + 1.0)
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
@@ -110,6 +127,13 @@ def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
     for pid in left:
         os.waitpid(pid, 0)
     return gone
+
+
+def sizes_in(files: Path) -> dict[str, int]:
+    """Return the sizes of the records; a tail is removed when its rank ends."""
+    with contextlib.suppress(FileNotFoundError):
+        return {path.name: path.stat().st_size for path in files.glob("[!.]*")}
+    return {}
 
 
 def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path, source: str) -> int:
@@ -196,17 +220,20 @@ def main() -> None:
                 found = judges[source](job, Path(folder))
                 wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
                 good = found.fault == wanted and found.culprits == job.culprits
-                tried[job.kind, source] += 1
-                right[job.kind, source] += good
+                secret = hidden(job, Path(folder) / "files") if source == "dump" else ""
                 is_near = found.fault == wanted and {*job.culprits} < {*found.culprits}
-                near[job.kind, source] += is_near
+                for key in ((job.kind, source), *([(job.kind, "hidden")] if secret else [])):
+                    tried[key] += 1
+                    right[key] += good
+                    near[key] += is_near
                 if not good and options.keep:
                     shutil.copytree(folder, options.keep / f"{source}-{job.seed}", dirs_exist_ok=True)
                 shutil.rmtree(folder)
                 if not good:
                     print(f"{source} {job.kind} seed {job.seed}, {job.ranks} ranks: {wanted} {list(job.culprits)}, "
-                          f"found {found.fault} {list(found.culprits)}: {found.sentence}", flush=True)  # fmt: skip
-    print_table(right, near, tried, options.source or SOURCES)
+                          f"found {found.fault} {list(found.culprits)}: {found.sentence}"
+                          f"{secret and f' [{secret}]'}", flush=True)  # fmt: skip
+    print_table(right, near, tried, (*(options.source or SOURCES), "hidden"))
 
 
 def print_table(

@@ -1,10 +1,12 @@
 """Which operation ranks usually call after which, so that a call out of order is recognised."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from ddpquiz.analysis.operation import Operation
 
 LIMIT = 20_000  # different pairs; a script whose shapes change in every step makes new ones without end
+
+STEADY = 2  # calls that show what a line usually asks for
 
 Place = tuple[str, int, str]
 
@@ -16,6 +18,8 @@ class CallOrder:
         self._operations: Counter[tuple[Operation | None, Operation]] = Counter()
         self._places: Counter[tuple[Place | None, Place]] = Counter()
         self._calls: Counter[Place] = Counter()
+        self._in_place: defaultdict[Place, Counter[Operation]] = defaultdict(Counter)
+        self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
 
     def add(self, rank: int, operation: Operation) -> Operation | None:
@@ -26,6 +30,10 @@ class CallOrder:
         if len(self._places) < LIMIT:
             self._places[before.place if before else None, operation.place] += 1
         self._calls[operation.place] += 1
+        requests = self._in_place[operation.place]
+        if operation in requests or self._requests < LIMIT:
+            self._requests += operation not in requests
+            requests[operation] += 1
         return before
 
     def restart(self, rank: int) -> None:
@@ -48,3 +56,19 @@ class CallOrder:
         """Return the operations that were called right after one, the most frequent first."""
         found = Counter({after: count for (before, after), count in self._operations.items() if before == operation})
         return [after for after, _ in found.most_common()]
+
+    def usual_request(self, operation: Operation, calls: int) -> Operation | None:
+        """Return what its line had always asked for before, if an operation has another shape or dtype now.
+
+        `calls` are those of the operation that are in question; None if it was called more often, or if the line has
+        asked for different tensors before.
+        """
+        others = [
+            (other, count)
+            for other, count in self._in_place[operation.place].items()
+            if other != operation
+            and other._replace(shapes=operation.shapes, dtype=operation.dtype, bytes=operation.bytes) == operation
+        ]
+        if len(others) != 1 or others[0][1] < STEADY or self._in_place[operation.place][operation] > calls:
+            return None
+        return others[0][0]

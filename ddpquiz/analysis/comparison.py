@@ -178,7 +178,7 @@ def _account(events: Sequence[Event]) -> tuple[ComparedRun, dict[CallSite, list[
 
 
 def _amounts(costs: Iterable[Cost], ranks: int) -> Amounts | None:
-    """Return what calls have cost together; None if there are none."""
+    """Return the total cost of the calls; None without calls."""
     found = list(costs)
     if not found:
         return None

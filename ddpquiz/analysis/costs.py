@@ -88,6 +88,9 @@ class RankGradients:
     wrapped_at: int | None = None  # the line of the script that made the first DDP model; 0 outside the script
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
     same_order_at: int = 0
+    draws: list[str] = field(default_factory=list)  # one for each of the first steps that drew random numbers
+    sharded: int = 0  # calls of fully_shard
+    sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
     _place: tuple[str, int] = ("", 0)  # the line of the last pass
     _bucket: int = -1
@@ -119,6 +122,11 @@ class RankGradients:
                 self.same_order_at = line
             case "step":
                 self._step()
+            case "shard" | "shard_many":
+                self.sharded += 1
+                self.sharded_at = line if what == "shard_many" else self.sharded_at
+            case _ if what.startswith("drew "):
+                self.draws.append(what)
 
     def _step(self) -> None:
         """Count a step of the optimizer."""

@@ -8,14 +8,15 @@ import math
 from collections.abc import Collection
 from typing import Literal
 
-from ddpquiz.analysis.call_text import call_at, request, request_at
+from ddpquiz.analysis.call_text import call_at
+from ddpquiz.analysis.changed_request import changed_request
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
-from ddpquiz.analysis.mismatch import Mismatch
-from ddpquiz.analysis.operation import ROOTED, Operation
+from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, standpoint, together, wait
+from ddpquiz.analysis.operation import ROOTED
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
-from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
+from ddpquiz.analysis.ranks_at_fault import find_deviation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
 
@@ -36,11 +37,13 @@ def diagnose(
     unlike = state.timeline.unlike()
     stuck = [found for found in unlike if _is_stuck(found[1], state)]
     if stuck:
-        return _of_mismatch(*stuck[0], state)
+        return of_mismatch(*stuck[0], state.timeline.order)
     verdict = None if absent or now != math.inf else _of_hidden_roots(state)
     verdict = verdict or _of_waits(state, fates, state.time if now is None else now)
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
-        return _of_mismatch(*unlike[0], state)
+        return of_mismatch(*unlike[0], state.timeline.order)
+    if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
+        verdict = changed_request(_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
     return verdict or _of_death(fates) or _nothing(state, absent)
@@ -52,31 +55,6 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     if collective.complete and all(call.ended is not None and not call.failed for call in calls):
         return any(rank in state.raised for rank in collective.members)
     return True
-
-
-def _of_mismatch(mismatch: Mismatch, collective: Collective, state: RunState) -> Diagnosis:
-    calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
-    found = find_deviation(calls, state.timeline.order)
-    fault: FaultKind = "order" if mismatch.kind == "order" else found.fault
-    culprits = tuple(sorted(calls)) if found.guessed and fault != "missing" else found.ranks
-    standpoints = (_standpoint(found.ranks, found.call), _standpoint(found.others, found.expected))
-    return Diagnosis(
-        fault, culprits, _sentence(fault, found), standpoints, collective.group, collective.members, collective.index,
-        _together(found), SENDS if found.call.op in ("send", "recv") else NEXT[fault],
-        (f"As many ranks are on both sides: {format_ranks(found.others)} may be wrong.",) if found.tied else (),
-    )  # fmt: skip
-
-
-def _sentence(fault: FaultKind, found: Deviation) -> str:
-    who, others = format_ranks(found.ranks).capitalize(), format_ranks(found.others)
-    call, expected = call_at(found.call), call_at(found.expected)
-    if fault == "missing" and found.extra:
-        return f"Only {who.lower()} called {call}; {others} called {expected} instead."
-    if fault == "missing":
-        return f"{who} did not call {expected}, in which {_wait(found.others)}, but went on to {call}."
-    if fault == "order":
-        return f"{who} called {call} where {others} called {expected}."
-    return f"{who} called {request_at(found.call)}, but {others} called {request_at(found.expected)}."
 
 
 def _blocked(state: RunState) -> dict[int, Collective]:
@@ -102,7 +80,9 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
         culprits = tuple(sorted(rank for rank in roots if fates[rank].kind == kind))
         if culprits:
             collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
-            if kind == "late" and not fates[culprits[0]].seen and not _is_long(collective, state, now):
+            is_silent = kind == "late" and not fates[culprits[0]].seen
+            is_moving = fates[culprits[0]].absent and now not in (state.time, math.inf)  # dumped while it went on
+            if (is_silent or is_moving) and not _is_long(collective, state, now):
                 return None
             if kind == "left" and len(culprits) > len(collective.arrived):
                 return _of_extra_call(collective, culprits)
@@ -133,7 +113,7 @@ def _of_hidden_roots(state: RunState) -> Diagnosis | None:
         "signature", ranks,
         f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
         "they probably name different roots.",
-        (_standpoint(ranks, operation),), collective.group, collective.members, collective.index,
+        (standpoint(ranks, operation),), collective.group, collective.members, collective.index,
         next=NEXT["signature"],
         limits=("The record does not name roots: one of these ranks may be right, or the network is at fault.",),
     )  # fmt: skip
@@ -153,7 +133,7 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnos
     return Diagnosis(
         "missing", callers,
         f"Only {format_ranks(callers)} called {call}; {format_ranks(finished)} finished without it.",
-        (_standpoint(callers, collective.operation), Standpoint(finished, "finished")),
+        (standpoint(callers, collective.operation), Standpoint(finished, "finished")),
         collective.group, collective.members, collective.index, next=NEXT["missing"],
     )  # fmt: skip
 
@@ -165,10 +145,10 @@ def _of_root(
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
     place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
-    sentence = f"{_wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
+    sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
     sentence += f": it {fate.words}{place}." if len(culprits) == 1 else "."
     last = state.brought.get(culprits[0])
-    standpoints = [_standpoint(collective.arrived, operation)]
+    standpoints = [standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
     return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
@@ -193,12 +173,12 @@ def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
         found = find_deviation(calls, state.timeline.order)
         fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
-        both = (_standpoint(found.ranks, found.call), _standpoint(found.others, found.expected))
+        both = (standpoint(found.ranks, found.call), standpoint(found.others, found.expected))
         return Diagnosis(
-            fault, found.ranks, _sentence(fault, found), both, first.group, first.members, first.index,
-            _together(found), NEXT[fault],
+            fault, found.ranks, deviation_sentence(fault, found), both, first.group, first.members, first.index,
+            together(found), NEXT[fault],
         )  # fmt: skip
-    standpoints = tuple(_standpoint((each,), calls[each][0]) for each in sorted(cycle))
+    standpoints = tuple(standpoint((each,), calls[each][0]) for each in sorted(cycle))
     text = "; ".join(f"rank {each} in {call_at(calls[each][0])}" for each in sorted(cycle))
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
@@ -234,15 +214,3 @@ def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
         sentence = "The ranks recorded no communication."
     limits = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
     return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)
-
-
-def _standpoint(ranks: tuple[int, ...], operation: Operation) -> Standpoint:
-    return Standpoint(ranks, request(operation), operation.file, operation.line)
-
-
-def _wait(ranks: tuple[int, ...]) -> str:
-    return f"{format_ranks(ranks)} wait{'s' * (len(ranks) == 1)}"
-
-
-def _together(found: Deviation) -> str:
-    return f"Before that, all of them had called {call_at(found.before)}." if found.before else ""

@@ -169,8 +169,9 @@ class Marked(RankEvent):
     """The script reached a point that explains its communication.
 
     `what` is `step` after an optimizer updated the weights, `no_sync` and `sync` where DDP stops and resumes
-    synchronising gradients, `ddp` after a model was wrapped, and `same_order` where a DistributedSampler that shuffles
-    gives an order for the second time. `line` is 0 outside the script.
+    synchronising gradients, `ddp` after a model was wrapped, `same_order` where a DistributedSampler that shuffles
+    gives an order for the second time, `shard` and `shard_many` after a module of one or of several layers was sharded,
+    `drew ...` after a step that drew random numbers, and `finished` at the end of the script. `line` is 0 outside it.
     """
 
     event: ClassVar[str] = "mark"

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ddpquiz.analysis import events
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
@@ -71,12 +71,27 @@ class Phase:
 def find_phases(recorded: Iterable[events.Event]) -> list[Phase]:
     """Return the phases of all ranks, in the order in which they began."""
     of_rank: dict[int, _RankPhases] = {}
-    for event in sorted(recorded, key=events.when):
+    for event in sorted(_lines_in_order(recorded), key=events.when):
         if isinstance(event, events.RankEvent):
             of_rank.setdefault(event.rank, _RankPhases(event.rank)).add(event)
     found = [phase for each in of_rank.values() for phase in each.found]
     _set_rounds(found)
     return sorted(found, key=lambda phase: phase.began)
+
+
+def _lines_in_order(recorded: Iterable[events.Event]) -> Iterator[events.Event]:
+    """Yield the events; a labelled line is not earlier than those before it.
+
+    On a busy machine the report of a write may come so late that the line has the time at which it was read.
+    """
+    latest: dict[int, float] = {}
+    for event in recorded:
+        if isinstance(event, events.Output) and event.label and event.time < latest.get(event.rank, 0.0):
+            yield replace(event, time=latest[event.rank])
+            continue
+        if isinstance(event, events.Output) and event.label:
+            latest[event.rank] = event.time
+        yield event
 
 
 def bytes_received(operation: Operation, rank: int) -> int:

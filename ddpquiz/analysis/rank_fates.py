@@ -62,6 +62,8 @@ def _fate(rank: int, state: RunState, first: float | None, position: RankPositio
     in_time = exited is not None and (first is None or exited.time <= first + GRACE)
     if exited and not raised and not exited.stopped and in_time:
         return Fate("dead", _ended(exited), *state.places.get(rank, ("", 0)))
+    if rank in state.finished and not raised:
+        return Fate("left", "has finished")
     if position and position.line:
         return Fate("late", "is still running", position.file, position.line, seen=True)
     if position:

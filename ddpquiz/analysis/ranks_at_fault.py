@@ -9,6 +9,7 @@ from typing import Literal
 from ddpquiz.analysis.call_order import CallOrder
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.source_text import read_source
+from ddpquiz.analysis.special_ranks import special_ranks
 
 Fault = Literal["missing", "order", "signature"]
 
@@ -41,7 +42,7 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
     """Return which ranks deviate, where at least two of the calls differ.
 
     What ranks did earlier in the run decides first: a side that calls what usually follows is right. Then the majority
-    decides, then the script: which of the calls stands in a branch of its own.
+    decides, then the script: which of the calls stands in a branch of its own, or is prepared in another way.
     """
     sides = _sides(calls)
     usual, evidence = _usual(sides, calls, order), ""
@@ -49,7 +50,7 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
         most = max(map(len, sides.values()))
         usual = [each for each, ranks in sides.items() if len(ranks) == most]
     if len(usual) == len(sides):
-        by_script = _by_script(usual)
+        by_script = _by_script(usual) or _by_special_ranks(sides)
         usual, evidence = (
             [by_script or min(usual, key=lambda each: (each.file, each.line))],
             "script" if by_script else "none",
@@ -119,6 +120,12 @@ def _by_script(sides: list[Operation]) -> Operation | None:
         if (rare[1] and not rare[0]) or (usual[0] and not usual[1]):
             return first
     return None
+
+
+def _by_special_ranks(sides: Mapping[Operation, list[int]]) -> Operation | None:
+    """Return the one side whose ranks the script does not treat in a special way where it prepares the call."""
+    ordinary = [each for each, ranks in sides.items() if special_ranks(each.file, each.line).isdisjoint(ranks)]
+    return ordinary[0] if len(ordinary) == 1 else None
 
 
 def _fault(

@@ -6,18 +6,18 @@ import pickle
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ddpquiz.analysis import events
+from ddpquiz.analysis.bounded_line import bounded
 from ddpquiz.analysis.operation import FORM, JOIN
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 
 ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"], list[int]]
-LONGEST = 4000  # characters of a line that are stored; a screen shows no more of it
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
 LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
 NOTES = 200
@@ -38,6 +38,7 @@ class RunState:
     background: set[tuple[int, int]] = field(default_factory=set)  # rank and number of those that do not block it
     raised: dict[int, events.Raised] = field(default_factory=dict)
     exited: dict[int, events.Exited] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)  # ranks whose script has come to its end, before they exit
     brought: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
@@ -98,6 +99,7 @@ class RunState:
         self.restart = max(self.restart, event.restart)
         self._clear_waits(event.rank)
         self.joined.discard(event.rank)
+        self.finished.discard(event.rank)
         for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
             known.pop(event.rank, None)  # type: ignore[attr-defined]
 
@@ -126,6 +128,10 @@ class RunState:
 
     def _locate(self, event: events.Alive) -> None:
         self.places[event.rank] = event.file, event.line
+
+    def _mark(self, event: events.Marked) -> None:
+        if event.what == "finished":
+            self.finished.add(event.rank)
 
     def _exit(self, event: events.Exited) -> None:
         self.exited[event.rank] = event
@@ -168,6 +174,7 @@ class RunState:
         events.Forming: _form,
         events.Claimed: _claim,
         events.Raised: _raise,
+        events.Marked: _mark,
         events.Note: _add_note,
         events.Exited: _exit,
         events.Hung: _hang,
@@ -237,13 +244,3 @@ class RunState:
             return "done" if self.exited[rank].status == 0 else "failed"
         op = self.blocked_in(rank) or "computing"
         return "joining" if op == JOIN else op  # short enough for a column
-
-
-def bounded(line: events.Output) -> events.Output:
-    """Return a line as it is stored: of a very long one its start, and how much was left out."""
-    more = len(line.text) - LONGEST
-    if more <= 0:
-        return line
-    end = f" ... and {more:,} more characters"
-    value = line.value if line.value is None else line.value[: LONGEST - len(line.label or "")] + end
-    return replace(line, text=line.text[:LONGEST] + end, value=value)

@@ -13,7 +13,12 @@ from ddpquiz.analysis.costs import Cost
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_seconds, plural
 from ddpquiz.analysis.rank_timeline import RankTime
 from ddpquiz.analysis.timeline import Timeline
-from ddpquiz.analysis.training_advice import never_synchronised, same_order_each_epoch
+from ddpquiz.analysis.training_advice import (
+    equal_random_numbers,
+    never_synchronised,
+    same_order_each_epoch,
+    sharded_as_a_whole,
+)  # fmt: skip
 
 LINES = 10  # lines of the script that a summary lists
 SMALL = 64 * 1024  # bytes; below, an operation costs its latency and not its size
@@ -91,6 +96,7 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
         return []
     return [
         *never_synchronised(timeline, script), *same_order_each_epoch(timeline, script),
+        *sharded_as_a_whole(timeline, script), *equal_random_numbers(timeline, len(timeline.ranks)),
         *synchronised_inside_no_sync(timeline), *synchronised_in_accumulation(timeline),
         *one_rank_late(timeline, lifetime), *many_small_reductions(timeline, lifetime),
         *single_numbers(timeline, lifetime), *small_all_reduces(timeline, lifetime),

@@ -6,6 +6,7 @@ from ddpquiz.analysis.formatting import format_place, plural
 from ddpquiz.analysis.timeline import Timeline
 
 STEPS = 2  # of an optimizer, after which gradients must have been synchronised
+DRAWS = 3  # steps that must draw equal random numbers on all ranks
 SUMS = ("all_reduce", "reduce_scatter", "reduce", "all_gather", "broadcast")  # by which a script may do so itself
 
 
@@ -35,4 +36,26 @@ def same_order_each_epoch(timeline: Timeline, script: str) -> Iterator[str]:
         yield (
             f"{place}{plural(worst.same_order, 'epoch')} began with the same order of samples as the one before. Call "
             "sampler.set_epoch(epoch) before each epoch; without it, the sampler shuffles only once."
+        )
+
+
+def sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
+    """A model of several layers is sharded by a single call, so all of its parameters are gathered at once."""
+    found = [rank for rank in timeline.gradients.values() if rank.sharded_at is not None]
+    if found and all(rank.sharded == 1 for rank in found) and any(rank.all_steps for rank in found):
+        place = f"{format_place(script, found[0].sharded_at)}: " if found[0].sharded_at else ""
+        yield (
+            f"{place}the model is sharded only as a whole, so each step gathers all parameters at once: memory has to "
+            "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model."
+        )
+
+
+def equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
+    """The replicas of a DDP model draw the same random numbers in each step, so they drop the same units."""
+    ranks = [rank for rank in timeline.gradients.values() if rank.wrapped_at is not None]
+    draws = {tuple(rank.draws) for rank in ranks}
+    if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= DRAWS:
+        yield (
+            f"All {world} ranks drew the same random numbers in each step: their dropout masks and their noise are "
+            "equal. Once the model is built, call torch.manual_seed(seed + rank)."
         )

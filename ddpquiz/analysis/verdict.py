@@ -59,3 +59,4 @@ NEXT = {
 }
 UNEVEN = "Ranks make different numbers of steps. Give all as many batches, or put the loop inside `with model.join():`."
 SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
+SIZES = "A receive must have the shape and dtype of its send: print both before these lines."

@@ -16,7 +16,7 @@ from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 
 # torch logs this once in each rank, since a rank joins without name lookups (store.py)
 NO_HOST_NAME = re.compile(r"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+")
-PATIENCE = 0.1  # seconds after which a line counts as unreported
+PATIENCE = 0.5  # seconds after which a line counts as unreported
 
 
 class EventReader:

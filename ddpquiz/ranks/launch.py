@@ -29,8 +29,9 @@ from ddpquiz.ranks.server import main
 main()"""
 # A name in a script, and the module that it needs, imported once in the server instead of once in every rank.
 PRELOADS = {
-    # The first optimizer imports it, and so does the first tensor on a mesh.
-    r"\boptim\b|DistributedDataParallel|\bdistribute_(tensor|module)\b|parallelize_module": "torch._dynamo",
+    # The first optimizer imports it, and so do the first tensor on a mesh and the first counter of FLOP.
+    r"\boptim\b|DistributedDataParallel|\bdistribute_(tensor|module)\b|parallelize_module|\btorch\.compile\b|"
+    r"\bFlopCounterMode\b": "torch._dynamo",
     r"\bDTensor\b|distributed\.tensor\b|parallelize_module|device_mesh": "torch.distributed.tensor.parallel",
     r"fully_shard|\bfsdp\b": "torch.distributed.fsdp",
     r"\bpipelining\b": "torch.distributed.pipelining",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.costliest_line import find_costliest_line
 from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.events import Alive, Began, End, Event, Exited, Hung, Note, Raised, when
 from ddpquiz.analysis.formatting import format_place, plural
@@ -24,6 +25,7 @@ from ddpquiz.ranks.watchdog import Standstill, Watchdog
 MOST_RANKS = 64
 MOST_NOTES = 3  # mismatches that are noted at the end of a run that went well
 FAILED, HUNG = "failed", "hung"  # why we end a run ourselves
+STRAGGLES = 0.2  # of the other ranks' time that a demo lets a line cost on purpose
 MOVING = 1.0  # seconds; ranks that recorded something within them are not stuck
 
 
@@ -87,8 +89,7 @@ class Run:
         events += self._add(self._watch())
         if self._processes.over:
             end = self._end()
-            mismatches = self._mismatches()[:MOST_NOTES] if end.ok else []
-            events += self._add([*(Note(end.time, each.sides[0].ranks[0], str(each)) for each in mismatches), end])
+            events += self._add([*(self._remarks(end.time) if end.ok else []), end])
             self.over = True
         return events
 
@@ -191,6 +192,16 @@ class Run:
         found = self._cause(self._mismatches())
         proven = verdicts.count("proven")
         return End(self.now(), not found.why, proven, len(self.claims), found.rank, found.why, found.mend)
+
+    def _remarks(self, now: float) -> list[Note]:
+        """Return what is worth a note although the run went well: a demo shows its fault on purpose."""
+        is_demo = self.claims and not self._diagnoses
+        if is_demo and (verdict := diagnose(self.seen)).fault != "none":
+            return [Note(now, verdict.culprits[0], f"Diagnosis: {_whole(verdict)}")]
+        costliest = find_costliest_line(self.seen.timeline, now) if is_demo else None
+        if costliest and costliest.rank is not None and costliest.share > STRAGGLES:
+            return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]
+        return [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:MOST_NOTES]]
 
     def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
         if self._stopped not in ("", FAILED, HUNG):

@@ -198,7 +198,7 @@ def machine() -> Machine:
         os.waitpid(pid, 0)
     available: Any = dist.is_available()
     nccl, gloo = available and dist.is_nccl_available(), available and dist.is_gloo_available()
-    return Machine(gpus, nccl, gloo, torch.__version__)
+    return Machine(gpus, nccl, gloo, str(torch.__version__))  # its own class would make the launcher import torch
 
 
 def why_no_ranks() -> str:

@@ -130,7 +130,7 @@ def describe_claims(state: RunState) -> list[ClaimLine]:
 
 
 def claims_to_come(state: RunState) -> str:
-    """Return how many claims a run that goes on may still prove, as text; nothing if there are none."""
+    """Return how many claims a run that goes on may still prove, as text; empty if the number is 0."""
     left = 0 if state.end else len(shown_verdicts(state)) - len(describe_claims(state))
     return to_come(left) if left else ""
 

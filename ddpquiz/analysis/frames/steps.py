@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ddpquiz.analysis.events import Event, Issued, when
 from ddpquiz.analysis.formatting import format_place, plural
+from ddpquiz.analysis.operation import ANYBODY, Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.timeline import Timeline
 
@@ -40,7 +41,16 @@ def describe_next(events: Sequence[Event], stops: Sequence[int], at: int) -> tup
     call = coming.operation
     where = format_place(call.file, call.line) if call.line else ""
     size = plural(call.bytes, "byte") if call.dtype else ""
-    return tuple(part for part in (f"next: rank {coming.rank} calls {call.op}", where, size) if part)
+    parts = (f"next: rank {coming.rank} calls {call.op}{_towards(call)}", where, size)
+    return tuple(part for part in parts if part)
+
+
+def _towards(call: Operation) -> str:
+    """Return to or from which rank a message or a rooted collective goes, such as ` to rank 3`."""
+    if call.peer is None or call.peer == ANYBODY:
+        return ""
+    outwards = call.op == "send" or call.op.startswith(("reduce", "gather"))
+    return f" {'to' if outwards else 'from'} rank {call.peer}"
 
 
 class Tape:

@@ -17,6 +17,7 @@ from ddpquiz.errors import UserError
 
 DEVICES = {"gloo": "cpu", "mpi": "cpu", "xccl": "xpu", "hccl": "npu"}  # of other backends: cuda
 MAX_SECONDS = 1e8
+MOVING = 1.0  # seconds; a job that issued an operation so shortly before its dumps is not stuck
 
 
 def read_dumps(paths: Sequence[Path], ranks: int = 0) -> JobRecord:
@@ -70,8 +71,22 @@ class _DumpedJob:
         if not self._is_size_known:
             notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --ranks.",)
         return JobRecord(
-            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=math.inf, notes=notes
+            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=self._until(), notes=notes
         )
+
+    def _until(self) -> float:
+        """Return for how long nothing else happened: for ever, unless the dumps were written while the job went on.
+
+        Then some rank is still in an operation, and the files are hardly older than the newest one. A file that was
+        copied is newer: what it holds counts as stuck.
+        """
+        held = [dump for dump in self.dumps.values() if dump.entries]
+        newest = max((dump.entries[-1].created for dump in held), default=0) / 1e9
+        written = max((dump.path.stat().st_mtime for dump in held), default=math.inf)
+        is_open = any(not dump.entries[-1].has_ended for dump in held)
+        if is_open and 0 <= written - newest < MOVING:
+            return max(0.0, written - self._begin / 1e9)
+        return math.inf
 
     def _is_retained(self, rank: int, entry: DumpEntry) -> bool:
         aligned = self.groups[rank, entry.group].aligned

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ddpquiz.analysis.events import Raised
+from ddpquiz.analysis.events import Marked, Raised
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_ours, is_torchs
 
@@ -20,10 +20,15 @@ PASSES_ERRORS_ON = f"{os.sep}recorder.py"  # it handles its own, so what it rais
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
-def leave(status: int) -> NoReturn:
-    """End this process; tearing torch down could hang or abort (pytorch 190489)."""
+def leave(status: int, writer: EventWriter) -> NoReturn:
+    """End this process; tearing torch down could hang or abort (pytorch 190489).
+
+    On a busy machine this takes a while, in which the others must not think that the rank is late.
+    """
     gc.disable()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are not daemons
+    if status == 0:
+        writer.send(Marked(writer.now(), writer.rank, "finished", 0))
     atexit._run_exitfuncs()  # noqa: SLF001
     everything = [*vars(sys.modules["__main__"]).values(), *gc.get_objects()]
     _finalize(everything)

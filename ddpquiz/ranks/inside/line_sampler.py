@@ -34,7 +34,10 @@ def _look_for_ever(writer: EventWriter, script: str) -> None:
     while writer.fd != -1:
         pause.acquire(timeout=PACE)  # nobody releases it; unlike time.sleep, no script replaces it
         now = monotonic()
-        place = _place(script, sys._current_frames().get(main))  # noqa: SLF001
+        try:
+            place = _place(script, sys._current_frames().get(main))  # noqa: SLF001
+        except AttributeError:  # seen while torch.compile was making a frame
+            continue
         if place != before:
             before, since = place, now
         elif now - reported < (reported - since) / PATIENT:

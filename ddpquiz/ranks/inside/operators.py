@@ -20,6 +20,7 @@ from ddpquiz.ranks.inside.torch_private import TorchPrivate
 FEW = 16  # values are reported of tensors with up to this many elements
 C10D = dist.distributed_c10d.__file__
 FUNCTIONAL = "_functional_collectives.py"
+CALLS_AGAIN = ("torch/_ops.py", "torch/_compile.py", "torch/_dynamo/eval_frame.py")  # around a dispatch mode's call
 NAMES = {
     "allreduce_": "all_reduce", "allgather_": "all_gather", "alltoall_": "all_to_all", "recv_any_source_": "recv",
     "alltoall_base_": "all_to_all_single", "_allgather_base_": "all_gather_into_tensor",
@@ -88,6 +89,15 @@ class Operator:
                 return False
             caller = caller.f_back
         return True
+
+
+def caller_of(frame: FrameType | None) -> FrameType | None:
+    """Return the frame that called an operator, outside of the script's dispatch modes, which call it once more."""
+    while frame is not None and (
+        frame.f_code.co_name == "__torch_dispatch__" or frame.f_code.co_filename.endswith(CALLS_AGAIN)
+    ):
+        frame = frame.f_back
+    return frame
 
 
 def _functional_reduce_op(caller: FrameType | None) -> str:

@@ -22,7 +22,7 @@ from ddpquiz.ranks.inside.buckets import Buckets
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.native_waits import NativeWaits
 from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, mark_for
-from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, tensors_in, values_of, work_of
+from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, caller_of, name_of, tensors_in, values_of, work_of
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
@@ -63,7 +63,7 @@ class Recorder:
         redispatch = operator.redispatch
 
         def kernel(keyset: Any, *args: Any) -> Any:
-            opened, caller = None, sys._getframe().f_back
+            opened, caller = None, caller_of(sys._getframe().f_back)
             try:
                 opened = self.issue(operator, args, caller)
                 opened.begun = mark_for(args[operator.inputs])

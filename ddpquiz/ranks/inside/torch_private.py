@@ -5,6 +5,7 @@ on unwatched.
 """
 
 import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -111,3 +112,13 @@ def default_store() -> Any:
     """Return the store of the default process group; None if torch does not tell it."""
     get = getattr(torch.distributed.distributed_c10d, "_get_default_store", None)
     return get() if get else None
+
+
+def exclude_from_graphs() -> None:
+    """Let torch.compile run the recorder's functions as they are, instead of compiling them with the script's.
+
+    It has been imported by now if the script names it, see PRELOADS in launch.py.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if skip := getattr(rules, "add", None):
+        skip(__name__.partition(".")[0])

@@ -2,17 +2,22 @@
 
 import contextlib
 import functools
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DistributedSampler
 
 from ddpquiz.analysis.events import Marked
+from ddpquiz.ranks.inside import sharding_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import line_in
+
+STEPS = 8  # after which the random numbers of the ranks are compared
 
 
 def watch(writer: EventWriter, script: str) -> None:
@@ -21,7 +26,9 @@ def watch(writer: EventWriter, script: str) -> None:
     def mark(what: str) -> None:
         writer.send(Marked(writer.now(), writer.rank, what, line_in(script)))
 
-    register_optimizer_step_post_hook(lambda *_: mark("step"))
+    draws = _Draws(mark)
+    register_optimizer_step_post_hook(lambda *_: draws.step())
+    sharding_marks.watch(mark)
     original = DistributedDataParallel.no_sync
 
     @contextlib.contextmanager
@@ -43,15 +50,40 @@ def watch(writer: EventWriter, script: str) -> None:
         mark("ddp")
 
     DistributedDataParallel.__init__ = init
-    _watch_samplers(mark)
+    _watch_samplers(mark, draws)
 
 
-def _watch_samplers(mark: Callable[[str], None]) -> None:
+class _Draws:
+    """Reports steps, and for the first ones what random numbers the script draws between two steps of an epoch.
+
+    Equal reports mean that ranks draw equal numbers.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.mark, self.left, self.last = mark, STEPS, 0
+
+    def step(self) -> None:
+        self.mark("step")
+        if not self.left:
+            return
+        with contextlib.suppress(Exception):  # another default generator has another state
+            state = zlib.crc32(torch.random.get_rng_state().numpy().tobytes())
+            if self.last not in (0, state):
+                self.mark(f"drew {state:08x}")
+            self.last, self.left = state, self.left - 1
+
+    def begin_epoch(self) -> None:
+        """Note that a DataLoader draws a seed now, which is no random number of the model."""
+        self.last = 0
+
+
+def _watch_samplers(mark: Callable[[str], None], draws: _Draws) -> None:
     """Report where a sampler that shuffles begins the order once more that it has given before."""
     original, epochs = DistributedSampler.__iter__, WeakKeyDictionary[Any, Any]()
 
     @functools.wraps(original)
     def iterate(sampler: Any) -> Any:
+        draws.begin_epoch()
         with contextlib.suppress(Exception):  # a subclass may have other attributes, or no hash
             if sampler.shuffle and epochs.get(sampler) == (sampler.seed, sampler.epoch):
                 mark("same_order")

@@ -2,6 +2,7 @@
 
 import ast
 import faulthandler
+import gc
 import importlib.util
 import io
 import os
@@ -19,7 +20,15 @@ import torch.distributed as dist
 from ddpquiz.analysis.events import Claimed, ClaimText, Started
 from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
-from ddpquiz.ranks.inside import line_sampler, process_groups, recorder, replica_sums, training_marks
+from ddpquiz.ranks.inside import (
+    line_sampler,
+    process_groups,
+    recorder,
+    replica_sums,
+    thread_stacks,
+    torch_private,
+    training_marks,
+)
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
 from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
@@ -31,6 +40,7 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
 
     `fds` are the rank's PIPES, `variables` those that torchrun would set; `life` differs after each restart.
     """
+    gc.freeze()  # what this process inherited is not the script's, and is not finalized at its end
     writer = _open_pipes(rank, fds, plan)
     os.environ.clear()
     os.environ.update(plan.environment, **variables)
@@ -44,15 +54,22 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     use_store(variables["MASTER_ADDR"], int(variables["MASTER_PORT"]), life, note=writer.note)
     note_spawned_ranks(writer.note)
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
+    if plan.request.is_watched:
+        _watch(plan, writer)
+    writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
+    leave(_run_script(plan, writer), writer)
+
+
+def _watch(plan: RunPlan, writer: EventWriter) -> None:
+    """Record what the script does with torch, and where it stands."""
     subject = plan.request.subject
+    torch_private.exclude_from_graphs()
     forget_groups = recorder.install(writer, str(subject or plan.script), every_wait=subject is not None)
     process_groups.watch(writer, plan, forget_groups)
     training_marks.watch(writer, plan.script)
     if plan.request.check_replicas:
         replica_sums.watch(writer, plan.script)
     line_sampler.start(writer, plan.script)
-    writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
-    leave(_run_script(plan, writer))
 
 
 def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
@@ -69,6 +86,7 @@ def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
     sys.stderr = sys.__stderr__ = _by_lines(RecordedStream(2, "stderr", writer), "backslashreplace")  # type: ignore[misc]
     faulthandler.register(STACK_SIGNAL, file=stack, all_threads=False)
     faulthandler.enable(file=stack, all_threads=False)  # a crash shows where it was
+    thread_stacks.offer(rank)
     return writer
 
 

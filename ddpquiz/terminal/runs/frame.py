@@ -142,20 +142,29 @@ def _line(line: Output) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What to look at in a run, what was predicted, and the verdict on that once the run has ended well."""
+    """What to look at in a run, what was predicted, and the verdict on that once the run has ended well.
+
+    `why` is the reason why a prediction was wrong, shown with the verdict; `place` is where a guided path stands.
+    """
 
     look: str
     prediction: str = ""
     verdict: str = ""
+    why: str = ""
+    place: str = ""
 
 
 def top(state: RunState, hint: Hint | None) -> list[RenderableType]:
     """Draw the lines above everything else."""
     parts: list[RenderableType] = [header(state)]
     if hint:
-        prediction = hint.verdict if state.end and state.end.ok else hint.prediction
+        ended = state.end is not None and state.end.ok
+        prediction, why = (hint.verdict, hint.why) if ended else (hint.prediction, "")
+        if hint.place:
+            parts.insert(0, Text(hint.place, style="accent"))
         parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
         parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
+        parts += [prose(why)] if why else []
     if state.restart:
         parts.append(Text(restarts(state), style="warn", no_wrap=True, overflow="ellipsis"))
     return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]

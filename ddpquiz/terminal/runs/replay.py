@@ -23,6 +23,7 @@ KEYS = (
     Hotkey("space", "play", "play the steps one after the other, or stop"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
+BACK = Hotkey("q", "back", "back to where you were")
 TO_END = Hotkey("q", "back", "go back to the end of the run")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
@@ -31,13 +32,17 @@ AFTER = (
 )
 
 
-def replay(events: Sequence[Event], console: Console) -> RunState:
-    """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback."""
+def replay(events: Sequence[Event], console: Console, *, stay: bool = False) -> RunState:
+    """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback.
+
+    With `stay`, in the middle of a sitting, nothing is left there.
+    """
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
-        shown = ReplayScreen(events, screen, leave=LEAVE)
+        shown = ReplayScreen(events, screen, leave=BACK if stay else LEAVE)
         shown.loop(screen, keys)
     state = shown.state
-    console.print(frame(state, console.width, tensors=state.end is None))
+    if not stay:
+        console.print(frame(state, console.width, tensors=state.end is None))
     return state
 
 
@@ -46,9 +51,11 @@ class ReplayScreen(RunScreen):
 
     seldom_keys = (Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step"))
 
-    def __init__(self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END) -> None:
+    def __init__(
+        self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END, hint: Hint | None = None
+    ) -> None:
         super().__init__(screen)
-        self._leave = leave
+        self._leave, self._hint = leave, hint
         self._stops = steps(events)
         self._operations = beginnings(events, self._stops)
         self._tape = Tape(events)
@@ -64,12 +71,13 @@ class ReplayScreen(RunScreen):
         size, events = self.screen.console.size, self._tape.events
         coming = next_step(events, self._stops, self._at, size.width)
         if self.state.end:
-            return frame(self.state, size.width, verdict=False), [result(self.state), coming]
+            return frame(self.state, size.width, hint=self._hint, verdict=False), [result(self.state), coming]
         before = time_before(events, self._stops, self._at)
         room = ConsoleDimensions(size.width, size.height - 1)
         last = (event for event in reversed(events) if isinstance(event, (Issued, Ended, Waited, Joining, Output)))
         until = when(next(last, events[-1]))
-        body, below = on_screen(self.state, room, Moment(self.state.time, before, until), tensors=True)
+        moment = Moment(self.state.time, before, until)
+        body, below = on_screen(self.state, room, moment, tensors=True, hint=self._hint)
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
@@ -147,7 +155,7 @@ class EndScreen(RunScreen):
         match key:
             case "left" | "right":
                 at = len(steps(self._events)) - 2 if key == "left" else 0
-                ReplayScreen(self._events, self.screen, at).loop(self.screen, self._keys)
+                ReplayScreen(self._events, self.screen, at, hint=self.hint).loop(self.screen, self._keys)
             case "r":
                 self.again = self.left = True
             case "enter" | "q":

@@ -91,7 +91,7 @@ def _show(
     interrupted = ended is not None and ended.why == INTERRUPTED
     opens_replay = options.step and not interrupted
     if opens_replay:
-        ReplayScreen(recent.events, screen).loop(screen, keys)
+        ReplayScreen(recent.events, screen, hint=options.hint).loop(screen, keys)
     fits = not options.hold and _fits(run.seen, screen.console, end.hint)
     if options.stay or opens_replay or view.is_held or not (interrupted or fits):
         end.loop(screen, keys)

@@ -1,0 +1,115 @@
+"""The stacks of all threads of a rank and of its children, asked for from another process (Linux)."""
+
+import itertools
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpquiz.analysis.source_text import Frame, frames_in
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.forks import family, is_stopped
+
+MEMORY_FILE = "ddpquiz-stacks-of-rank-"  # the name of the file in memory into which a rank writes its stacks
+THREADS_SIGNAL = signal.SIGRTMAX - 1 if hasattr(signal, "SIGRTMAX") else None  # makes a rank write them
+ANSWER = 3.0  # seconds in which a process writes its stacks, on a busy machine
+QUIET = 0.1  # seconds without another line, after which it has written all of them
+_NAME = re.compile(rf"/memfd:{MEMORY_FILE}(\d{{1,4}}) \(deleted\)")
+_THREAD = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*:$", re.MULTILINE)
+_RUNS_SCRIPT = re.compile(r"/ddpquiz/ranks/inside/worker\.py$")  # its callers are not the user's code
+_OURS = re.compile(r"/ddpquiz/ranks/")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStacks:
+    """Where the threads of a process are, each with its innermost frame first; the main thread comes first.
+
+    `rank` is None for a process that is not a rank of ddpquiz and was not forked by one. `why` says why there are no
+    threads.
+    """
+
+    pid: int
+    rank: int | None
+    threads: tuple[tuple[Frame, ...], ...] = ()
+    why: str = ""
+
+
+def stacks_of(pid: int) -> list[ProcessStacks]:
+    """Return the stacks of a process and its descendants; UserError if it cannot be asked."""
+    if sys.platform != "linux":
+        raise UserError(f"`ddpquiz where` needs Linux; here use `py-spy dump --pid {pid}`.")
+    if not Path(f"/proc/{pid}").exists():
+        raise UserError(f"There is no process {pid}.")
+    if not os.access(f"/proc/{pid}/fd", os.R_OK):
+        raise UserError(f"Process {pid} belongs to another user: run `ddpquiz where {pid}` as that user.")
+    found = [_ask(each) for each in family(pid)]
+    if all(each.rank is None for each in found):
+        raise UserError(
+            f"Process {pid} is not a rank that `ddpquiz run` or `ddpquiz demo` started, and has none. For its stacks: "
+            f"`pip install py-spy`, then `py-spy dump --pid {pid} --subprocesses`."
+        )
+    return [each for each in found if each.rank is not None or _has_rank_above(each.pid, found)]
+
+
+def _has_rank_above(pid: int, found: list[ProcessStacks]) -> bool:
+    return any(each.rank is not None and pid in family(each.pid) for each in found)
+
+
+def _ask(pid: int) -> ProcessStacks:
+    memory = _memory_of(pid)
+    if memory is None:
+        return ProcessStacks(pid, None, why="another program; `py-spy dump` shows its stacks if it is Python")
+    path, rank = memory
+    if is_stopped(pid):
+        return ProcessStacks(pid, rank, why="stopped by a signal; `kill -CONT` lets it continue")
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            os.kill(pid, THREADS_SIGNAL or 0)
+            text = _read_all(file.read)
+    except OSError:
+        return ProcessStacks(pid, rank, why="has just ended")
+    if not text:
+        return ProcessStacks(pid, rank, why=f"does not answer within {ANSWER:g} s: it waits inside the kernel")
+    return ProcessStacks(pid, rank, tuple(_threads(text)))
+
+
+def _memory_of(pid: int) -> tuple[Path, int] | None:
+    """Return where a process writes its stacks, and the rank that it is, or whose child it is."""
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            if found := _NAME.fullmatch(str(descriptor.readlink())):
+                return descriptor, int(found[1])
+    except OSError:  # it has ended, or belongs to another user
+        pass
+    return None
+
+
+def _read_all(read: Callable[[], bytes]) -> str:
+    """Read until nothing more comes."""
+    text, since, end = b"", time.monotonic(), time.monotonic() + ANSWER
+    while (now := time.monotonic()) < end and not (text and now - since > QUIET):
+        if more := read():
+            text, since = text + more, now
+        else:
+            time.sleep(0.01)
+    return text.decode(errors="replace")
+
+
+def _threads(text: str) -> Iterator[tuple[Frame, ...]]:
+    """Yield the frames of each thread, the main thread's first; without our own frames and threads."""
+    heads = [*_THREAD.finditer(text)]
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    threads = [frames_in(text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
+    for frames in sorted(threads, key=lambda frames: not _is_main(frames)):
+        own = tuple(itertools.takewhile(lambda frame: not _RUNS_SCRIPT.search(frame.file), frames))
+        if own and (_is_main(frames) or not any(_OURS.search(frame.file) for frame in own)):
+            yield own
+
+
+def _is_main(frames: list[Frame]) -> bool:
+    return any(_RUNS_SCRIPT.search(frame.file) for frame in frames)

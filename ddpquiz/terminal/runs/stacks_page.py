@@ -1,0 +1,48 @@
+"""Where the threads of running ranks are, as a page."""
+
+from collections.abc import Collection, Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ddpquiz.analysis.formatting import format_place
+from ddpquiz.analysis.source_text import Frame, source_line
+from ddpquiz.ranks.process_stacks import ProcessStacks
+from ddpquiz.terminal.kit.style import plain
+
+
+def stacks_page(processes: Iterable[ProcessStacks]) -> RenderableType:
+    """Draw each process with its threads; a rank's children come after it."""
+    parts: list[RenderableType] = []
+    seen: set[int | None] = set()
+    for each in processes:
+        name = (
+            "a child"
+            if each.rank is None
+            else f"a child of rank {each.rank}"
+            if each.rank in seen
+            else f"rank {each.rank}"
+        )
+        seen.add(each.rank)
+        head = Text(f"{name}, process {each.pid}", style="bold")
+        parts += [Text()] * bool(parts) + [head.append(f": {each.why}" if each.why else "", style="not bold")]
+        for number, frames in enumerate(each.threads):
+            parts += [Text("  main thread" if number == 0 else f"  thread {number + 1}"), _frames(frames)]
+    return Group(*parts)
+
+
+def _name(process: ProcessStacks, seen: Collection[int | None]) -> str:
+    """Return what a process is; a rank comes before its children."""
+    if process.rank is None:
+        return "a child"
+    return f"a child of rank {process.rank}" if process.rank in seen else f"rank {process.rank}"
+
+
+def _frames(frames: Iterable[Frame]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for frame in frames:
+        code = Text(plain(source_line(frame.file, frame.line).strip()), "quiet", no_wrap=True, overflow="ellipsis")
+        place = Text(plain(format_place(frame.file, frame.line)))
+        table.add_row("   ", place, Text(plain(frame.name)), code)
+    return table

@@ -1,0 +1,95 @@
+"""The verdict on calls of different sizes, and on ranks whose counterparts left no record."""
+
+import os
+
+from nccl_dumps import BEGIN, dump, entry, read
+from test_diagnosis import call, state_of
+
+from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.events import Ended, Exited, Marked, Raised, RankPosition
+from ddpquiz.analysis.run_state import RunState
+
+A = call(10)
+
+
+def pair(sent, received, line=6):
+    members = 0, 1
+    return (
+        [call(line, "send", (sent,), members, peer=1)],
+        [call(line + 3, "recv", (received,), members, peer=0)],
+    )
+
+
+def test_a_send_and_a_receive_of_different_sizes_are_named_with_both_lines():
+    found = diagnose(state_of(*pair(8, 4), ranks=2, more=[Raised(1.0, 0, "RuntimeError", "Connection reset", "")]))
+    assert (found.fault, found.culprits) == ("signature", (0, 1))
+    assert found.sentence == "Rank 0 sends 8 float32 at train.py:6, but rank 1 receives 4 float32 at train.py:9."
+    assert found.limits == ("Nothing in the record tells which of the two is right.",)
+
+
+def test_of_a_send_and_its_receive_the_one_that_is_new_in_its_line_is_wrong():
+    usual, last = pair(4, 4), pair(8, 4)
+    calls = [[*usual[rank] * 3, *last[rank]] for rank in range(2)]
+    found = diagnose(state_of(*calls, ranks=2))
+    assert (found.fault, found.culprits, found.limits) == ("signature", (0,), ())
+
+
+def test_calls_of_many_sizes_are_listed_each_with_its_rank():
+    calls = [[call(6, "all_gather", (3 + rank,))] for rank in range(3)]
+    found = diagnose(state_of(*calls))
+    assert (found.fault, found.culprits) == ("signature", (0, 1, 2))
+    assert "rank 1: all_gather of 4 float32 at train.py:6; rank 2: all_gather of 5 float32" in found.sentence
+
+
+def test_a_rank_that_asks_for_something_new_is_named_where_the_others_left_no_record():
+    changed = call(10, shape=(4,), members=(0, 1, 2))._replace(dtype="float64", bytes=32)
+    usual = [A, call(20, "barrier")] * 3
+    ended = [Ended(1.0, 0, number) for number in range(1, 7)]
+    found = diagnose(state_of([*usual, changed], [], [], ended=False, more=ended), absent=[1, 2])
+    assert (found.fault, found.culprits) == ("signature", (0,))
+    assert "all_reduce of 4 float64 at train.py:10; before, every call in that line was all_reduce of 4 float32" in (
+        found.sentence
+    )
+    assert found.limits == ("Ranks 1 and 2 left no record; the cause may also be there.",)
+
+
+def test_a_line_whose_shapes_always_differ_says_nothing_about_ranks_without_a_record():
+    calls = [call(10, shape=(size,)) for size in (3, 4, 5, 6)]
+    ended = [Ended(1.0, 0, number) for number in range(1, 4)]
+    found = diagnose(state_of(calls, [], [], ended=False, more=ended), absent=[1, 2])
+    assert (found.fault, found.culprits) == ("dead", (1, 2))
+
+
+def test_a_rank_whose_script_has_ended_has_left_although_its_process_still_exits():
+    lost = [Raised(1.0, 0, "RuntimeError", "Connection closed by peer", ""), Exited(2.0, 1, -9, stopped=True)]
+    state = state_of([A, A], [A], [A, A], more=[Marked(0.5, 1, "finished", 0), *lost])
+    found = diagnose(state, positions=[RankPosition(1, "", "leaving.py", 5, "stack")])
+    assert (found.fault, found.culprits) == ("left", (1,))
+
+
+def dumped(tmp_path, seconds):
+    """Return the verdict on the dump of rank 0 in its second all_reduce, written so long after that began."""
+    names = {"profiling_name": "gloo:all_reduce", "description": "default_pg", "state": "scheduled"}
+    entries = [entry("all_reduce", at, record=at - 1, at=at, retired=at == 1, **names) for at in (1, 2)]
+    entries[0] |= {"profiling_name": "gloo:all_gather", "output_sizes": [[2, 2, 3]]}
+    values = {0: dump(entries)}
+    read(tmp_path, values)
+    (path,) = tmp_path.iterdir()
+    at = entries[-1]["time_created_ns"] + int(seconds * 1e9)
+    assert at > BEGIN
+    os.utime(path, ns=(at, at))
+    from ddpquiz.analysis.records.job_reader import read_job
+
+    record, state = read_job(tmp_path), RunState()
+    for event in record.events:
+        state.add(event)
+    return diagnose(state, absent=record.missing, now=record.until)
+
+
+def test_a_dump_that_was_written_while_its_rank_went_on_accuses_nobody(tmp_path):
+    assert dumped(tmp_path, 0.3).fault == "none"
+
+
+def test_a_dump_that_was_written_long_after_its_last_operation_names_the_rank_without_one(tmp_path):
+    found = dumped(tmp_path, 5.0)
+    assert (found.fault, found.culprits) == ("dead", (1,))

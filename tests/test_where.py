@@ -1,0 +1,92 @@
+"""The stacks of a rank that runs: those of all its threads and children, and a sentence for other processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ddpquiz.analysis.events import Output
+from ddpquiz.errors import UserError
+from ddpquiz.ranks.process_stacks import stacks_of
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+
+SCRIPT = """
+import os, subprocess, sys, threading, time
+def in_background():
+    time.sleep(1000)
+def in_a_child():
+    print("child: ready")
+    time.sleep(1000)
+def in_the_script():
+    print("main: ready")
+    time.sleep(1000)
+threading.Thread(target=in_background, daemon=True).start()
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+if os.fork() == 0:
+    in_a_child()
+in_the_script()
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+
+def names(threads):
+    return [[frame.name for frame in frames if "_" in frame.name or frame.name == "<module>"] for frames in threads]
+
+
+@pytest.fixture
+def rank(tmp_path):
+    """Return the process of a rank that sleeps, and whose child does."""
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    run = Run(Request(path, ranks=1, device="cpu"))
+    ready = set()
+    for event in run.events():
+        if isinstance(event, Output) and event.value == "ready":
+            ready.add(event.label)
+        if ready == {"main", "child"}:
+            break
+    yield run.seen.pids[0]
+    run.stop("enough")
+    list(run.events())
+
+
+def test_a_rank_shows_its_threads_and_its_children(rank):
+    found = stacks_of(rank)
+    assert (found[0].pid, found[0].rank) == (rank, 0)
+    main, background = names(found[0].threads)
+    assert main == ["in_the_script", "<module>"]
+    assert background[0] == "in_background"
+    forked, started = sorted(found[1:], key=lambda each: each.rank is None)
+    assert names(forked.threads) == [["in_a_child", "<module>"]]
+    assert (started.threads, "py-spy" in started.why) == ((), True)
+
+
+def test_a_rank_that_was_stopped_is_said_to_be_stopped(rank):
+    os.kill(rank, signal.SIGSTOP)
+    try:
+        while "stopped" not in (found := stacks_of(rank)[0]).why:  # the kernel stops it soon
+            time.sleep(0.01)
+        assert found.threads == ()
+    finally:
+        os.kill(rank, signal.SIGCONT)
+
+
+def test_the_command_draws_lines_and_functions(rank):
+    ran = subprocess.run(
+        [sys.executable, "-m", "ddpquiz", "where", str(rank)], capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.startswith(f"rank 0, process {rank}\n  main thread\n")
+    assert "script.py:10  in_the_script  time.sleep(1000)" in ran.stdout
+    assert "a child of rank 0, process " in ran.stdout
+
+
+def test_for_other_processes_it_says_what_to_do():
+    with pytest.raises(UserError, match=rf"py-spy dump --pid {os.getpid()} --subprocesses"):
+        stacks_of(os.getpid())
+    with pytest.raises(UserError, match="no process 4194305"):
+        stacks_of(4194305)
