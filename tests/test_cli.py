@@ -80,7 +80,7 @@ def test_what_the_learner_can_mend_is_one_sentence_and_status_1(words, said):
     "words",
     [
         ("no-such-command",),
-        ("learn",),
+        ("learn", "--lesson"),
         ("list", "--no-such-option"),
         ("list", CONCEPT, "--track", "numerics"),
         ("--install-completion", "nope"),

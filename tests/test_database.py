@@ -14,7 +14,7 @@ from histories import AT, TOOK, states
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import damage, database
-from ddpquiz.learning.log_rows import PointRow
+from ddpquiz.learning.log_rows import LabRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights, study_day
 
@@ -242,6 +242,23 @@ def test_a_database_of_version_0_1_keeps_every_row_and_state(tmp_path):
         assert progress.review("ring/one", Grade.GOOD, AT, TOOK).sequence == len(tables["log"]) + 1
     with Progress(tmp_path) as progress:
         assert progress.count() == len(tables["log"]) + 1
+
+
+def test_a_database_with_labs_keeps_them_and_then_holds_stages(tmp_path, monkeypatch):
+    with monkeypatch.context() as before:
+        for module in (database, damage):
+            before.setattr(module, "MIGRATIONS", database.MIGRATIONS[:3])
+        with Progress(tmp_path) as progress:
+            progress.lab(LabRow(item="ring/tree", passed=True, stars=("fewest bytes",)), AT)
+            progress.undo(progress.review("ring/one", Grade.GOOD, AT, TOOK), AT)
+            with pytest.raises(sqlite3.IntegrityError):
+                progress.stage("ring/lesson", "done", AT)
+            rows = progress.log()
+    with Progress(tmp_path) as progress:
+        assert progress.log() == rows
+        assert progress.labs()["tree"].stars == ("fewest bytes",)
+        progress.stage("ring/lesson", "done", AT)
+        assert [row.given for row in progress.entries("stage")] == ["done"]
 
 
 def test_a_migration_that_is_killed_half_way_leaves_the_old_database(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from flight_dumps import recorded
 
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, End, Issued
+from ddpquiz.analysis.events import Began, End, Issued, Marked, Started
 from ddpquiz.analysis.operation import Operation
 
 
@@ -52,6 +52,16 @@ def test_a_dump_that_is_missing_is_named_with_what_stays_open(dumps):
     assert ran.stdout.startswith("A rank is dead\n")
     assert "it died, or its file was not collected" in " ".join(ran.stdout.split())
     assert "2 of 3 ranks; nothing of rank 1" in ran.stdout
+
+
+def test_advice_of_the_summary_names_the_file(tmp_path):
+    events = [Began("train.py", (), 2, "cpu", "gloo", ""), *(Started(0.0, rank, 1) for rank in range(2))]
+    events += [
+        Marked(at, rank, what, 15) for at, what in ((1.0, "ddp"), (2.0, "step"), (3.0, "step")) for rank in range(2)
+    ]
+    path = tmp_path / "run.json"
+    path.write_text("".join(encode(event) + "\n" for event in [*events, End(4.0, True, 0, 0, None, "", "")]))
+    assert "train.py:15: the optimizer made 2 steps" in " ".join(run(path, "--summary").stdout.split())
 
 
 def test_a_saved_run_is_judged_too(tmp_path):

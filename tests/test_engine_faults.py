@@ -248,6 +248,24 @@ torch_private.NAMES[{name!r}] += "_gone"
 """
 
 
+def test_torch_compile_leaves_the_recorders_functions_alone(script):
+    body = """
+    graphs = []
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+    class Net(torch.nn.Linear):
+        def forward(self, x):
+            return x @ self.weight + self.bias
+    model = torch.compile(torch.nn.parallel.DistributedDataParallel(Net(2, 2)), backend=backend)
+    for step in range(3):
+        model(torch.ones(2, 2)).sum().backward()
+    print("graphs:", len(graphs))
+    """
+    printed = [each.value for each in of(run(script(body), ranks=1), Output) if each.stream == "stdout"]
+    assert printed == ["1"]
+
+
 @pytest.fixture(scope="module")
 def renaming_server(tmp_path_factory):
     """A server that can import modules which rename what we look up in torch."""

@@ -117,8 +117,8 @@ BROKEN = {
         "is not progress of ddpquiz; `ddpquiz export json` writes such a file.",
     ),
     "version": (
-        lambda told: told.update(version=3),
-        "was written by a newer ddpquiz (its version is 3, this ddpquiz knows 2); update ddpquiz. Nothing was changed.",
+        lambda told: told.update(version=4),
+        "was written by a newer ddpquiz (its version is 4, this ddpquiz knows 3); update ddpquiz. Nothing was changed.",
     ),
     "no log": (lambda told: told.pop("log"), "is damaged, so nothing was imported: it has no `log`."),
     "no row": (lambda told: told["log"].append(3), "row 4 of its log has fields that no row has"),

@@ -9,6 +9,7 @@ from sample import DDP, RING, START, answer_row
 from seats import desk, press, screen
 
 from ddpquiz.learning import mastery, standing
+from ddpquiz.learning.guided_path import load_history, next_path
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.sittings.home import Home, page
@@ -26,6 +27,9 @@ class Rooms:
     def study(self, *, ahead, new):
         self.seen.append(("study", ahead, new))
 
+    def learn(self, concept):
+        self.seen.append(("learn", concept.id))
+
     def test(self, concept):
         self.seen.append(("test", concept and concept.id))
 
@@ -37,7 +41,8 @@ class Rooms:
 
 
 def look(progress):
-    return replace(standing.standing(progress, CONCEPTS, DAY), streak=3)
+    path = next_path(CONCEPTS, (), load_history(progress, DAY))
+    return replace(standing.standing(progress, CONCEPTS, DAY), streak=3, path=path)
 
 
 def at_home(progress):
@@ -50,7 +55,7 @@ def answer(progress, question, credit, count=1):
         progress.answer(answer_row(f"{question}{number}", credit, level="medium"), START)
 
 
-def test_the_first_screen_is_three_sentences_and_the_first_card(progress):
+def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
     seat, rooms = at_home(progress)
     assert screen(seat) == (
         "ddpquiz\n\n"
@@ -59,10 +64,10 @@ def test_the_first_screen_is_three_sentences_and_the_first_card(progress):
         "you would forget it, and every answer is saved at once. You can run what an\n"
         "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
         "proof.\n\n"
-        "enter first card · s study · t test · l learn · d demo · ? help · q quit"
+        "enter begin · s study · t test · l learn · d demo · ? help · q quit"
     )
-    press(seat, "enter")
-    assert rooms.seen == [("study", False, 10)]
+    press(seat, "enter", "s")
+    assert rooms.seen == [("learn", "ring"), ("study", False, 10)]
 
 
 def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
@@ -79,10 +84,11 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Tracks, the weakest first\n"
         "  collectives  1 weak, 1 unknown\n\n"
         "Next\n"
-        "  s  study: 2 cards coming again\n"
-        '  l  learn "The ring": your weakest concept (weak, 2–22%)\n'
-        '  t  test "DDP": not tested yet\n\n'
-        "s study · t test · l learn · d demo · i stats · ? help · q quit"
+        "  s      study: 2 cards coming again\n"
+        '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
+        '  l      learn "The ring": your weakest concept (weak, 2–22%)\n'
+        '  t      test "DDP": not tested yet\n\n'
+        "enter go on · s study · t test · l learn · d demo · i stats · ? help · q quit"
     )
 
 
@@ -125,7 +131,7 @@ def test_what_was_done_elsewhere_is_seen_when_one_comes_back(progress):
     seat, rooms = at_home(progress)
     rooms.study = lambda **_: progress.review("ring/one", Grade.AGAIN, START, START - START)
     before = seat.scene
-    assert "1 card coming again.\nNew        5 for today" in screen(press(seat, "enter"))
+    assert "1 card coming again.\nNew        5 for today" in screen(press(seat, "s"))
     assert seat.scene != before
 
 
@@ -145,13 +151,13 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat, rooms = at_home(progress)
     assert "New        today's 10 are done, 5 cards not seen yet\n" in screen(seat)
-    assert "  n  study more: 5 more new cards today\n" in screen(seat)
+    assert "  n      study more: 5 more new cards today\n" in screen(seat)
     assert "s study ahead · n 5 more new cards · t test" in screen(seat)
     press(seat, "n")
     assert rooms.seen == [("study", False, 15)]
     for card in (*RING.cards[1:], *DDP.cards[:-1]):
         progress.review(card.key, Grade.EASY, START, START - START)
-    assert "  n  study more: 1 more new card today\n" in screen(at_home(progress)[0])
+    assert "  n      study more: 1 more new card today\n" in screen(at_home(progress)[0])
 
 
 def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_and_in_the_end_about_all(progress):
@@ -159,7 +165,7 @@ def test_a_test_is_about_the_concept_that_next_names_one_that_was_studied_first_
     assert 'ten questions about "The ring", which you have not been tested on' in helped(seat)
     progress.review("ddp/one", Grade.EASY, START, START - START)
     seat, rooms = at_home(progress)
-    assert '  t  test "DDP": not tested yet' in screen(seat)
+    assert '  t      test "DDP": not tested yet' in screen(seat)
     rooms.study = lambda **_: None
     for tested in ("ddp/q", "ring/q"):
         press(seat, "t")
@@ -187,7 +193,7 @@ def left_with(seat):
 
 def test_what_is_due_is_said_once_when_one_leaves(progress):
     seat, _ = at_home(progress)
-    assert left_with(seat) == "You have not begun yet: `ddpquiz study` shows the first card.\n"
+    assert left_with(seat) == "You have not begun yet: `ddpquiz learn` opens the first lesson.\n"
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     seat, _ = at_home(progress)
     assert left_with(seat) == "1 card coming again. Due in the next seven days: none.\n"
@@ -203,7 +209,7 @@ def test_what_comes_again_today_is_counted_beside_what_is_due_as_study_deals_it(
     assert "Due        2 cards due now, 1 coming again.\n" in screen(at_home(progress)[0])
     progress.review("ring/one", Grade.AGAIN, START, START - START)
     assert "Due        1 card due now, 2 coming again.\n" in screen(at_home(progress)[0])
-    assert "  s  study: 1 card due and 2 cards coming again" in screen(at_home(progress)[0])
+    assert "  s      study: 1 card due and 2 cards coming again" in screen(at_home(progress)[0])
     for name in ("two", "three"):
         progress.review(f"ring/{name}", Grade.GOOD, START, START - START)
     seat, rooms = at_home(progress)
@@ -243,14 +249,17 @@ def test_a_pipe_gets_the_page_with_the_commands(progress):
     console = style.console(io.StringIO(), width=80)
     layout.show(console, page(look(progress)))
     shown = console.file.getvalue()
-    assert "Next\n  ddpquiz study" in shown
+    assert "Next\n  ddpquiz learn ring" in shown
     assert "  ddpquiz stats               see what you recall, and how strong you are\n" in shown
 
 
 def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
     terminal = sample(home)
-    terminal.wait("enter first card")
-    terminal.press("\r", "Card 1/6")
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "Next is 1 of 4: lesson")
+    terminal.press("q", "enter begin")
+    terminal.press("s", "Card 1/6")
     terminal.press(" ", "good")
     terminal.press("3", "Card 2/6")
     terminal.press("q", r"Nothing is due now\.\nNew +5 for today")
@@ -266,11 +275,11 @@ def test_the_command_in_a_terminal_leads_to_a_card_and_back(home):
 
 def test_space_reads_on_in_a_lesson_and_escape_leads_back(home):
     terminal = sample(home, height=10)
-    terminal.wait("enter first card")
+    terminal.wait("enter begin")
     terminal.press("l", "An idea")
     terminal.press("   ", "describe it in your own words")
     assert "more above" in terminal.text
-    terminal.press("\x1b", "enter first card")
+    terminal.press("\x1b", "enter begin")
     terminal.press("\x1bq")
     assert terminal.end() == 0
     assert terminal.raw.split(LEAVE_SCREEN)[-1].startswith("You have not begun yet:")

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "ranks": {"analysis", "curriculum", "errors", "paths", "atomic_file"},
     KIT: {"errors"},
     "terminal.runs": {KIT, "analysis", "ranks", "errors", "paths"},
-    "terminal.pages": {KIT, "learning", "planning", "curriculum", "errors", "paths"},
+    "terminal.pages": {KIT, "learning", "analysis", "planning", "curriculum", "errors", "paths"},
     "terminal.sittings": {KIT, "terminal.pages", "learning", "ranks", "curriculum", "errors", "paths"},
     "terminal": set(),
     "web": {KIT, "terminal.pages", "analysis", "learning", "curriculum", "errors", "atomic_file"},
@@ -42,6 +42,7 @@ MAY_IMPORT = {
     },
     "__main__": {"cli", "__init__"},
     "record": {"ranks"},
+    "bench": {"cli", "ranks"},
     "__init__": set(),
 }
 MAY_IMPORT_TORCH = {
@@ -50,6 +51,7 @@ MAY_IMPORT_TORCH = {
     "ranks/server.py",
     "ranks/store.py",
     "ranks/inside/worker.py",
+    "ranks/inside/collective_bench.py",
     "ranks/inside/recorder.py",
     "ranks/inside/direct_calls.py",
     "ranks/inside/operators.py",
@@ -172,6 +174,7 @@ COMMANDS = {
     "run --help": "status 0 typer",
     "prove --help": "status 0 typer",
     "plan --help": "status 0 typer",
+    "bench --help": "status 0 typer",
     "plan --gpus 64 --layout tp=8": "status 0 rich typer",
     "plan --gpus 64 --layout tp=8 --json": "status 0 typer",
     "doctor --help": "status 0 typer",

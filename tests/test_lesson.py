@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from sample_catalog import BUG, CATALOG, HELD, OPS, RING, SHIPPED, drawn
 
+from ddpquiz.cli.test import _QUESTIONS
 from ddpquiz.curriculum.concept import (
     CodeProof,
     Command,
@@ -16,7 +17,7 @@ from ddpquiz.curriculum.concept import (
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages import listing
 from ddpquiz.terminal.pages.item import item_page
-from ddpquiz.terminal.pages.lesson import demo_command, lesson
+from ddpquiz.terminal.pages.lesson import A_TEST, demo_command, lesson
 
 LESSON = """\
 The ring
@@ -162,3 +163,9 @@ def test_what_several_ranks_print_says_which_rank_printed_it(concept):
 
 def test_a_demo_command_can_be_pasted():
     assert demo_command(DemoLink("ddp", "x", ("--name", "a b"), 2)) == "ddpquiz demo ddp --nproc 2 -- --name 'a b'"
+
+
+def test_a_lesson_says_that_a_test_asks_some_of_many_questions():
+    many = replace(RING, questions=RING.questions * 3)
+    assert "12 questions, 10 in a test: 6 easy, 3 medium, 3 hard" in drawn(lesson(many))
+    assert A_TEST == _QUESTIONS

@@ -94,3 +94,26 @@ def test_a_functional_all_reduce_is_seen_on_a_torch_that_does_not_name_its_reduc
     assert [(event.operation.op, event.operation.reduce) for event in of(watch(OLD_TORCH), Issued)] == [
         ("all_reduce", "max")
     ]
+
+
+def test_a_dispatch_mode_of_the_script_does_not_hide_how_it_calls(watch):
+    body = """
+    from torch.utils._python_dispatch import TorchDispatchMode
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+    with Mode(), Mode():
+        if rank == 0:
+            dist.send(x, 1)
+        else:
+            dist.recv(x, 0)
+        dist.all_reduce(x, op=dist.ReduceOp.MAX)
+        dist.all_reduce(x, async_op=True).wait()
+    """
+    events = watch(body)
+    found = [
+        (event.operation.op, event.operation.asynchronous, event.operation.line - LINE) for event in of(events, Issued)
+    ]
+    assert found == [("send", False, 7), ("all_reduce", False, 10), ("all_reduce", True, 11)]
+    assert [event.operation.asynchronous for event in of(events, Issued, rank=1)] == [False, False, True]
+    reported(events)

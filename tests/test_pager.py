@@ -9,7 +9,7 @@ from program import sample
 @pytest.mark.skipif(not shutil.which("less"), reason="there is no less here")
 @pytest.mark.parametrize("less", [{}, {"LESS": "-X"}])
 def test_a_page_longer_than_the_terminal_goes_through_a_pager_in_colour(home, less):
-    terminal = sample(home, "learn", "ring", height=10, LESSCHARSET="utf-8", **less)
+    terminal = sample(home, "learn", "ring", "--lesson", height=10, LESSCHARSET="utf-8", **less)
     assert terminal.wait("space next page, b page back, q quit" if not less else ":").startswith(
         "The ring\ncollectives · ring\n"
     )
@@ -35,7 +35,7 @@ def test_other_pagers_and_no_pager_are_used_as_set(home, pager):
 
 def test_a_pager_gets_question_marks_for_letters_that_the_locale_does_not_have(home):
     few = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    terminal = sample(home, "learn", "ring", height=8, PAGER="cat", **few)
+    terminal = sample(home, "learn", "ring", "--lesson", height=8, PAGER="cat", **few)
     assert terminal.end() == 0
     assert "collectives ? ring" in terminal.raw
 

@@ -4,6 +4,7 @@ from textwrap import dedent
 
 import pytest
 
+from ddpquiz.analysis.events import Output
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.phases import bytes_received, find_phases
 from ddpquiz.analysis.rounds import count_rounds
@@ -94,3 +95,9 @@ def test_the_bytes_that_a_member_receives(op, peer, received):
     operation = Operation(op, (0, 1, 2, 3), peer, ((2,),), "float32", 8, "x.py", 1)
     assert [bytes_received(operation, rank) for rank in range(4)] == received
     assert op in ("recv", "send") or sum(received) == sum(map(operation.bytes_sent_by, range(4)))
+
+
+def test_a_phase_whose_first_line_was_read_late_keeps_its_values():
+    lines = [(2.0, "build layers=4"), (1.0, "end held=7"), (3.0, "step"), (4.0, "end")]
+    built, step = find_phases([Output(time, 0, "stdout", f"phase: {text}", "phase", text) for time, text in lines])
+    assert (built.values, step.values) == ({"layers": 4.0, "held": 7.0}, {})

@@ -8,7 +8,7 @@ import pytest
 from program import ddpquiz
 from sample import BYTES, HOOKS, PHASES, PRINTS
 
-from ddpquiz.cli.prediction import _question, ask
+from ddpquiz.cli.prediction import Before, _question, ask
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed import pose
 from ddpquiz.learning.judge import expected
@@ -45,6 +45,8 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
     text = " ".join(terminal.lines)
     held, failed = r"✓ You predicted .*\. The run showed the same\.", r"✗ You predicted .*\. The run showed "
     assert (bool(re.search(held, text)), bool(re.search(failed, text)) and not right) == (right, not right)
+    whys = {" ".join(option.why.split())[:40] for option in predicted().options if option.why}
+    assert sum(text.count(why) for why in whys) == (not right)  # the reason is said once
     assert sum(line.startswith("✓ You predicted" if right else "✗ You predicted") for line in terminal.lines) == 1
     assert bool(re.search(r"The card [\w/-]+ is due: ddpquiz study distributed-sampler", text)) is not right
     with Progress(tmp_path) as progress:
@@ -70,9 +72,10 @@ def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):
 
 def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
     terminal = ddpquiz(home=tmp_path)
-    terminal.wait("enter first card")
+    terminal.wait("enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
-    terminal.press("1", r"^step 0 of \d+ · next: rank \d", "claims")
+    terminal.press("1", r"^step 0 of \d+ · next: rank \d calls (send to|recv from) rank \d", "claims")
+    terminal.press("\x1b[F", r"^[✓✗] You predicted .* The run showed", r"step (\d+) of \1$")
     terminal.press("q", "enter go on", r"^[✓✗] You predicted")
     terminal.press("q", "q quit")
     terminal.press("q")
@@ -83,7 +86,7 @@ def test_the_question_on_screen_is_not_asked_as_a_prediction(monkeypatch):
     monkeypatch.setattr("ddpquiz.terminal.sittings.prediction.ask", lambda *_: None)
     console = style.console(io.StringIO())
     assert ask("sampler", (), None, console).posed.question.key == predicted().key
-    assert ask("sampler", (), None, console, answered=predicted().key) is None
+    assert ask("sampler", (), None, console, Before(answered=predicted().key)) is None
 
 
 def test_a_demo_runs_without_a_prediction_too(tmp_path):

@@ -1,6 +1,8 @@
 """The server that starts ranks: it may die or print a lot."""
 
 import select
+import subprocess
+import sys
 import time
 
 import pytest
@@ -41,3 +43,15 @@ def test_a_server_that_dies_leaves_its_last_words():
     serving.process.kill()
     with pytest.raises(UserError, match=r"has died \(last words\)"):
         serving.receive()
+
+
+def test_the_launcher_does_not_import_torch(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("print('here')\n")
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from ddpquiz.ranks.request import Request\nfrom ddpquiz.ranks.elastic.elastic_run import begin\n"
+        f"print([*begin(Request(Path({str(script)!r}), ranks=1, device='cpu')).events()][-1].ok, 'torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "True False\n", done.stderr

@@ -9,9 +9,12 @@ import pytest
 from program import piped
 from sample_catalog import CATALOG, RING, SHIPPED
 
+from ddpquiz.cli.lab_commands import all_labs
 from ddpquiz.cli.site import run_pages
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.lab_solution import LabSolution, Part
+from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.errors import UserError
 from ddpquiz.terminal.pages.item import sample
 from ddpquiz.web.proof_text import proof_text
@@ -30,9 +33,8 @@ NEUTRAL = ("id", "concept", "track", "needs", "kind", "level", "source", "proof"
 
 @pytest.fixture(scope="module")
 def shipped():
-    return site_pages(
-        SHIPPED, dict.fromkeys({link.run for concept in SHIPPED.concepts for link in concept.demos}, "run")
-    )
+    runs = dict.fromkeys({link.run for concept in SHIPPED.concepts for link in concept.demos}, "run")
+    return site_pages(SHIPPED, runs, all_labs())
 
 
 class Parsed(HTMLParser):
@@ -69,6 +71,17 @@ def test_every_concept_has_a_page_with_all_of_its_items(shipped):
 def test_the_first_page_leads_to_every_concept_and_run(shipped):
     links = PageLinks(shipped["index.html"]).links
     assert {path for path in shipped if path != "index.html"} <= set(links)
+
+
+def test_a_concept_has_its_labs_with_the_task_the_file_to_begin_with_and_the_hints(shipped):
+    for lab in all_labs():
+        page = Parsed(shipped[f"concepts/{lab.concept}.html"])
+        assert ("id", f"lab-{lab.id}") in page.attributes
+        assert f"$ ddpquiz lab {lab.id}" in page.text
+        assert lab.solution.starter.strip() in page.text
+        assert lab.solution.source.strip() not in page.text
+        assert page.text.count("Hint 3") >= 1
+        assert f'"concepts/{lab.concept}.html#lab-{lab.id}"' in shipped["index.html"]
 
 
 def test_pages_ask_for_nothing_and_allow_only_their_own_script_and_style(shipped):
@@ -108,7 +121,9 @@ def test_hostile_texts_stay_text():
     questions = tuple(each for each in RING.questions if each.kind is not Kind.NUMBER)
     concept = hostile(replace(RING, questions=questions))
     known = Catalog((replace(CATALOG.tracks[0], title=HOSTILE),), (CATALOG.concepts[0], concept), {})
-    tame, pages = site_pages(CATALOG, {}), site_pages(known, {})
+    lab = replace(load_lab("ring-all-reduce"), concept=RING.id)
+    evil = replace(lab, title=HOSTILE, task=HOSTILE, hints=(HOSTILE,), solution=LabSolution((Part(HOSTILE),)))
+    tame, pages = site_pages(CATALOG, {}, [lab]), site_pages(known, {}, [evil])
     for path, page in pages.items():
         parsed = Parsed(page)
         assert set(parsed.tags) <= set(Parsed(tame[path]).tags) | {"h3", "h4"}, path

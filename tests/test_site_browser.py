@@ -1,6 +1,9 @@
 """The site in a real browser: cards are graded, questions judged as in the terminal, and progress can be imported."""
 
+import functools
+import threading
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -9,7 +12,9 @@ from playwright.sync_api import expect, sync_playwright
 from program import piped
 from sample_catalog import CATALOG, RING, SHIPPED
 
+from ddpquiz.cli.site import run_pages
 from ddpquiz.curriculum.concept import Kind
+from ddpquiz.curriculum.labs import labs_of
 from ddpquiz.learning import exchange
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress
@@ -21,6 +26,8 @@ from ddpquiz.web.site_items import question_data
 
 pytestmark = needs_browser
 RING_PAGE = "concepts/ring.html"
+RUNS = {link.run for concept in SHIPPED.concepts for link in concept.demos}
+SHIPPED_IDS = [concept.id for concept in SHIPPED.concepts]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +45,29 @@ def site(tmp_path_factory):
     known = replace(CATALOG, concepts=(CATALOG.concepts[0], replace(RING, questions=questions)))
     write_site(folder, site_pages(known, {}))
     return folder
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("host") / "some where" / "site"
+    runs = dict.fromkeys(RUNS, "a run") | run_pages({"allreduce"})  # to write all of them takes long
+    write_site(folder, site_pages(SHIPPED, runs, labs_of(SHIPPED_IDS)))
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(shipped):
+    """Yield where a static host has the shipped site: below a path with a blank."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=shipped.parents[1]))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/some%20where/site"
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture
@@ -132,7 +162,7 @@ def test_progress_of_the_terminal_can_be_read_and_a_damaged_file_is_refused(open
 
 def test_search_finds_cards_and_opens_them(opened, site):
     page = opened.goto(site / "index.html")
-    page.get_by_label("Words in titles, ideas and cards").fill("tensors ALL hold")
+    page.get_by_label("Words in titles, ideas, cards and labs").fill("tensors ALL hold")
     expect(page.locator("#found-count")).to_have_text("1 found")
     page.locator("#found a").click()
     expect(page.get_by_text("The sum of all tensors.")).to_be_visible()
@@ -202,3 +232,63 @@ def test_json_of_the_browser_is_the_format_of_the_terminal(opened, site):
     page.evaluate("ddpquizSite.progress.forget()")
     rows, weights = exchange.read_json(page.evaluate("ddpquizSite.progress.exported()"), "the file")
     assert (rows, [*weights]) == ([], [Weights()])
+
+
+def test_a_host_below_any_path_serves_pages_runs_and_progress(opened, address):
+    page = opened.page
+    page.goto(f"{address}/index.html")
+    page.get_by_label("Words in titles, ideas, cards and labs").fill("ring all-reduce write")
+    page.locator("#found a[href*=lab-ring-all-reduce]").click()
+    expect(page.locator("#lab-ring-all-reduce")).to_be_in_viewport()
+    card = page.locator("details.card").first
+    card.locator("summary").click()
+    card.get_by_role("button", name="good").click()
+    expect(card.locator(".state")).to_contain_text("You graded it good")
+    page.get_by_role("link", name="a recorded run of allreduce").first.click()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    assert page.url == f"{address}/runs/allreduce.html"
+    page.goto(f"{address}/index.html")
+    expect(page.locator("#progress-state")).to_contain_text("1 grades and answers in this browser.")
+    assert opened.complaints == []
+    assert {each for each in opened.requests if not each.startswith(address)} == set()
+
+
+def test_a_line_at_fault_is_chosen_and_a_wrong_one_says_why(opened, shipped):
+    page = opened.goto(shipped / "concepts/collective-ops.html")
+    asked = next(each for each in SHIPPED.questions() if each.key == "collective-ops/first-of-the-pair")
+    section = page.locator("#question-first-of-the-pair")
+    section.get_by_label(asked.traps[0].answer).check()
+    section.get_by_role("button", name="Answer").click()
+    expect(section.locator(".state")).to_contain_text("Wrong.")
+    expect(section.locator(".why:visible")).to_have_text(asked.traps[0].why.replace("`", ""))
+    section.get_by_label(asked.answer).check()
+    section.get_by_role("button", name="Answer").click()
+    expect(section.locator(".state")).to_contain_text("not counted")
+    assert opened.complaints == []
+
+
+def test_print_shows_what_is_folded_and_no_buttons(opened, shipped):
+    page = opened.goto(shipped / "concepts/all-reduce-ring.html")
+    assert page.locator("details:not([open])").count() > 10
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("button").first.is_hidden()
+    assert page.locator("pre").first.is_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_shipped_pages_have_no_serious_fault_of_access(browser, shipped, scheme):
+    one = Opened(browser, color_scheme=scheme, viewport={"width": 380, "height": 800})
+    found = []
+    for path in [shipped / "index.html", *sorted(shipped.glob("concepts/*.html"))[::24]]:
+        page = one.goto(path)
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        faults = [each for each in Axe().run(page).response["violations"] if each["impact"] in ("serious", "critical")]
+        found += [(path.name, each["id"], [node["html"] for node in each["nodes"]][:2]) for each in faults]
+        if page.evaluate("document.documentElement.scrollWidth") > 380:
+            found.append((path.name, "wider than the screen", []))
+    assert found == []
+    assert one.complaints == []
+    one.context.close()

@@ -103,6 +103,13 @@ def test_what_comes_due_leaves_out_what_is_hidden_or_gone(progress):
     assert [statistics(progress, CONCEPTS, DAY + days(ahead)).due for ahead in (0, 1)] == [0, 1]
 
 
+def test_cards_that_come_again_today_are_said_beside_those_that_are_due_as_home_says_them(progress):
+    progress.review("ring/one", Grade.AGAIN, AT, TOOK)
+    assert "\n  1 card coming again today\n" in page(progress)
+    progress.review("ring/one", Grade.GOOD, AT, TOOK)
+    assert "coming again" not in page(progress)
+
+
 def test_time_is_summed_and_long_pauses_are_cut(progress):
     progress.review("ring/one", Grade.GOOD, AT, timedelta(hours=3))
     progress.review("ring/two", Grade.GOOD, AT + days(1), TOOK)

@@ -6,6 +6,7 @@ from test_run_summary import only, repeat
 
 from ddpquiz.analysis.run_summary import advice
 from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.analysis.verdict import UNEVEN
 
 TRAINING = """
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -51,13 +52,8 @@ SCRIPTS = {
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_training_loop_is_advised_only_where_something_is_forgotten(name, script):
     changed, said = SCRIPTS[name]
-    events = run(script(TRAINING.format(**RIGHT | changed)))
-    assert end(events).ok, end(events).why
-    timeline = Timeline()
-    for event in events:
-        timeline.add(event)
-    found = advice(timeline, end(events).time, "script.py")
-    assert [each for each in found if "drift" in each or "same order" in each] == said
+    path = script(TRAINING.format(**RIGHT | changed))
+    assert [each for each in advised(path, "") if "drift" in each or "same order" in each] == said
 
 
 def test_a_small_tensor_that_takes_most_of_the_time_is_named():
@@ -72,3 +68,89 @@ def test_a_small_tensor_is_not_named_where_ranks_wait_for_a_slow_one_or_compute(
     waits = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.01, (0.1, 0.3), bytes=400))
     computes = repeat(50, lambda program, _: program.call("all_reduce", 5, 0.01, (0.3, 0.3), bytes=400))
     assert waits.advice() == computes.advice() == ()
+
+
+SHARDED = """
+from torch.distributed.fsdp import fully_shard
+model = torch.nn.Sequential({layers})
+{shard}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model(torch.ones(2, 4)).sum().backward()
+optimizer.step()
+dist.destroy_process_group()
+"""
+LAYERS = "torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)"
+WHOLE = (
+    "script.py:8: the model is sharded only as a whole, so each step gathers all parameters at once: memory has to hold "
+    "the full model, and nothing overlaps. Call fully_shard on each block first, then on the model."
+)
+SHARDINGS = {
+    "the whole": (LAYERS, "fully_shard(model)", [WHOLE]),
+    "each layer": (LAYERS, "[fully_shard(each) for each in (*model, model)]", []),
+    "one layer": ("torch.nn.Linear(4, 4)", "fully_shard(model)", []),
+}
+
+
+@pytest.mark.parametrize("name", SHARDINGS)
+def test_a_model_that_is_sharded_only_as_a_whole_is_named(name, script):
+    layers, shard, said = SHARDINGS[name]
+    assert advised(script(SHARDED.format(layers=layers, shard=shard)), "sharded") == said
+
+
+DROPOUT = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+torch.manual_seed({seed})
+data = TensorDataset(torch.arange(16.0).reshape(16, 1))
+ddp = DDP(torch.nn.Sequential(torch.nn.Linear(1, 8), {second}))
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
+sampler = DistributedSampler(data)
+for epoch in range({epochs}):
+    sampler.set_epoch(epoch)
+    for (batch,) in DataLoader(data, batch_size=16 // {epochs}, sampler=sampler):
+        ddp(batch).sum().backward()
+        optimizer.step()
+dist.destroy_process_group()
+"""
+EQUAL = (
+    "All 2 ranks drew the same random numbers in each step: their dropout masks and their noise are equal. Once the "
+    "model is built, call torch.manual_seed(seed + rank)."
+)
+SEEDS = {
+    "one seed": ("1", "torch.nn.Dropout()", 4, [EQUAL]),
+    "a seed for each rank": ("rank", "torch.nn.Dropout()", 4, []),
+    "one seed, and nothing random": ("1", "torch.nn.ReLU()", 1, []),
+    "one seed, which only the DataLoader uses": ("1", "torch.nn.ReLU()", 4, []),
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_ranks_that_draw_the_same_random_numbers_are_named(name, script):
+    seed, second, epochs, said = SEEDS[name]
+    assert advised(script(DROPOUT.format(seed=seed, second=second, epochs=epochs)), "random numbers") == said
+
+
+UNEVEN_STEPS = """
+from contextlib import nullcontext
+ddp = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+with {around}:
+    for step in range(4 - rank):
+        ddp(x).sum().backward()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("around", "advice"), [("nullcontext()", UNEVEN), ("ddp.join()", "")])
+def test_ranks_that_make_different_numbers_of_steps_are_told_of_join(around, advice, script):
+    found = end(run(script(UNEVEN_STEPS.format(around=around)), timeout=2.0, diagnose=True))
+    assert (found.ok, found.mend) == (not advice, advice), found.why
+
+
+def advised(path, about):
+    """Run a script, and return the advice on one subject."""
+    events = run(path)
+    assert end(events).ok, end(events).why
+    timeline = Timeline()
+    for event in events:
+        timeline.add(event)
+    return [each for each in advice(timeline, end(events).time, "script.py") if about in each]

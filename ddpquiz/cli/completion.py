@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.paths import content_dir, demos_dir, labs_dir, packs_dir
+from ddpquiz.paths import content_dir, demos_dir, packs_dir
 
 _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
@@ -45,7 +45,9 @@ def packs(incomplete: str) -> list[str]:
 
 def labs(incomplete: str) -> list[str]:
     """Complete the name of a lab."""
-    return _starting(incomplete, [file.parent.name.replace("_", "-") for file in _files(labs_dir, "*/lab.yaml")])
+    from ddpquiz.curriculum.lab_titles import lab_titles
+
+    return _starting(incomplete, [lab.id for lab in lab_titles()])
 
 
 def items(incomplete: str) -> list[str]:

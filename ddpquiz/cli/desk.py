@@ -12,7 +12,7 @@ from ddpquiz.cli import clock
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
 
@@ -42,12 +42,12 @@ def words(*first: str, **options: str | int | None) -> str:
     return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
 
 
-def desk(catalog: Catalog, progress: Progress) -> Desk:
-    """Return what every sitting needs."""
+def desk(catalog: Catalog, progress: Progress, place: str = "") -> Desk:
+    """Return what every sitting needs; for `place` see Desk."""
     from ddpquiz.terminal.sittings.sitting import Desk
 
     concepts = {concept.id: concept for concept in catalog.concepts}
-    return Desk(progress, concepts, catalog.sources, Runs(), clock.now)
+    return Desk(progress, concepts, catalog.sources, Runs(), clock.now, place)
 
 
 class Runs:
@@ -65,31 +65,11 @@ class Runs:
 
         The text explains a wrong prediction.
         """
-        from ddpquiz.cli import demo, prediction
-        from ddpquiz.curriculum.demo_scripts import read_demo
-        from ddpquiz.ranks.elastic.elastic_run import begin
-        from ddpquiz.ranks.request import Request
-        from ddpquiz.terminal.kit import screen, style
-        from ddpquiz.terminal.runs import plain_lines, watch
-        from ddpquiz.terminal.runs.frame import Hint
-        from ddpquiz.terminal.sittings.prediction import NoRun
+        from ddpquiz.cli.demo_visit import visit
+        from ddpquiz.cli.prediction import Before
 
-        console, script, predicted = style.console(), demo.script_of(link.run), None
-        if screen.is_interactive():
-            try:
-                predicted = prediction.ask(link.run, link.args, link.ranks, console, answered=answered)
-            except NoRun:
-                return None
-        ranks = predicted.link.ranks if predicted else link.ranks
-        restarts = read_demo(script).restarts
-        request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, restarts=restarts)
-        if screen.is_interactive():
-            hint = predicted.hint if predicted else Hint(link.look)
-            state = watch.live(begin, request, console, watch.LiveOptions(hint=hint, stay=True, step=step))
-        else:
-            state = plain_lines.print_run(begin(request), console)
-        demo.save_time(script, link.args, state)
-        return prediction.note(predicted, state) if predicted else ""
+        visited = visit(link, Before(answered=answered), step=step)
+        return visited.remark if visited else None
 
     def prove(self, posed: Posed) -> object:
         """Run a proof."""
@@ -97,6 +77,15 @@ class Runs:
         from ddpquiz.terminal.kit.style import console
 
         return prove.visit(posed, console())
+
+
+def run_command(command: Callable[[], None]) -> None:
+    """Run a command from a screen; an interrupt there leads back to the screen."""
+    try:
+        command()
+    except typer.Exit as end:
+        if end.exit_code:
+            raise KeyboardInterrupt from None
 
 
 def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:

@@ -68,7 +68,7 @@ def diagnose(
             from ddpquiz.analysis.run_summary import summarize
             from ddpquiz.terminal.runs.summary import summary as summary_page
 
-            page += [Text(), summary_page(summarize(state.timeline, state.time))]
+            page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
         pager.show(style.console(), Group(*page))
 
 
@@ -87,5 +87,8 @@ def save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: P
     from ddpquiz.analysis.frames.report import diagnosis_sections, summary_sections
     from ddpquiz.analysis.run_summary import summarize
 
-    report = [*diagnosis_sections(verdict, record), *summary_sections(summarize(state.timeline, state.time))]
+    report = [
+        *diagnosis_sections(verdict, record),
+        *summary_sections(summarize(state.timeline, state.time, state.script)),
+    ]
     saving.save(judged(record, state, verdict), state, path, report)

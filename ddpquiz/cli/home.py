@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
-from ddpquiz.cli import clock, desk, learn, stats, study, test
+from ddpquiz.cli import clock, desk, learn_path, lesson_page, stats, study, test
 from ddpquiz.cli.progress_file import open_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import RenderableType
 
     from ddpquiz.curriculum.catalog import Catalog
@@ -41,7 +38,8 @@ def look(known: Catalog, progress: Progress) -> Standing:
     from ddpquiz.learning.schedule import study_day
     from ddpquiz.learning.standing import standing
 
-    return standing(progress, known.concepts, study_day(clock.now()))
+    path = learn_path.PathCommands(known, progress).next_path()
+    return replace(standing(progress, known.concepts, study_day(clock.now())), path=path)
 
 
 class HomeCommands:
@@ -52,22 +50,16 @@ class HomeCommands:
         self._progress = progress
 
     def study(self, *, ahead: bool, new: int) -> None:
-        _sit(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
+        desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
+
+    def learn(self, concept: Concept) -> None:
+        desk.run_command(lambda: learn_path.show(self._known, self._progress, concept))
 
     def test(self, concept: Concept | None) -> None:
-        _sit(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None)))
+        desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None)))
 
     def lesson(self, concept: Concept) -> RenderableType:
-        return learn.page(self._known, concept)
+        return lesson_page.page(self._known, concept)
 
     def stats(self) -> RenderableType:
         return stats.page(self._known, self._progress)
-
-
-def _sit(command: Callable[[], None]) -> None:
-    """Run a command; an interrupt there leads back to home."""
-    try:
-        command()
-    except typer.Exit as end:
-        if end.exit_code:
-            raise KeyboardInterrupt from None

@@ -1,39 +1,33 @@
-"""`ddpquiz learn`: read the lesson of a concept."""
+"""`ddpquiz learn`: follow the guided path through a concept, or read its lesson."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import completion
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept
+from ddpquiz.cli import completion, learn_path, lesson_page
 
 
 def learn(
-    concept: Annotated[str, typer.Argument(help="What to read about.", autocompletion=completion.concepts)],
+    concept: Annotated[
+        str | None,
+        typer.Argument(help="What to learn. Without it, go on where you left.", autocompletion=completion.concepts),
+    ] = None,
+    lesson: Annotated[bool, typer.Option("--lesson", help="Only show the lesson.")] = False,
 ) -> None:
-    """Read the lesson of a concept: why, how, real commands, mistakes, and its demos."""
+    """Learn a concept step by step: lesson, prediction, demo, cards, questions, lab.
+
+    You can leave at any point; the next time goes on there. In a pipe, print the lesson and the stages.
+    """
     from ddpquiz.curriculum import loading
     from ddpquiz.terminal.kit import pager, style
 
+    if lesson and concept is None:
+        raise typer.BadParameter("name a concept; `ddpquiz list` lists them.", param_hint="--lesson")
     known = loading.load()
-    pager.show(style.console(), page(known, known.concept(concept)))
-
-
-def page(known: Catalog, concept: Concept) -> RenderableType:
-    """Draw the lesson of a concept, with what comes before and after it."""
-    from ddpquiz.curriculum.lab_titles import labs_about
-    from ddpquiz.terminal.pages.lesson import lesson
-
-    return lesson(
-        concept,
-        before=[known.concept(need) for need in concept.needs],
-        after=[other for other in known.concepts if concept.id in other.needs],
-        labs=labs_about(concept.id),
-    )
+    named = known.concept(concept) if concept is not None else None
+    if lesson and named:
+        pager.show(style.console(), lesson_page.page(known, named))
+    else:
+        learn_path.follow(known, named)

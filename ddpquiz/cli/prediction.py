@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Before:
+    """What comes before a prediction: the question that is already on screen, and where a guided path stands."""
+
+    answered: str = ""  # is not asked
+    concept: str = ""  # whose own question is asked first
+    place: str = ""  # see Desk
+
+
+NOTHING_BEFORE = Before()
+
+
+@dataclass(frozen=True)
 class PredictedRun:
     """A run and the question that was asked before it."""
 
@@ -40,29 +52,31 @@ class PredictedRun:
         if self.prediction is None:
             return Hint(self.link.look)
         said = f"You predicted {self.prediction.words}."
-        return Hint(self.link.look, said, verdict_line(self.prediction, self.posed))
+        why = " ".join(self.prediction.verdict.whys)
+        return Hint(self.link.look, said, verdict_line(self.prediction, self.posed), why)
 
 
 def ask(
-    name: str, args: tuple[str, ...], ranks: int | None, console: Console, *, answered: str = ""
+    name: str, args: tuple[str, ...], ranks: int | None, console: Console, before: Before = NOTHING_BEFORE
 ) -> PredictedRun | None:
     """Ask for a prediction of a run; return None if no concept has a question about exactly this run.
 
-    The question `answered`, which is already on screen, is not asked. Raises NoRun if the learner declines the run.
+    Raises NoRun if the learner declines the run.
     """
     from ddpquiz.curriculum import loading
     from ddpquiz.curriculum.posed import pose
     from ddpquiz.terminal.sittings import prediction
 
     known = loading.load()
-    found = _question(known, name, args, ranks)
-    if found is None or found[1].key == answered:
+    found = _question(known, name, args, ranks, before.concept)
+    if found is None or found[1].key == before.answered:
         return None
     link, question = found
     posed = pose(question, random.Random())  # noqa: S311
     began = time.monotonic()
-    predicted = prediction.ask(posed, name, console)
-    return PredictedRun(known, link, posed, predicted, timedelta(seconds=time.monotonic() - began))
+    predicted = prediction.ask(posed, name, console, before.place)
+    took = timedelta(seconds=time.monotonic() - began)
+    return PredictedRun(known, link, posed, predicted, took)
 
 
 def save(predicted: PredictedRun, run: RunState) -> str | None:
@@ -90,18 +104,23 @@ def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
 
 
 def note(predicted: PredictedRun, run: RunState) -> str:
-    """Save the answer, and return in a few sentences what a wrong one leads to."""
+    """Save the answer, and return in a few sentences whether it was right, and what a wrong one leads to."""
     from ddpquiz.terminal.sittings.prediction import verdict_line
 
     called, made = save(predicted, run), predicted.prediction
-    if made is None or made.verdict.right or not (run.end and run.end.ok):
+    if made is None or not (run.end and run.end.ok):
         return ""
     due = [f"The card {called} is due."] if called else []
     return " ".join((verdict_line(made, predicted.posed), *made.verdict.whys, *due))
 
 
-def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | None) -> tuple[DemoLink, Question] | None:
-    """Return the question that predicts exactly this run, and its link; one proven by the demo itself comes first."""
+def _question(
+    known: Catalog, name: str, args: tuple[str, ...], ranks: int | None, first: str = ""
+) -> tuple[DemoLink, Question] | None:
+    """Return the question that predicts exactly this run, and its link.
+
+    A question of the concept `first` is preferred, then one that is proven by the demo itself.
+    """
     from ddpquiz.curriculum.concept import DemoProof, Kind
 
     found = [
@@ -112,4 +131,8 @@ def _question(known: Catalog, name: str, args: tuple[str, ...], ranks: int | Non
         for question in concept.questions
         if question.id == link.predict and question.kind is not Kind.NUMBER  # whose values would have to be the run's
     ]
-    return min(found, key=lambda pair: not isinstance(pair[1].proof, DemoProof), default=None)
+
+    def rank(pair: tuple[DemoLink, Question]) -> tuple[bool, bool]:
+        return pair[1].concept != first, not isinstance(pair[1].proof, DemoProof)
+
+    return min(found, key=rank, default=None)

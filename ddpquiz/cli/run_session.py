@@ -59,19 +59,27 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
 def print_summary(seen: RunState, *, json: bool) -> None:
     """Print where time and bytes went in a run, and what could be better; JSON is one line."""
     from ddpquiz.analysis.run_summary import summarize
+    from ddpquiz.cli.bench_file import load_bench
+    from ddpquiz.planning.achieved_speed import achieved_speeds
 
     account = summarize(seen.timeline, seen.time, seen.script)
+    speeds = achieved_speeds(seen.timeline.costs.lines, load_bench(), seen.began.device if seen.began else "")
     if json:
+        from dataclasses import asdict
         from json import dumps
 
         from ddpquiz.analysis.event_codec import escape_controls
 
-        typer.echo(escape_controls(dumps(account.as_json(), ensure_ascii=False)))
+        compared = {"machine": [asdict(each) for each in speeds]} if speeds else {}
+        typer.echo(escape_controls(dumps(account.as_json() | compared, ensure_ascii=False)))
     else:
         from ddpquiz.terminal.kit import layout, style
+        from ddpquiz.terminal.pages.bench_page import speeds_section
         from ddpquiz.terminal.runs import summary
 
         layout.show(style.console(), summary.summary(account))
+        if speeds:
+            layout.show(style.console(), speeds_section(speeds))
 
 
 def exit_with_status(seen: RunState, prediction: PredictedRun | None = None) -> None:

@@ -113,7 +113,7 @@ def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] 
         count += 1
     found = script_text(state.script) if state.script.endswith(".py") else None  # a saved run may name any file
     if report is None:
-        report = summary_sections(summarize(state.timeline, state.time))
+        report = summary_sections(summarize(state.timeline, state.time, state.script))
     given = PageInput(
         events=recent.events, report=report,
         script=found[1] if found else None, only_broken_claims=state.only_broken_claims,

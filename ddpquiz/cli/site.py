@@ -13,15 +13,18 @@ def site(
 ) -> None:
     """Write the curriculum as a static site that works from disk and from any host.
 
-    It has a page for each concept, with cards to grade and questions to answer, and a page for the recorded run of each
-    demo. Progress stays in the browser; `ddpquiz import` reads the file that the site lets you download.
+    It has a page for each concept, with cards to grade, questions to answer and the tasks of labs, and a page for the
+    recorded run of each demo. Progress stays in the browser; `ddpquiz import` reads the file that the site lets you
+    download.
     """
     from ddpquiz.curriculum import loading
+    from ddpquiz.curriculum.labs import labs_of
     from ddpquiz.web.site import site_pages
     from ddpquiz.web.site_folder import write_site
 
     known = loading.load()
-    pages = site_pages(known, run_pages({link.run for concept in known.concepts for link in concept.demos}))
+    runs = run_pages({link.run for concept in known.concepts for link in concept.demos})
+    pages = site_pages(known, runs, labs_of([concept.id for concept in known.concepts]))
     write_site(folder, pages)
     size = sum(len(page.encode()) for page in pages.values()) / 1e6
     typer.echo(f"{len(pages)} pages, {size:.1f} MB; open {folder / 'index.html'} in a browser.")

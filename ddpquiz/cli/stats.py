@@ -59,6 +59,7 @@ def _values(now: Statistics) -> dict[str, Any]:
         "days": [{"day": str(day), "done": did.done, "seconds": round(did.seconds)} for day, did in now.days.items()],
         "retention": {"wanted": now.wanted, "last_30_days": _recall(now.lately), "ever": _recall(now.ever)},
         "due": now.due,
+        "coming_again": now.again,
         "forecast": list(now.ahead),
         "calibration": [{"confidence": sure.confidence, **_share(sure.right)} for sure in now.sure],
         "concepts": [

@@ -116,8 +116,11 @@ def test(*, options: TestOptions) -> None:
     sit(options)
 
 
-def sit(options: TestOptions) -> None:
-    """Choose the questions, and ask them. Raises Exit with status 1 if a line of a pipe could not be read."""
+def sit(options: TestOptions, place: str = "") -> None:
+    """Choose the questions, and ask them; for `place` see Desk.
+
+    Raises Exit with status 1 if a line of a pipe could not be read.
+    """
     from ddpquiz.curriculum import loading
     from ddpquiz.learning import question_selection, quiz
     from ddpquiz.terminal.kit import style
@@ -141,7 +144,7 @@ def sit(options: TestOptions) -> None:
         opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
         begun = quiz.begin(asked, dice, clock.now(), rules=options.rules)
-        screen = QuizByLines(desk.desk(known, progress), begun, dice, command)
+        screen = QuizByLines(desk.desk(known, progress, place), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)

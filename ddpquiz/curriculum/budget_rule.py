@@ -24,7 +24,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 _COMPARISON = re.compile(r"([^<>=]+)(<=|>=|==|<|>)([^<>=]+)")
 _MOMENT = r"(?:(first|last|\d{1,4}) ([a-z_0-9]+)|label (.+?))"
 _ORDER = re.compile(rf"{_MOMENT} before {_MOMENT}")
-_ROUNDING = 1e-9
+ROUNDING = 1e-9  # relative; what the floating point of a formula may be off by
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Limit:
 
     def holds(self, values: Mapping[str, float]) -> bool:
         left, right = self.sides(values)
-        if self.sign != "==" and abs(left - right) <= _ROUNDING * max(1.0, abs(right)):
+        if self.sign != "==" and abs(left - right) <= ROUNDING * max(1.0, abs(right)):
             return "=" in self.sign
         return _COMPARE[self.sign](left, right)
 
@@ -81,7 +81,7 @@ Rule = Limit | Order
 
 
 def read_rule(text: str) -> Rule:
-    """Read the rule of a budget. ValueError with a sentence if it is none."""
+    """Read the rule of a budget. ValueError with a sentence if it is not valid."""
     text = " ".join(text.split())
     if found := _ORDER.fullmatch(text):
         return Order(text, _moment(*found.groups()[:3]), _moment(*found.groups()[3:]))

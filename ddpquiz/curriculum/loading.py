@@ -21,7 +21,7 @@ from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.errors import ContentError
-from ddpquiz.paths import cache_dir, content_dir, packed_content, packs_dir
+from ddpquiz.paths import cache_dir, content_dir, has_packs, packed_content
 
 if TYPE_CHECKING:
     from ddpquiz.curriculum.packs import Pack
@@ -40,7 +40,7 @@ def load(folder: Path | None = None) -> Catalog:
     if folder:
         return _read(folder)
     shipped = cached(content_dir(), lambda: _read(None))
-    if not os.path.isdir(packs_dir()):  # noqa: PTH112  # False also if the folder cannot be looked at
+    if not has_packs():
         return shipped
     from ddpquiz.curriculum.packs import with_packs
 

@@ -8,7 +8,7 @@ from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept, DemoProof, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
 from ddpquiz.errors import ContentError, UserError
-from ddpquiz.paths import packs_dir
+from ddpquiz.paths import has_packs, packs_dir
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,10 @@ class Pack:
     def labs(self) -> Path:
         return self.folder / "labs"
 
+    def concepts(self) -> frozenset[str]:
+        """Return the names of its concepts, without that of the pack."""
+        return frozenset(file.stem for file in self.content.glob("*/*.yaml"))
+
     @property
     def title(self) -> str:
         """What it teaches, in its own words. ContentError if its manifest has complaints."""
@@ -40,8 +44,7 @@ class Pack:
 
 def packs() -> tuple[Pack, ...]:
     """Return the packs that were added, by name."""
-    folder = packs_dir()
-    found = folder.iterdir() if folder.is_dir() else ()
+    found = packs_dir().iterdir() if has_packs() else ()
     return tuple(
         Pack(each.name, each)
         for each in sorted(found)

@@ -14,7 +14,7 @@ from ddpquiz.learning.answers import split_values
 from ddpquiz.learning.log_rows import PointRow, Row
 from ddpquiz.learning.schedule import Weights
 
-FORMAT, VERSION = "ddpquiz progress", 2  # 2 has rows of labs
+FORMAT, VERSION = "ddpquiz progress", 3  # 2 has rows of labs, 3 those of stages
 TABLE = (
     *("at", "day", "kind", "item", "level", "grade", "credit", "chance"),
     *("confidence", "seconds", "given", "values", "retry"),
@@ -23,7 +23,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _YEARS = (1980, 2200)  # even a wrong clock stays between these; other years show damage
 _LARGEST = 2**63 - 1  # integer that SQLite can hold
 _OFF = 2  # days between a moment in UTC and its study day, at most
-_KINDS = ("review", "answer", "explanation", "flag", "suspend", "bury", "lab", "undo")
+_KINDS = ("review", "answer", "explanation", "flag", "suspend", "bury", "lab", "stage", "undo")
 
 
 class UnreadableError(ValueError):

@@ -83,7 +83,7 @@ class Row:
     values of an answer see `AnswerRow`.
     """
 
-    kind: str  # review, answer, explanation, flag, suspend, bury, lab or undo
+    kind: str  # review, answer, explanation, flag, suspend, bury, lab, stage or undo
     item: str
     at: str
     day: str

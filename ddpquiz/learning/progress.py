@@ -88,6 +88,10 @@ class Progress(LogReader):
         given = "\n".join([PASSED if done.passed else SEEN, *done.stars])
         return self._append(Row("lab", done.item, *_when(at), credit=float(done.passed), given=given))
 
+    def stage(self, item: str, state: str, at: datetime) -> Receipt:
+        """Save that a stage of a guided path was done or skipped; `item` is concept/stage."""
+        return self._append(Row("stage", item, *_when(at), given=state))
+
     def flag(self, item: str, note: str, at: datetime) -> Receipt:
         """Save a complaint about an item."""
         return self._append(Row("flag", item, *_when(at), given=note))

@@ -1,5 +1,15 @@
 """The schema of the progress database, as migrations: each brings the version before up to date."""
 
+# The indexes and triggers of the log, which go with the table when a migration replaces it.
+_AROUND_LOG = (
+    "CREATE INDEX log_kind ON log (kind, at)",
+    "CREATE INDEX log_item ON log (item)",
+    "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
+    "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
+    "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+    "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+)
+
 # Each migration is run once, in one transaction with the number that records it. Never change one: add the next.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -87,12 +97,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT, WITHOUT ROWID""",
         "INSERT INTO log SELECT *, NULL, NULL FROM log_1",
         "DROP TABLE log_1",
-        "CREATE INDEX log_kind ON log (kind, at)",
-        "CREATE INDEX log_item ON log (item)",
-        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
-        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
-        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+        *_AROUND_LOG,
     ),
     # Rows of labs.
     (
@@ -128,11 +133,43 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT, WITHOUT ROWID""",
         "INSERT INTO log SELECT * FROM log_2",
         "DROP TABLE log_2",
-        "CREATE INDEX log_kind ON log (kind, at)",
-        "CREATE INDEX log_item ON log (item)",
-        "CREATE INDEX log_calls ON log (calls) WHERE calls IS NOT NULL",
-        "CREATE INDEX log_undone ON log (undone_device, undone_sequence) WHERE undone_sequence IS NOT NULL",
-        "CREATE TRIGGER log_is_kept BEFORE DELETE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
-        "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
+        *_AROUND_LOG,
+    ),
+    # Rows of stages: what was done or skipped on the guided path of a concept.
+    (
+        "ALTER TABLE log RENAME TO log_3",
+        """CREATE TABLE log (
+            device TEXT NOT NULL,
+            sequence INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            day TEXT NOT NULL,
+            kind TEXT NOT NULL
+                CHECK (kind IN
+                    ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'lab', 'stage', 'undo')),
+            item TEXT NOT NULL,
+            weights TEXT NOT NULL REFERENCES weights,
+            took INTEGER,
+            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
+            credit REAL CHECK (credit BETWEEN 0 AND 1),
+            chance REAL CHECK (chance BETWEEN 0 AND 1),
+            level TEXT,
+            given TEXT,
+            calls TEXT,
+            retry INTEGER NOT NULL DEFAULT 0,
+            undone_device TEXT,
+            undone_sequence INTEGER,
+            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
+            points TEXT,
+            PRIMARY KEY (device, sequence),
+            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
+            CHECK ((kind = 'review') = (grade IS NOT NULL)),
+            CHECK ((kind IN ('answer', 'explanation', 'lab')) = (credit IS NOT NULL)),
+            CHECK (kind = 'answer' OR confidence IS NULL),
+            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
+            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
+        ) STRICT, WITHOUT ROWID""",
+        "INSERT INTO log SELECT * FROM log_3",
+        "DROP TABLE log_3",
+        *_AROUND_LOG,
     ),
 )

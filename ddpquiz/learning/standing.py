@@ -7,6 +7,7 @@ from datetime import date, timedelta
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.deal import MORE, coming_again, due_now, due_soon
+from ddpquiz.learning.guided_path import GuidedPath
 from ddpquiz.learning.mastery import Label, Strength, strengths, weakest
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Memory
@@ -44,11 +45,12 @@ class Standing:
     again: int = 0  # cards that were asked today and come again
     labs: int = 0  # that were passed
     stars: int = 0  # of these labs
+    path: GuidedPath | None = None  # to go on with
 
     @property
     def fresh(self) -> bool:
         """True if the learner has done nothing yet."""
-        return not (self.seen or self.tested)
+        return not (self.seen or self.tested or (self.path and self.path.begun))
 
     @property
     def more(self) -> int:
@@ -58,10 +60,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A command and the reason to run it now."""
+    """A command and the reason to run it now; `on_path` is True if it goes on with a guided path."""
 
     command: str
     why: str
+    on_path: bool = False
 
 
 def standing(progress: Progress, concepts: Sequence[Concept], day: date) -> Standing:
@@ -135,12 +138,15 @@ def begun(memories: Mapping[str, Memory], day: date) -> int:
 
 
 def advise(now: Standing) -> list[Advice]:
-    """Return what to do next, the best first: recall, then work on the weakest concept, then learn more."""
+    """Return what to do next, the best first: recall, then go on with the path, then the weakest concept."""
     found: list[Advice] = []
     if now.due or now.again:
         counts = ((now.due, "due"), (now.again, "coming again"))
         cards = " and ".join(f"{count} card{'s' * (count != 1)} {what}" for count, what in counts if count)
         found.append(Advice("ddpquiz study", cards))
+    if now.path and now.path.current:
+        place = now.path.place(now.path.current.stage)
+        found.append(Advice(f"ddpquiz learn {now.path.concept.id}", f"step by step, {place}", on_path=True))
     if now.weakest and now.weakness:
         found.append(Advice(f"ddpquiz learn {now.weakest.id}", f"your weakest concept ({now.weakness.short})"))
     if now.new_today and not (now.due or now.again):

@@ -9,7 +9,7 @@ from functools import cache
 
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.answers import Misconception, beliefs
-from ddpquiz.learning.deal import due_now, due_soon
+from ddpquiz.learning.deal import coming_again, due_now, due_soon
 from ddpquiz.learning.lab_passes import LabStanding
 from ddpquiz.learning.mastery import Strength, strengths
 from ddpquiz.learning.progress import Progress
@@ -96,6 +96,7 @@ class Statistics:
     lately: Recall
     ever: Recall
     due: int  # now, without cards that come again today
+    again: int  # cards that were asked today and come again
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
     sure: tuple[SurenessBand, ...]
@@ -120,7 +121,7 @@ class Statistics:
 
 def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> Statistics:
     """Return the statistics of these concepts; removed and hidden items are not counted as due."""
-    memories, hidden = progress.memories(), progress.hidden(day)
+    memories, hidden, graded = progress.memories(), progress.hidden(day), progress.grades(day)
     known = {card.key for concept in concepts for card in concept.cards} - hidden
     memories = {key: memory for key, memory in memories.items() if key in known}
     lately, ever = _recalls(progress.first_grades(), day - timedelta(days=LATELY))
@@ -131,7 +132,8 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         wanted=progress.weights().retention,
         lately=lately,
         ever=ever,
-        due=due_now(memories, day, progress.grades(day)),
+        due=due_now(memories, day, graded),
+        again=coming_again(memories, graded),
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
         sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ddpquiz.analysis.bounded_line import bounded
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import Event, Issued, Output
 from ddpquiz.analysis.formatting import format_place
@@ -15,7 +16,7 @@ from ddpquiz.analysis.frames.report import Section
 from ddpquiz.analysis.frames.run_frame import RunFrame, describe_frame
 from ddpquiz.analysis.frames.steps import beginnings, describe_next, steps, time_before
 from ddpquiz.analysis.rank_timeline import Span
-from ddpquiz.analysis.run_state import RunState, bounded
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.web.tracks import Tracks, differences

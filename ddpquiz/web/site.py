@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from html.parser import HTMLParser
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.lab import Lab
 from ddpquiz.errors import UserError
 from ddpquiz.learning.exchange import FORMAT, VERSION
 from ddpquiz.learning.schedule import Weights
@@ -23,14 +24,15 @@ from ddpquiz.web.site_index import index_html, search_index
 _LOADING = ("src", "srcset", "poster", "data", "action", "formaction", "background", "style")  # of no element here
 
 
-def site_pages(known: Catalog, runs: Mapping[str, str]) -> dict[str, str]:
+def site_pages(known: Catalog, runs: Mapping[str, str], labs: Sequence[Lab] = ()) -> dict[str, str]:
     """Return the pages of the site by their path; `runs` are the pages of recorded demos by their name.
 
     Raises UserError if a link leads nowhere.
     """
-    pages = {"index.html": _page("ddpquiz", index_html(known, runs), {"search": [*search_index(known)]})}
+    pages = {"index.html": _page("ddpquiz", index_html(known, runs, labs), {"search": [*search_index(known, labs)]})}
     for concept in known.concepts:
-        body, data = concept_html(concept, known, runs), {"questions": concept_data(concept)}
+        here = [lab for lab in labs if lab.concept == concept.id]
+        body, data = concept_html(concept, known, runs, here), {"questions": concept_data(concept)}
         pages[f"concepts/{concept.id}.html"] = _page(concept.title, body, data)
     check_links(pages, {f"runs/{name}.html" for name in runs})
     return pages | {f"runs/{name}.html": page for name, page in runs.items()}

@@ -8,18 +8,20 @@ from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Command, Concept, DemoLink, Mistake
+from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.stems import meaning
 from ddpquiz.terminal.pages.item import sample
 from ddpquiz.terminal.pages.lesson import demo_command
 from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import lesson_parts, listing, paragraph, spans
 from ddpquiz.web.site_items import card_html, prompt_html, question_data, question_html
+from ddpquiz.web.site_lab import lab_html
 
 _WORD = re.compile(r"\w{4,}")
 
 
-def concept_html(concept: Concept, known: Catalog, recorded: Collection[str]) -> Markup:
-    """Return the body of a page; `recorded` are the demos whose runs have a page."""
+def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
+    """Return the body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
     posed = [sample(question) for question in concept.questions]
     parts: list[str] = [
         _places(concept, known),
@@ -32,6 +34,7 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str]) ->
         *_section("remember", "Remember", _listed(concept.remember)),
         *_section("demos", "See it run", *(_demo(link, recorded) for link in concept.demos)),
         *_section("questions", "Questions", *(question_html(each, n, known) for n, each in enumerate(posed, 1))),
+        *_section("labs", "Build it", *map(lab_html, labs)),
         *_section("explain", "Explain in your own words", *map(prompt_html, concept.explain)),
         _next(concept, known),
     ]

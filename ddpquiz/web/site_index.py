@@ -1,17 +1,19 @@
 """The first page of the site: search, the concepts by track, their map, and the progress in this browser."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.lab import Lab
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import spans
+from ddpquiz.web.site_lab import lab_address, labs_list
 from ddpquiz.web.site_map import map_html
 
 
-def index_html(known: Catalog, recorded: Collection[str]) -> Markup:
+def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
     """Return the body of the page; `recorded` are the demos whose runs have a page."""
     cards, questions = len(known.cards()), len(known.questions())
     runs = element(
@@ -23,26 +25,29 @@ def index_html(known: Catalog, recorded: Collection[str]) -> Markup:
         _search(),
         element("section", element("h2", "Concepts"), *(_track(track, known) for track in known.tracks), id="concepts"),
         element("section", element("h2", "Map"), map_html(known), id="map"),
+        labs_list(labs) if labs else Markup(),
         element("section", element("h2", "Recorded runs"), runs, id="runs") if recorded else Markup(),
         _progress(),
     )
 
 
-def search_index(known: Catalog) -> Iterator[dict[str, Any]]:
-    """Yield what the search finds: concepts by title and idea, and cards."""
+def search_index(known: Catalog, labs: Sequence[Lab]) -> Iterator[dict[str, Any]]:
+    """Yield what the search finds: concepts by title and idea, cards, and labs by title and task."""
     for concept in known.concepts:
         page = f"concepts/{concept.id}.html"
         yield {"href": page, "kind": "concept", "head": plain(concept.title), "more": plain(concept.idea)}
         for card in concept.cards:
             address = f"{page}#card-{card.id}"
             yield {"href": address, "kind": "card", "head": plain(card.front), "more": plain(card.back)}
+    for lab in labs:
+        yield {"href": lab_address(lab), "kind": "lab", "head": plain(lab.title), "more": plain(lab.task)}
 
 
 def _search() -> Markup:
     return element(
         "section",
         element("h2", "Search"),
-        element("label", "Words in titles, ideas and cards", for_="query"),
+        element("label", "Words in titles, ideas, cards and labs", for_="query"),
         element("input", id="query", type="search", autocomplete="off", spellcheck="false"),
         element("p", role="status", id="found-count", class_="state"),
         element("ol", id="found"),

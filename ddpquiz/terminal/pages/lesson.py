@@ -17,14 +17,21 @@ from ddpquiz.terminal.kit.style import code, plain, prose
 _SCRIPT = re.compile(r"\bdemos/(\w+)\.py\b")
 
 
+A_TEST = 10  # questions of a test, unless another count is asked for
+
+
 def lesson(
     concept: Concept,
     *,
     before: Sequence[Concept] = (),
     after: Sequence[Concept] = (),
     labs: Sequence[LabTitle] = (),
+    here: Sequence[Text] = (),
 ) -> Group:
-    """Draw the page of a concept; `before` are the concepts to learn first, `after` those that build on it."""
+    """Draw the page of a concept; `before` are the concepts to learn first, `after` those that build on it.
+
+    `here` is what was measured on the learner's machine.
+    """
     from ddpquiz.terminal.kit.markdown import markdown
 
     parts: list[RenderableType] = [
@@ -35,6 +42,8 @@ def lesson(
         *section("Why", markdown(concept.why)),
         *section("Lesson", markdown(concept.lesson)),
     ]
+    if here:
+        parts += section("On your machine", *here)
     if concept.commands:
         scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
         copies = "`ddpquiz demo {0} --copy .` writes the script `{0}.py` into this folder."
@@ -92,10 +101,11 @@ def _about(lab: LabTitle) -> str:
 
 def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept]) -> Table:
     levels = Counter(question.level for question in concept.questions)
+    ten = f", {A_TEST} in a test" if len(concept.questions) > A_TEST else ""
     counts = ", ".join(f"{levels[level]} {level}" for level in Level if levels[level])
     rows = [
         (f"ddpquiz study {concept.id}", f"{counted(len(concept.cards), 'card')} to recall"),
-        (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}"),
+        (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions{ten}: {counts}"),
         *([(f"ddpquiz explain {concept.id}", "describe it in your own words")] if concept.explain else []),
         *((f"ddpquiz learn {other.id}", f"read this first: {other.title}") for other in before),
         *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),

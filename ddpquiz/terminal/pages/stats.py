@@ -133,7 +133,8 @@ def _forecast(now: Statistics, width: int) -> RenderableType:
     lines = [Text("".join(f"{word:<{cell}}" for word in row).rstrip()) for row in (bars, map(str, counts), names)]
     lines[0].stylize("accent")
     lines[2].stylize("quiet")
-    return Group(*lines)
+    again = [Text(f"{counted(now.again, 'card')} coming again today")] if now.again else []
+    return Group(*lines, *again)
 
 
 def _heat(days: Mapping[date, Day], today: date, width: int) -> list[RenderableType]:

@@ -38,8 +38,8 @@ WELCOME = (
 )
 
 
-def where(sitting: Sitting, *, flagged: bool = False) -> Text:
-    """Draw the header of the card on screen."""
+def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
+    """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due because of a wrong answer" if sitting.called else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
@@ -49,7 +49,7 @@ def where(sitting: Sitting, *, flagged: bool = False) -> Text:
     flag = "flagged" if flagged else ""
     done = round(sitting.share * _BAR)
     bar = "━" * done + "─" * (_BAR - done)
-    return header(f"{bar} {first}", *more, cram, again, called, flag, sitting.queue[0].concept)
+    return header(path, f"{bar} {first}", *more, cram, again, called, flag, "" if path else sitting.queue[0].concept)
 
 
 def buttons(days: Mapping[Grade, int | None]) -> Text:

@@ -18,7 +18,6 @@ from ddpquiz.terminal.sittings.card_view import forecast
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
 
 FIRST_CONCEPT = "all-reduce-ring"  # whose demo `d` runs for a learner who has done nothing yet
-FIRST = Hotkey("enter", "first card", "begin with the first card")
 STUDY = Hotkey("s", "study", "recall the cards that are due, then new ones")
 AHEAD = Hotkey("s", "study ahead", "go over cards that are not due; their schedule does not change")
 STATS = Hotkey("i", "stats", "see what you recall, what comes due, and how strong you are")
@@ -31,12 +30,12 @@ WELCOME = (
     "run what an answer claims: press `d` for the demo, and on a card or answer `p` for the proof."
 )
 COMMANDS = (
+    ("learn", "go through a concept step by step: lesson, demo, cards, questions, lab"),
     ("study", "recall cards, each just before you would forget it"),
     ("test", "answer questions at three levels, and read why each wrong answer is wrong"),
     ("explain", "explain a concept in your own words, and check your points"),
     ("demo", "run a demo on real ranks, live"),
     ("lab", "write a distributed program, and have it checked on real ranks"),
-    ("learn", "read the lesson of a concept"),
     ("list, search, show", "see what there is to learn"),
     ("prove", "run the proof behind an answer"),
     ("run", "run your own torchrun script and watch it"),
@@ -47,10 +46,13 @@ _TRACKS = 5  # that are shown
 
 
 class HomeActions(Protocol):
-    """What the keys start; `study` and `test` use the whole terminal, and may raise UserError."""
+    """What the keys start; `study`, `learn` and `test` use the whole terminal, and may raise UserError."""
 
     def study(self, *, ahead: bool, new: int) -> object:
         """Study cards: due ones and up to `new` new ones a day, or with `ahead` cards that are not due."""
+
+    def learn(self, concept: Concept) -> object:
+        """Follow the guided path through a concept."""
 
     def test(self, concept: Concept | None) -> object:
         """Ask questions about a concept, or about all of them."""
@@ -101,7 +103,7 @@ class Home(SittingScreen):
         why = "your weakest concept" if now.weakest else "the next concept that you have not been tested on"
         about = f'"{now.next_concept.title}", which you have not been tested on' if now.next_concept else "all concepts"
         keys = [
-            FIRST if now.fresh else None,
+            self._path_key(),
             study,
             card_view.more(now.more) if now.more else None,
             Hotkey("t", "test", f"ten questions about {about}"),
@@ -122,8 +124,8 @@ class Home(SittingScreen):
         match key:
             case "q":
                 self.left = True
-            case "enter" | "space" if self._now.fresh:
-                self._study(NEW_A_DAY)
+            case "enter" if path := self._now.path:
+                self._visit(lambda: self._actions.learn(path.concept))
             case "s" if "s" in known:
                 self._study(NEW_A_DAY, ahead=STUDY not in self.keys())
             case "n" if "n" in known:
@@ -141,7 +143,7 @@ class Home(SittingScreen):
     def summary(self) -> RenderableType:
         """Draw what comes next time, unless the last sitting has just shown it."""
         if self._now.fresh:
-            return prose("You have not begun yet: `ddpquiz study` shows the first card.")
+            return prose("You have not begun yet: `ddpquiz learn` opens the first lesson.")
         if self._due_was_shown:
             return Group()
         return prose(f"{due(self._now)} Due in the next seven days: {forecast(self._now.soon, self._now.day)}.")
@@ -156,11 +158,18 @@ class Home(SittingScreen):
         names += [one.id for one in (self._now.weakest, self._now.next_concept) if one]
         return next((link for name in names if (link := self.demo_of(name))), None)
 
+    def _path_key(self) -> Hotkey | None:
+        path = self._now.path
+        if path is None or path.current is None:
+            return None
+        does = "begin" if self._now.fresh else "go on"
+        return Hotkey("enter", does, f'learn "{path.concept.title}" step by step: {path.place(path.current.stage)}')
+
     def _advice(self) -> RenderableType:
         rows = []
         for advice in advise(self._now):
             _, name, *rest = advice.command.split()
-            key = "n" if "--new" in rest else _KEYS[name]
+            key = "enter" if advice.on_path else "n" if "--new" in rest else _KEYS[name]
             title = self.desk.concepts[rest[0]].title if rest and rest[0] in self.desk.concepts else ""
             does = "study more" if key == "n" else f'{name} "{title}"' if title else name
             rows.append((Text(key, style="key"), Text(plain(f"{does}: {advice.why}"))))

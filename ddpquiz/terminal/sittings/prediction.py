@@ -31,12 +31,12 @@ class Prediction:
     verdict: Verdict
 
 
-def ask(posed: Posed, demo: str, console: Console) -> Prediction | None:
-    """Ask for a prediction on a screen of its own; return None if the learner gives none.
+def ask(posed: Posed, demo: str, console: Console, place: str = "") -> Prediction | None:
+    """Ask for a prediction on a screen of its own; return None if the learner gives none. For `place` see Desk.
 
     Raises NoRun if the learner declines the run, and KeyboardInterrupt for ctrl+c.
     """
-    screen = PredictionScreen(posed, demo)
+    screen = PredictionScreen(posed, demo, place)
     screen.show(console)
     return screen.prediction
 
@@ -44,8 +44,9 @@ def ask(posed: Posed, demo: str, console: Console) -> Prediction | None:
 class PredictionScreen(AnswerScreen):
     """A question about a run, answered by the keys of a quiz before the run, or declined."""
 
-    def __init__(self, posed: Posed, demo: str) -> None:
+    def __init__(self, posed: Posed, demo: str, place: str = "") -> None:
         super().__init__()
+        self._place = place
         self.prediction: Prediction | None = None
         self._posed = posed
         self._demo = demo
@@ -82,7 +83,9 @@ class PredictionScreen(AnswerScreen):
                 self.enter(key)
 
     def body(self) -> RenderableType:
-        head = Text.assemble(("Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}")
+        head = Text.assemble(
+            (self._place or "Predict", "accent"), f" · demo {plain(self._demo)} · {self._posed.question.concept}"
+        )
         counts = Text("It counts like an answer in a test: a wrong one makes a card due.", style="quiet")
         return Group(head, counts, Text(), *question_view.asked(self._posed, 0, self.entry.text))
 
@@ -116,12 +119,12 @@ def verdict_line(prediction: Prediction, posed: Posed) -> str:
 
 
 def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: bool) -> RenderableType:
-    """Draw why a prediction was wrong and which card is due because of it; `ok` is false when the run failed."""
+    """Draw the steps to the right answer, and which card is due; `ok` is false when the run failed."""
     if not ok:
         return prose(f"You predicted {prediction.words}. The run ended before it could show whether that is right.")
     if prediction.verdict.right:
         return Group()
-    parts: list[RenderableType] = [Text(), *map(prose, prediction.verdict.whys)]
+    parts: list[RenderableType] = [Text()]
     parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
     if called:
         concept = posed.question.concept

@@ -32,13 +32,13 @@ _HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fair
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
-def where(quiz: Quiz, posed: Posed, *, flagged: bool = False) -> Text:
-    """Draw the header of the question on screen."""
+def where(quiz: Quiz, posed: Posed, *, flagged: bool = False, path: str = "") -> Text:
+    """Draw the header of the question on screen; `path` is the place in a guided path, if there is one."""
     question = posed.question
     sort = "looking back" if quiz.looked else "once more" if quiz.retry else "exam" if quiz.rules.exam else ""
     most = f" of at most {quiz.most}" if quiz.rules.adaptive else f"/{quiz.most}"
     flag = "flagged" if flagged else ""
-    return header(f"Question {quiz.number}{most}", sort, question.level, question.concept, flag)
+    return header(path, f"Question {quiz.number}{most}", sort, question.level, question.concept, flag)
 
 
 def remark(quiz: Quiz) -> str:

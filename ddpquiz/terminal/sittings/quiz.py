@@ -202,7 +202,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
         posed = self.quiz.posed
-        return question_view.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key))
+        return question_view.where(self.quiz, posed, flagged=self.is_flagged(posed.question.key), path=self.desk.place)
 
     def _note_lines(self) -> list[RenderableType]:
         return note_lines(self.note or question_view.remark(self.quiz))

@@ -49,13 +49,17 @@ class Actions(Protocol):
 
 @dataclass
 class Desk:
-    """What every sitting needs: the progress, the concepts, the sources, the actions, and the clock."""
+    """What every sitting needs: the progress, the concepts, the sources, the actions, and the clock.
+
+    `place` is where a sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere.
+    """
 
     progress: Progress
     concepts: Mapping[str, Concept]
     sources: Mapping[str, Source]
     actions: Actions
     clock: Callable[[], datetime]
+    place: str = ""
 
     def questions(self, keys: Collection[str]) -> list[Question]:
         """Return the questions with these keys, in the order of the content."""

@@ -201,7 +201,7 @@ class StudyScreen(SittingScreen):
                 return progress.bury(card, now)
 
     def _where(self) -> Text:
-        return card_view.where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key))
+        return card_view.where(self.sitting, flagged=self.is_flagged(self.sitting.queue[0].key), path=self.desk.place)
 
     def _about_last(self) -> str:
         stuck = self.sitting.stuck

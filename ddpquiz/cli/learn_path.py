@@ -1,0 +1,106 @@
+"""The guided path of `ddpquiz learn` and home: what each stage starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddpquiz.cli import clock, desk, lesson_page
+from ddpquiz.cli.progress_file import open_progress
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ddpquiz.curriculum.catalog import Catalog
+    from ddpquiz.curriculum.concept import Concept, DemoLink
+    from ddpquiz.learning.guided_path import GuidedPath
+    from ddpquiz.learning.progress import Progress
+    from ddpquiz.terminal.sittings.path import DemoVisit
+
+
+def follow(known: Catalog, concept: Concept | None) -> None:
+    """Follow the path through a concept, by default through the one to go on with; in a pipe, print it."""
+    from rich.console import Group
+
+    from ddpquiz.errors import UserError
+    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.kit.screen import is_interactive
+    from ddpquiz.terminal.sittings.path import stages
+
+    with open_progress() as progress:
+        actions = PathCommands(known, progress)
+        if concept is None:
+            path = actions.next_path()
+            if path is None:
+                raise UserError("You have finished the paths of all concepts. Name one to see it again.")
+            concept = path.concept
+        if is_interactive():
+            show(known, progress, concept)
+            return
+        section = layout.section("Step by step", stages(actions.path(concept)))
+        layout.show(style.console(), Group(lesson_page.page(known, concept), *section))
+
+
+def show(known: Catalog, progress: Progress, concept: Concept) -> None:
+    """Show the path through a concept until the learner leaves."""
+    from ddpquiz.terminal.kit import style
+    from ddpquiz.terminal.sittings.path import PathScreen
+
+    screen = PathScreen(desk.desk(known, progress), PathCommands(known, progress), concept)
+    desk.sit_down(screen, style.console())
+
+
+class PathCommands:
+    """The commands that the stages of a path start."""
+
+    def __init__(self, known: Catalog, progress: Progress) -> None:
+        self._known = known
+        self._progress = progress
+
+    def path(self, concept: Concept) -> GuidedPath:
+        from ddpquiz.curriculum.lab_titles import labs_about
+        from ddpquiz.learning.guided_path import guided_path, load_history
+        from ddpquiz.learning.schedule import study_day
+
+        return guided_path(concept, labs_about(concept.id), load_history(self._progress, study_day(clock.now())))
+
+    def next_path(self) -> GuidedPath | None:
+        from ddpquiz.curriculum.lab_titles import lab_titles
+        from ddpquiz.learning.guided_path import load_history, next_path
+        from ddpquiz.learning.schedule import study_day
+
+        return next_path(self._known.concepts, lab_titles(), load_history(self._progress, study_day(clock.now())))
+
+    def lesson(self, concept: Concept) -> RenderableType:
+        return lesson_page.page(self._known, concept)
+
+    def demo(self, path: GuidedPath, link: DemoLink, *, predict: bool) -> DemoVisit | None:
+        """Run a demo, after a prediction if one is wanted; it opens at its first operation once it has ended."""
+        from ddpquiz.cli.demo_visit import visit
+        from ddpquiz.cli.prediction import Before
+        from ddpquiz.learning.guided_path import StageName
+
+        asked = Before(concept=path.concept.id, place=path.place(StageName.PREDICTION) if predict else "")
+        return visit(link, asked, ask=predict, step=True, place=path.place(StageName.DEMO))
+
+    def study(self, path: GuidedPath) -> None:
+        from ddpquiz.cli import study
+        from ddpquiz.learning.guided_path import StageName
+
+        desk.run_command(
+            lambda: study.sit(study.StudyOptions(concept=[path.concept.id], every=True), path.place(StageName.CARDS))
+        )
+
+    def test(self, path: GuidedPath, count: int) -> None:
+        from ddpquiz.cli import test
+        from ddpquiz.learning.guided_path import StageName
+
+        desk.run_command(
+            lambda: test.sit(test.TestOptions(concept=[path.concept.id], count=count), path.place(StageName.QUESTIONS))
+        )
+
+    def lab(self, path: GuidedPath) -> None:
+        from ddpquiz.cli import lab, lab_actions
+        from ddpquiz.learning.guided_path import StageName
+
+        if path.lab:
+            lab_actions.work_on(lab.load(path.lab.id), lab.folder_of(None), path.place(StageName.LAB))

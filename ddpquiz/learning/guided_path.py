@@ -1,0 +1,143 @@
+"""The guided path through a concept: its stages in order, and how far a learner is.
+
+Most of it follows from the log of answers, reviews and labs, so that what was done elsewhere counts here too. The rows
+of kind `stage` add what leaves no other trace: that a lesson was read, that a demo was seen, and what was skipped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+
+from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
+from ddpquiz.curriculum.lab_titles import LabTitle
+from ddpquiz.learning.progress import Progress
+
+ASKED = 3  # questions of a path, besides the one that predicts the demo
+
+
+class StageName(StrEnum):
+    """What a path consists of, in this order."""
+
+    LESSON = "lesson"
+    PREDICTION = "prediction"
+    DEMO = "demo"
+    CARDS = "cards"
+    QUESTIONS = "questions"
+    LAB = "lab"
+
+
+class StageState(StrEnum):
+    """How far a stage is."""
+
+    OPEN = "open"
+    DONE = "done"
+    SKIPPED = "skipped"
+
+
+SAVED = (StageState.DONE, StageState.SKIPPED)  # what a row of the log holds
+
+
+@dataclass(frozen=True, slots=True)
+class PathStage:
+    """A stage of a path: how far it is, how many cards or questions it has, and how many of them are left."""
+
+    stage: StageName
+    state: StageState
+    count: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GuidedPath:
+    """The path through one concept. `demo` is the run that is predicted and seen, `lab` the lab to build."""
+
+    concept: Concept
+    stages: tuple[PathStage, ...]
+    demo: DemoLink | None = None
+    lab: LabTitle | None = None
+
+    @property
+    def current(self) -> PathStage | None:
+        """The first stage that is neither done nor skipped."""
+        return next((each for each in self.stages if each.state is StageState.OPEN), None)
+
+    @property
+    def begun(self) -> bool:
+        return any(each.state is not StageState.OPEN for each in self.stages)
+
+    def place(self, stage: StageName) -> str:
+        """Return where a stage is, such as `2 of 6: prediction`."""
+        stages = [each.stage for each in self.stages]
+        return f"{stages.index(stage) + 1} of {len(stages)}: {stage}"
+
+
+@dataclass(frozen=True, slots=True)
+class PathHistory:
+    """What a learner has done; items are known by concept/id."""
+
+    stages: dict[str, StageState] = field(default_factory=dict)  # by concept/stage
+    answered: frozenset[str] = frozenset()  # questions
+    recalled: frozenset[str] = frozenset()  # cards that were reviewed, and those that are hidden
+    passed: frozenset[str] = frozenset()  # names of labs
+    last: str = ""  # the concept whose path was followed last
+
+
+def load_history(progress: Progress, today: date) -> PathHistory:
+    """Read what the learner has done so far."""
+    rows = progress.entries("stage")
+    reviewed = {key for key, memory in progress.memories().items() if memory.first is not None}
+    return PathHistory(
+        stages={row.item: StageState(row.given) for row in rows if row.given in SAVED},
+        answered=frozenset(row.item for row in progress.entries("answer")),
+        recalled=progress.hidden(today) | reviewed,
+        passed=frozenset(name for name, lab in progress.labs().items() if lab.passed),
+        last=rows[-1].item.rpartition("/")[0] if rows else "",
+    )
+
+
+def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:
+    """Return the path through a concept, without the stages that it has nothing for."""
+    link, predicts = _demo(concept)
+    mine = sorted((lab for lab in labs if lab.concept == concept.id), key=lambda lab: lab.minutes)
+    lab = next((lab for lab in mine if lab.id not in history.passed), mine[-1] if mine else None)
+    others = [each.key for each in concept.questions if each is not predicts]
+    cards = sum(card.key not in history.recalled for card in concept.cards)
+    asked = min(ASKED, len(others))
+    questions = max(0, asked - sum(key in history.answered for key in others))
+    done = {  # by the log, if the path has this stage
+        StageName.LESSON: False,
+        **({StageName.PREDICTION: predicts.key in history.answered} if predicts else {}),
+        **({StageName.DEMO: False} if link else {}),
+        **({StageName.CARDS: not cards} if concept.cards else {}),
+        **({StageName.QUESTIONS: not questions} if others else {}),
+        **({StageName.LAB: any(each.id in history.passed for each in mine)} if lab else {}),
+    }
+    counts = {StageName.CARDS: (len(concept.cards), cards), StageName.QUESTIONS: (asked, questions)}
+
+    def state(stage: StageName) -> StageState:
+        said = history.stages.get(f"{concept.id}/{stage}", StageState.OPEN)
+        return StageState.DONE if done[stage] else said
+
+    every = tuple(PathStage(stage, state(stage), *counts.get(stage, ())) for stage in done)
+    return GuidedPath(concept, every, link, lab)
+
+
+def next_path(concepts: Sequence[Concept], labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath | None:
+    """Return the path to go on with: the one followed last, else the next one in order that is not finished.
+
+    After the last concept, the search goes on with the first one; None if all paths are finished.
+    """
+    at = next((number for number, each in enumerate(concepts) if each.id == history.last), 0)
+    paths = (guided_path(concept, labs, history) for concept in (*concepts[at:], *concepts[:at]))
+    return next((path for path in paths if path.current), None)
+
+
+def _demo(concept: Concept) -> tuple[DemoLink | None, Question | None]:
+    """Return the first demo of a concept that asks for a prediction, and the question; else its first demo."""
+    questions = {each.id: each for each in concept.questions}
+    for link in concept.demos:
+        question = questions.get(link.predict)
+        if question and question.kind is not Kind.NUMBER:  # its values would have to be those of the run
+            return link, question
+    return (concept.demos[0] if concept.demos else None), None
