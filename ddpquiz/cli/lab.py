@@ -67,7 +67,7 @@ def folder_of(named: Path | None) -> LabFolder:
 
 
 def load(name: str) -> Lab:
-    """Return the lab of a name, `pack/lab` for one of a pack; UserError if there is none."""
+    """Return the lab of a name, `pack/lab` for one of a pack; UserError if no lab has this name."""
     from ddpquiz.curriculum.labs import load_lab
     from ddpquiz.curriculum.pack_labs import load_pack_lab
 

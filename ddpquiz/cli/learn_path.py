@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept, DemoLink
-    from ddpquiz.learning.guided_path import GuidedPath
+    from ddpquiz.learning.guided_path import GuidedPath, PathHistory
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal.sittings.path import DemoVisit
 
@@ -58,17 +58,21 @@ class PathCommands:
 
     def path(self, concept: Concept) -> GuidedPath:
         from ddpquiz.curriculum.lab_titles import labs_about
-        from ddpquiz.learning.guided_path import guided_path, load_history
-        from ddpquiz.learning.schedule import study_day
+        from ddpquiz.learning.guided_path import guided_path
 
-        return guided_path(concept, labs_about(concept.id), load_history(self._progress, study_day(clock.now())))
+        return guided_path(concept, labs_about(concept.id), self._history())
 
     def next_path(self) -> GuidedPath | None:
         from ddpquiz.curriculum.lab_titles import lab_titles
-        from ddpquiz.learning.guided_path import load_history, next_path
+        from ddpquiz.learning.guided_path import next_path
+
+        return next_path(self._known.concepts, lab_titles(), self._history())
+
+    def _history(self) -> PathHistory:
+        from ddpquiz.learning.guided_path import load_history
         from ddpquiz.learning.schedule import study_day
 
-        return next_path(self._known.concepts, lab_titles(), load_history(self._progress, study_day(clock.now())))
+        return load_history(self._progress, study_day(clock.now()))
 
     def lesson(self, concept: Concept) -> RenderableType:
         return lesson_page.page(self._known, concept)

@@ -74,10 +74,7 @@ def _run(request: Request) -> tuple[Sequence[Event], str]:
     try:
         events += run.events()
     finally:
-        if not run.over:
-            run.stop("The run was stopped.")
-            while not run.over:
-                run.read(0.1)
+        run.close("The run was stopped.")
     end = run.seen.end
     if end is None or not end.ok:
         why = end.why if end else "it did not end."

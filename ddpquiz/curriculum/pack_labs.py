@@ -9,7 +9,7 @@ from ddpquiz.errors import ContentError, UserError
 
 
 def load_pack_lab(name: str) -> Lab:
-    """Load the lab `pack/lab`. UserError if there is none for a concept of the pack; ContentError if invalid."""
+    """Load the lab `pack/lab`. UserError if its concept is not in the pack; ContentError if its file is invalid."""
     pack = find(name.partition("/")[0])
     lab = load_lab(name.partition("/")[2], pack.labs)
     if lab.concept not in pack.concepts():

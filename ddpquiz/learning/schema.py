@@ -10,6 +10,48 @@ _AROUND_LOG = (
     "CREATE TRIGGER log_is_fixed BEFORE UPDATE ON log BEGIN SELECT raise(ABORT, 'the log is append-only'); END",
 )
 
+
+def _new_log(version: int, kinds: str, with_credit: str, rows: str = "*") -> tuple[str, ...]:
+    """Return a migration from `version` that makes the log anew, with other kinds of rows, and copies its rows.
+
+    `kinds` are all kinds of rows, `with_credit` those that have a credit, both as SQL; `rows` is what is copied.
+    """
+    return (
+        f"ALTER TABLE log RENAME TO log_{version}",
+        f"""CREATE TABLE log (
+            device TEXT NOT NULL,
+            sequence INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            day TEXT NOT NULL,
+            kind TEXT NOT NULL CHECK (kind IN ({kinds})),
+            item TEXT NOT NULL,
+            weights TEXT NOT NULL REFERENCES weights,
+            took INTEGER,
+            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
+            credit REAL CHECK (credit BETWEEN 0 AND 1),
+            chance REAL CHECK (chance BETWEEN 0 AND 1),
+            level TEXT,
+            given TEXT,
+            calls TEXT,
+            retry INTEGER NOT NULL DEFAULT 0,
+            undone_device TEXT,
+            undone_sequence INTEGER,
+            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
+            points TEXT,
+            PRIMARY KEY (device, sequence),
+            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
+            CHECK ((kind = 'review') = (grade IS NOT NULL)),
+            CHECK ((kind IN ({with_credit})) = (credit IS NOT NULL)),
+            CHECK (kind = 'answer' OR confidence IS NULL),
+            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
+            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
+        ) STRICT, WITHOUT ROWID""",
+        f"INSERT INTO log SELECT {rows} FROM log_{version}",  # noqa: S608  # both are written here
+        f"DROP TABLE log_{version}",
+        *_AROUND_LOG,
+    )
+
+
 # Each migration is run once, in one transaction with the number that records it. Never change one: add the next.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -64,112 +106,22 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # More kinds of rows, and what answers and explanations hold besides their credit. The columns come last, so that
     # rows can be copied as they are.
-    (
-        "ALTER TABLE log RENAME TO log_1",
-        """CREATE TABLE log (
-            device TEXT NOT NULL,
-            sequence INTEGER NOT NULL,
-            at TEXT NOT NULL,
-            day TEXT NOT NULL,
-            kind TEXT NOT NULL
-                CHECK (kind IN ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'undo')),
-            item TEXT NOT NULL,
-            weights TEXT NOT NULL REFERENCES weights,
-            took INTEGER,
-            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
-            credit REAL CHECK (credit BETWEEN 0 AND 1),
-            chance REAL CHECK (chance BETWEEN 0 AND 1),
-            level TEXT,
-            given TEXT,
-            calls TEXT,
-            retry INTEGER NOT NULL DEFAULT 0,
-            undone_device TEXT,
-            undone_sequence INTEGER,
-            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
-            points TEXT,
-            PRIMARY KEY (device, sequence),
-            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
-            CHECK ((kind = 'review') = (grade IS NOT NULL)),
-            CHECK ((kind IN ('answer', 'explanation')) = (credit IS NOT NULL)),
-            CHECK (kind = 'answer' OR confidence IS NULL),
-            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
-            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
-        ) STRICT, WITHOUT ROWID""",
-        "INSERT INTO log SELECT *, NULL, NULL FROM log_1",
-        "DROP TABLE log_1",
-        *_AROUND_LOG,
+    _new_log(
+        1,
+        "'review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'undo'",
+        "'answer', 'explanation'",
+        "*, NULL, NULL",
     ),
     # Rows of labs.
-    (
-        "ALTER TABLE log RENAME TO log_2",
-        """CREATE TABLE log (
-            device TEXT NOT NULL,
-            sequence INTEGER NOT NULL,
-            at TEXT NOT NULL,
-            day TEXT NOT NULL,
-            kind TEXT NOT NULL
-                CHECK (kind IN ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'lab', 'undo')),
-            item TEXT NOT NULL,
-            weights TEXT NOT NULL REFERENCES weights,
-            took INTEGER,
-            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
-            credit REAL CHECK (credit BETWEEN 0 AND 1),
-            chance REAL CHECK (chance BETWEEN 0 AND 1),
-            level TEXT,
-            given TEXT,
-            calls TEXT,
-            retry INTEGER NOT NULL DEFAULT 0,
-            undone_device TEXT,
-            undone_sequence INTEGER,
-            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
-            points TEXT,
-            PRIMARY KEY (device, sequence),
-            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
-            CHECK ((kind = 'review') = (grade IS NOT NULL)),
-            CHECK ((kind IN ('answer', 'explanation', 'lab')) = (credit IS NOT NULL)),
-            CHECK (kind = 'answer' OR confidence IS NULL),
-            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
-            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
-        ) STRICT, WITHOUT ROWID""",
-        "INSERT INTO log SELECT * FROM log_2",
-        "DROP TABLE log_2",
-        *_AROUND_LOG,
+    _new_log(
+        2,
+        "'review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'lab', 'undo'",
+        "'answer', 'explanation', 'lab'",
     ),
     # Rows of stages: what was done or skipped on the guided path of a concept.
-    (
-        "ALTER TABLE log RENAME TO log_3",
-        """CREATE TABLE log (
-            device TEXT NOT NULL,
-            sequence INTEGER NOT NULL,
-            at TEXT NOT NULL,
-            day TEXT NOT NULL,
-            kind TEXT NOT NULL
-                CHECK (kind IN
-                    ('review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'lab', 'stage', 'undo')),
-            item TEXT NOT NULL,
-            weights TEXT NOT NULL REFERENCES weights,
-            took INTEGER,
-            grade INTEGER CHECK (grade BETWEEN 1 AND 4),
-            credit REAL CHECK (credit BETWEEN 0 AND 1),
-            chance REAL CHECK (chance BETWEEN 0 AND 1),
-            level TEXT,
-            given TEXT,
-            calls TEXT,
-            retry INTEGER NOT NULL DEFAULT 0,
-            undone_device TEXT,
-            undone_sequence INTEGER,
-            confidence REAL CHECK (confidence BETWEEN 0 AND 1),
-            points TEXT,
-            PRIMARY KEY (device, sequence),
-            FOREIGN KEY (undone_device, undone_sequence) REFERENCES log DEFERRABLE INITIALLY DEFERRED,
-            CHECK ((kind = 'review') = (grade IS NOT NULL)),
-            CHECK ((kind IN ('answer', 'explanation', 'lab')) = (credit IS NOT NULL)),
-            CHECK (kind = 'answer' OR confidence IS NULL),
-            CHECK ((kind = 'explanation') = (points IS NOT NULL)),
-            CHECK ((kind = 'undo') = (undone_sequence IS NOT NULL))
-        ) STRICT, WITHOUT ROWID""",
-        "INSERT INTO log SELECT * FROM log_3",
-        "DROP TABLE log_3",
-        *_AROUND_LOG,
+    _new_log(
+        3,
+        "'review', 'answer', 'flag', 'suspend', 'bury', 'explanation', 'lab', 'stage', 'undo'",
+        "'answer', 'explanation', 'lab'",
     ),
 )

@@ -29,7 +29,7 @@ class BenchSamples:
     refused: dict[str, str] = field(default_factory=dict)
 
     def add(self, op: str, size: int, seconds: Sequence[float], error: str) -> None:
-        """Add the seconds of some calls, or why there are none."""
+        """Add the seconds of some calls, or why it could not be called."""
         if error:
             self.refused[op] = error
         else:
@@ -63,10 +63,7 @@ class BenchRun:
                         doing = op
                 yield doing
         finally:
-            if not run.over:
-                run.stop("The measurement was stopped.")
-                while not run.over:
-                    run.read(0.1)
+            run.close("The measurement was stopped.")
         if run.seen.end and not run.seen.end.ok:
             raise UserError(f"The ranks that measure have failed: {run.seen.end.why} Run `ddpquiz doctor`.")
 

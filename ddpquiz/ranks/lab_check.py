@@ -4,7 +4,7 @@ import ast
 import random
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,15 +109,8 @@ def follow_check(
             if stop and stop():
                 raise Stopped
     finally:
-        if not running.over:
-            running.stop(why or "The check was stopped.")
-            events += list(_rest(running.read, lambda: running.over))
+        events += running.close(why or "The check was stopped.")
     return FinishedRun(run, tuple(events), running.seen, why, complete)
-
-
-def _rest(read: Callable[[float], list[Event]], over: Callable[[], bool]) -> Iterator[Event]:
-    while not over():
-        yield from read(0.1)
 
 
 def _why_stop(running: Run, limit: int, lines: int) -> str:

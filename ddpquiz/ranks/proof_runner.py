@@ -191,9 +191,7 @@ def follow(request: Request) -> tuple[tuple[Output, ...], Observed]:
             if isinstance(event, Output) and event.stream == "stdout":
                 outputs.append(event)
     except KeyboardInterrupt:
-        run.stop("Stopped by Ctrl-C.")
-        while not run.over:
-            run.read(0.1)
+        run.close("Stopped by Ctrl-C.")
         raise
     printed = {rank: tidy("\n".join(o.text for o in outputs if o.rank == rank)) for rank in range(run.ranks)}
     why, rank = (seen.end.why, seen.end.rank) if seen.end else ("", None)

@@ -119,6 +119,13 @@ class Run:
         else:
             self._watchdog.stop()  # first ask where they stand
 
+    def close(self, why: str) -> list[Event]:
+        """End a run that is not over, for the reason `why`, and return its remaining events."""
+        if self.over:
+            return []
+        self.stop(why)
+        return [*self.events()]
+
     def _events_of(self, message: PipeData | RankExited) -> list[Event]:
         now = self._processes.now()
         match message:
