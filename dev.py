@@ -26,10 +26,11 @@ PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "installed-from"
 _WORKERS = max(3, (os.cpu_count() or 2) + 1)  # one more than cores, because tests often wait
 CHECKS = {
-    "ruff check": ["-m", "ruff", "check", "."],
-    "ruff format": ["-m", "ruff", "format", "--check", "."],
-    "mypy": ["-m", "mypy"],
-    "pytest": ["-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup"],
+    "ruff check": [PYTHON, "-m", "ruff", "check", "."],
+    "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
+    "mypy": [PYTHON, "-m", "mypy"],
+    "oxlint": [VENV / "bin" / "oxlint", "ddpquiz/web"],
+    "pytest": [PYTHON, "-m", "pytest", "-n", str(_WORKERS), "--dist", "loadgroup"],
 }
 
 
@@ -108,7 +109,7 @@ def _check(more: list[str]) -> int:
         print(f"== {name}", flush=True)
         begun = time.monotonic()
         extra = more if name == "pytest" else []
-        status = subprocess.call([PYTHON, *command, *extra], cwd=ROOT, stdin=subprocess.DEVNULL)
+        status = subprocess.call([*command, *extra], cwd=ROOT, stdin=subprocess.DEVNULL)
         failed = failed or status != 0
         summary.append(f"{name:12} {'FAILED' if status else 'ok':6} {time.monotonic() - begun:6.1f} s")
     print("== summary", *summary, sep="\n")

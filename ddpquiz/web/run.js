@@ -4,6 +4,11 @@
 
 const PACE = 300; // milliseconds for which a step is shown while it plays
 const ROWS = 100; // operations in the table, lines in a log, and finds that are shown at once
+const HEIGHTS = [
+  [16, 22],
+  [64, 13],
+  [Infinity, 6],
+]; // pixels of a lane, for up to so many ranks
 const NAMES = 76; // pixels for the names of ranks beside the lanes
 const KINDS = { p: "compute", c: "communication", w: "waiting" };
 const KEYS = [
@@ -29,7 +34,10 @@ function element(tag, attributes = {}, ...inside) {
 }
 
 const pieces = (list) => list.map(([text, tone]) => element("span", { class: tone }, text));
-const sums = (differences) => { let sum = 0; return differences.map((each) => (sum += each)); };
+const sums = (differences) => {
+  let sum = 0;
+  return differences.map((each) => (sum += each));
+};
 
 /** Return places in a table: a positive number is an advance beyond all before, any other stands for -1 - place. */
 function placesOf(advances) {
@@ -39,18 +47,32 @@ function placesOf(advances) {
 
 /** Return how many numbers of a sorted list are at most `limit`. */
 function countUpTo(numbers, limit) {
-  let low = 0, high = numbers.length;
+  let low = 0;
+  let high = numbers.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (numbers[middle] <= limit) low = middle + 1; else high = middle;
+    if (numbers[middle] <= limit) low = middle + 1;
+    else high = middle;
   }
   return low;
 }
 
+const UNITS = [
+  [999.5, 1, "µs"],
+  [999500, 1e3, "ms"],
+  [Infinity, 1e6, "s"],
+];
+const DIGITS = [
+  [99.95, 0],
+  [9.995, 1],
+  [-Infinity, 2],
+];
+
 /** Write microseconds as the terminal does: 340 µs, 1.2 ms, 3.4 s. */
 function duration(us) {
-  const [scale, unit] = us < 999.5 ? [1, "µs"] : us < 999500 ? [1e3, "ms"] : [1e6, "s"];
-  const number = us / scale, digits = number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
+  const [, scale, unit] = UNITS.find(([limit]) => us < limit);
+  const number = us / scale;
+  const [, digits] = DIGITS.find(([least]) => number >= least);
   return `${Number(number.toFixed(digits)).toLocaleString("en")} ${unit}`;
 }
 
@@ -67,16 +89,25 @@ async function load() {
 class Run {
   constructor(data) {
     const { frames, logs, operations, calls } = data;
-    Object.assign(this, { data, operations, labels: frames.labels, tables: frames.tables, beginnings: frames.operations });
-    this.slots = new Map(Object.entries(frames.slots).map(([name, [steps, places]]) => [name, [sums(steps), placesOf(places)]]));
+    Object.assign(this, {
+      data,
+      operations,
+      labels: frames.labels,
+      tables: frames.tables,
+      beginnings: frames.operations,
+    });
+    this.slots = new Map(
+      Object.entries(frames.slots).map(([name, [steps, places]]) => [name, [sums(steps), placesOf(places)]]),
+    );
     this.times = sums(frames.times);
     this.last = this.times.length - 1;
     this.ranks = Array.from({ length: data.ranks }, (_, rank) => rank);
     operations.starts = sums(operations.starts);
     this.called = sums(calls.operations); // the operation of each step's call
     this.callers = calls.ranks;
-    this.firstStep = new Array(operations.names.length).fill(this.last);
-    for (let step = this.called.length - 1; step >= 0; step--) if (this.called[step] >= 0) this.firstStep[this.called[step]] = step;
+    this.firstStep = operations.names.map(() => this.last);
+    for (let step = this.called.length - 1; step >= 0; step--)
+      if (this.called[step] >= 0) this.firstStep[this.called[step]] = step;
     logs.steps = sums(logs.steps);
     logs.times = sums(logs.times);
     logs.errors = new Set(logs.errors);
@@ -106,21 +137,28 @@ class Run {
 
   /** Return the numbers of a list of lines that were printed by a step. */
   upTo(numbers, step) {
-    let low = 0, high = numbers.length;
+    let low = 0;
+    let high = numbers.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.logs.steps[numbers[middle]] <= step) low = middle + 1; else high = middle;
+      if (this.logs.steps[numbers[middle]] <= step) low = middle + 1;
+      else high = middle;
     }
     return numbers.slice(0, low);
   }
 
   /** Return the numbers that a rank printed with a label up to a step; nothing if one is not a number or all lie on a line. */
   curve(label, rank, step) {
-    const values = this.upTo(this.histories.get(`${label}.${rank}`) ?? [], step).slice(-2000).map((each) => Number(this.logs.texts[each] || NaN));
+    const values = this.upTo(this.histories.get(`${label}.${rank}`) ?? [], step)
+      .slice(-2000)
+      .map((each) => Number(this.logs.texts[each] || NaN));
     if (values.length < 3 || !values.every(Number.isFinite)) return [];
     const jumps = values.slice(1).map((value, at) => value - values[at]);
     const most = values.reduce((found, value) => Math.max(found, Math.abs(value)), 0);
-    const [low, high] = jumps.reduce(([from, to], jump) => [Math.min(from, jump), Math.max(to, jump)], [Infinity, -Infinity]);
+    const [low, high] = jumps.reduce(
+      ([from, to], jump) => [Math.min(from, jump), Math.max(to, jump)],
+      [Infinity, -Infinity],
+    );
     return high - low > 1e-9 * most ? values : [];
   }
 
@@ -135,17 +173,25 @@ class Lanes {
   constructor(run, canvas) {
     Object.assign(this, { run, canvas, step: 0, drawn: document.createElement("canvas") });
     this.lanes = (run.data.lanes?.ranks ?? []).map(({ rank, start, kinds, lengths, operations }) => {
-      const ends = sums([start, ...lengths]), numbers = sums(operations);
+      const ends = sums([start, ...lengths]);
+      const numbers = sums(operations);
       let at = 0;
-      return { rank, kinds, ends, operations: [...kinds].map((kind) => (kind === "c" || kind === "w" ? numbers[at++] : -1)) };
+      return {
+        rank,
+        kinds,
+        ends,
+        operations: [...kinds].map((kind) => (kind === "c" || kind === "w" ? numbers[at++] : -1)),
+      };
     });
     const { first = 0, last = 1 } = run.data.lanes ?? {};
     Object.assign(this, { first, last: Math.max(last, first + 10) });
-    this.height = run.data.ranks > 64 ? 6 : run.data.ranks > 16 ? 13 : 22;
+    this.height = HEIGHTS.find(([most]) => run.data.ranks <= most)[1];
     this.fit();
   }
 
-  fit() { this.show(this.first, this.last); }
+  fit() {
+    this.show(this.first, this.last);
+  }
 
   show(from, to) {
     const span = Math.min(Math.max(to - from, 10), this.last - this.first);
@@ -155,7 +201,8 @@ class Lanes {
   }
 
   zoom(factor, around = this.clamped()) {
-    const share = (around - this.from) / (this.to - this.from), span = (this.to - this.from) * factor;
+    const share = (around - this.from) / (this.to - this.from);
+    const span = (this.to - this.from) * factor;
     this.show(around - share * span, around + (1 - share) * span);
   }
 
@@ -172,18 +219,30 @@ class Lanes {
 
   follow(step) {
     this.step = step;
-    const now = Math.min(Math.max(this.run.times[step], this.first), this.last), span = this.to - this.from;
+    const now = Math.min(Math.max(this.run.times[step], this.first), this.last);
+    const span = this.to - this.from;
     if (now < this.from || now > this.to) this.show(now - span / 2, now + span / 2);
   }
 
-  x(time) { return NAMES + ((time - this.from) / (this.to - this.from)) * this.columns; }
-  time(x) { return this.from + ((x - NAMES) / this.columns) * (this.to - this.from); }
+  x(time) {
+    return NAMES + ((time - this.from) / (this.to - this.from)) * this.columns;
+  }
+  time(x) {
+    return this.from + ((x - NAMES) / this.columns) * (this.to - this.from);
+  }
 
   paint() {
-    const ratio = window.devicePixelRatio || 1, width = Math.max(240, this.canvas.parentElement.clientWidth);
+    const ratio = window.devicePixelRatio || 1;
+    const width = Math.max(240, this.canvas.parentElement.clientWidth);
     const height = this.lanes.length * this.height + 24;
     if (this.stale || this.width !== width || this.ratio !== ratio) {
-      Object.assign(this, { width, ratio, columns: width - NAMES - 8, stale: false, colours: getComputedStyle(document.documentElement) });
+      Object.assign(this, {
+        width,
+        ratio,
+        columns: width - NAMES - 8,
+        stale: false,
+        colours: getComputedStyle(document.documentElement),
+      });
       for (const canvas of [this.canvas, this.drawn]) {
         canvas.width = Math.round(width * ratio);
         canvas.height = Math.round(height * ratio);
@@ -207,8 +266,10 @@ class Lanes {
   paintBand(context, height) {
     const number = this.run.called[this.step] ?? -1;
     if (number < 0) return;
-    const start = this.run.operations.starts[number], end = start + this.run.operations.lasted[number];
-    const left = Math.max(this.x(start), NAMES), right = Math.min(Math.max(this.x(end), left + 2), this.width);
+    const start = this.run.operations.starts[number];
+    const end = start + this.run.operations.lasted[number];
+    const left = Math.max(this.x(start), NAMES);
+    const right = Math.min(Math.max(this.x(end), left + 2), this.width);
     if (left > this.width || right < NAMES) return;
     context.fillStyle = this.colour("--band");
     context.fillRect(left, 0, right - left, height - 18);
@@ -222,7 +283,8 @@ class Lanes {
     context.font = "12px ui-monospace, 'DejaVu Sans Mono', monospace";
     context.textBaseline = "middle";
     this.lanes.forEach((lane, row) => {
-      const top = row * this.height, tall = Math.max(2, this.height - 6);
+      const top = row * this.height;
+      const tall = Math.max(2, this.height - 6);
       context.fillStyle = this.colour("--quiet");
       if (this.height > 12) context.fillText(`rank ${lane.rank}`, 0, top + this.height / 2);
       for (const [from, to, kind] of this.columnsOf(lane)) {
@@ -236,18 +298,28 @@ class Lanes {
 
   /** Yield stretches of a lane as [from, to, kind] in pixels; a pixel shows the kind that has most of it. */
   *columnsOf(lane) {
-    const count = Math.max(1, Math.floor(this.columns)), size = (this.to - this.from) / count;
+    const count = Math.max(1, Math.floor(this.columns));
+    const size = (this.to - this.from) / count;
     const shares = { p: new Float64Array(count), c: new Float64Array(count), w: new Float64Array(count) };
-    for (let at = Math.max(0, countUpTo(lane.ends, this.from) - 1); at < lane.kinds.length && lane.ends[at] < this.to; at++) {
+    for (
+      let at = Math.max(0, countUpTo(lane.ends, this.from) - 1);
+      at < lane.kinds.length && lane.ends[at] < this.to;
+      at++
+    ) {
       const share = shares[lane.kinds[at]];
       if (!share) continue; // between the end of a process and the next
-      const left = (Math.max(lane.ends[at], this.from) - this.from) / size, right = (Math.min(lane.ends[at + 1], this.to) - this.from) / size;
-      for (let pixel = Math.floor(left); pixel < Math.min(right, count); pixel++) share[pixel] += Math.min(right, pixel + 1) - Math.max(left, pixel);
+      const left = (Math.max(lane.ends[at], this.from) - this.from) / size;
+      const right = (Math.min(lane.ends[at + 1], this.to) - this.from) / size;
+      for (let pixel = Math.floor(left); pixel < Math.min(right, count); pixel++)
+        share[pixel] += Math.min(right, pixel + 1) - Math.max(left, pixel);
     }
-    let begun = 0, before = null;
+    let begun = 0;
+    let before = null;
     for (let pixel = 0; pixel <= count; pixel++) {
-      let kind = null, most = 0;
-      for (const each of "pcw") if (pixel < count && shares[each][pixel] > most) [kind, most] = [each, shares[each][pixel]];
+      let kind = null;
+      let most = 0;
+      for (const each of "pcw")
+        if (pixel < count && shares[each][pixel] > most) [kind, most] = [each, shares[each][pixel]];
       if (kind === before) continue;
       if (before) yield [begun, pixel, before];
       [begun, before] = [pixel, kind];
@@ -255,12 +327,18 @@ class Lanes {
   }
 
   paintAxis(context, height) {
-    const span = (this.to - this.from) / 1e6, rough = (span * 90) / this.columns, power = 10 ** Math.floor(Math.log10(rough));
+    const span = (this.to - this.from) / 1e6;
+    const rough = (span * 90) / this.columns;
+    const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough * 0.999);
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     let clear = 0;
     context.fillStyle = this.colour("--quiet");
-    for (let number = Math.ceil((this.from - this.first) / 1e6 / step); number * step * 1e6 + this.first <= this.to; number++) {
+    for (
+      let number = Math.ceil((this.from - this.first) / 1e6 / step);
+      number * step * 1e6 + this.first <= this.to;
+      number++
+    ) {
       const x = this.x(number * step * 1e6 + this.first);
       const text = number ? `${(number * step).toFixed(digits)} s` : `0 s (${duration(this.first)} into the run)`;
       if (x >= clear && x + context.measureText(text).width < this.width) {
@@ -271,13 +349,21 @@ class Lanes {
     }
   }
 
-  colour(name) { return this.colours.getPropertyValue(name).trim(); }
+  colour(name) {
+    return this.colours.getPropertyValue(name).trim();
+  }
 
   hatching(context) {
-    const tile = element("canvas", { width: 6, height: 6 }), brush = tile.getContext("2d");
+    const tile = element("canvas", { width: 6, height: 6 });
+    const brush = tile.getContext("2d");
     brush.strokeStyle = this.colour("--warn");
     brush.lineWidth = 1.8;
-    for (const shift of [-6, 0, 6]) { brush.beginPath(); brush.moveTo(shift, 6); brush.lineTo(shift + 6, 0); brush.stroke(); }
+    for (const shift of [-6, 0, 6]) {
+      brush.beginPath();
+      brush.moveTo(shift, 6);
+      brush.lineTo(shift + 6, 0);
+      brush.stroke();
+    }
     return context.createPattern(tile, "repeat");
   }
 
@@ -287,7 +373,12 @@ class Lanes {
     if (!lane || x < NAMES) return null;
     const at = countUpTo(lane.ends, this.time(x)) - 1;
     if (!KINDS[lane.kinds[at]]) return null;
-    return { rank: lane.rank, kind: KINDS[lane.kinds[at]], lasted: lane.ends[at + 1] - lane.ends[at], operation: lane.operations[at] };
+    return {
+      rank: lane.rank,
+      kind: KINDS[lane.kinds[at]],
+      lasted: lane.ends[at + 1] - lane.ends[at],
+      operation: lane.operations[at],
+    };
   }
 }
 
@@ -316,14 +407,20 @@ class Page {
       panRight: () => this.view(() => this.lanes.pan(0.25)),
       fit: () => this.view(() => this.lanes.fit()),
       find: () => byId("query").focus(),
-      help: () => { byId("keys").open = !byId("keys").open; if (byId("keys").open) byId("keys-title").focus(); },
+      help: () => {
+        byId("keys").open = !byId("keys").open;
+        if (byId("keys").open) byId("keys-title").focus();
+      },
     };
     this.drawOnce();
     this.listen();
     this.openLink(true);
   }
 
-  view(change) { change(); this.lanes.paint(); }
+  view(change) {
+    change();
+    this.lanes.paint();
+  }
 
   play(starts) {
     clearInterval(this.player);
@@ -350,13 +447,21 @@ class Page {
     const [, name, number] = /^#(op|step)=(\d{1,9})$/.exec(location.hash) ?? [];
     if (name === "op") this.go(this.run.firstStep[Number(number) - 1] ?? this.run.last);
     else if (name === "step") this.go(Number(number));
-    else if (isFirst) { this.step = this.run.last; this.lanes.follow(this.step); this.draw(); }
+    else if (isFirst) {
+      this.step = this.run.last;
+      this.lanes.follow(this.step);
+      this.draw();
+    }
   }
 
   listen() {
-    for (const button of document.querySelectorAll("[data-does]")) button.addEventListener("click", () => this.actions[button.dataset.does]());
+    for (const button of document.querySelectorAll("[data-does]"))
+      button.addEventListener("click", () => this.actions[button.dataset.does]());
     byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
-    byId("log-rank").addEventListener("change", (event) => { this.logRank = Number(event.target.value); this.drawLog(); });
+    byId("log-rank").addEventListener("change", (event) => {
+      this.logRank = Number(event.target.value);
+      this.drawLog();
+    });
     byId("query").addEventListener("input", () => this.find());
     byId("query").addEventListener("keydown", (event) => {
       if (event.key === "Enter") byId("found").querySelector("button")?.click();
@@ -366,15 +471,23 @@ class Page {
     addEventListener("keydown", (event) => this.press(event));
     addEventListener("hashchange", () => this.openLink());
     addEventListener("resize", () => this.lanes.paint());
-    const repaint = () => { this.lanes.stale = true; this.lanes.paint(); };
+    const repaint = () => {
+      this.lanes.stale = true;
+      this.lanes.paint();
+    };
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
     addEventListener("beforeprint", repaint);
     this.listenToPointer(byId("lanes"));
   }
 
   listenToPointer(canvas) {
-    let from = null, moved = 0;
-    canvas.addEventListener("pointerdown", (event) => { from = event.offsetX; moved = 0; canvas.setPointerCapture(event.pointerId); });
+    let from = null;
+    let moved = 0;
+    canvas.addEventListener("pointerdown", (event) => {
+      from = event.offsetX;
+      moved = 0;
+      canvas.setPointerCapture(event.pointerId);
+    });
     canvas.addEventListener("pointermove", (event) => {
       if (from !== null) {
         moved += Math.abs(event.offsetX - from);
@@ -388,12 +501,18 @@ class Page {
       from = null;
       if (found && found.operation >= 0) this.go(this.run.firstStep[found.operation]);
     });
-    canvas.addEventListener("pointercancel", () => { from = null; });
-    canvas.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.altKey) return; // the page scrolls
-      event.preventDefault();
-      this.view(() => this.lanes.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.lanes.time(event.offsetX)));
-    }, { passive: false });
+    canvas.addEventListener("pointercancel", () => {
+      from = null;
+    });
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (!event.ctrlKey && !event.altKey) return; // the page scrolls
+        event.preventDefault();
+        this.view(() => this.lanes.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.lanes.time(event.offsetX)));
+      },
+      { passive: false },
+    );
   }
 
   press(event) {
@@ -401,9 +520,19 @@ class Page {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
     if ((key === " " || key === "Enter") && /^(BUTTON|SUMMARY|A)$/.test(target.tagName)) return;
     const does = {
-      ArrowLeft: event.shiftKey ? "panLeft" : "previousStep", ArrowRight: event.shiftKey ? "panRight" : "nextStep",
-      n: "nextOperation", N: "previousOperation", " ": "play", Home: "start", End: "end",
-      "+": "zoomIn", "=": "zoomIn", "-": "zoomOut", f: "fit", "/": "find", "?": "help",
+      ArrowLeft: event.shiftKey ? "panLeft" : "previousStep",
+      ArrowRight: event.shiftKey ? "panRight" : "nextStep",
+      n: "nextOperation",
+      N: "previousOperation",
+      " ": "play",
+      Home: "start",
+      End: "end",
+      "+": "zoomIn",
+      "=": "zoomIn",
+      "-": "zoomOut",
+      f: "fit",
+      "/": "find",
+      "?": "help",
     }[key];
     if (does) this.actions[does]();
     else if (/^\d$/.test(key) && Number(key) < this.run.data.ranks) this.openLog(Number(key));
@@ -424,59 +553,114 @@ class Page {
     byId("title").textContent = data.title || data.script;
     byId("reason").textContent = data.reason;
     byId("slider").max = String(this.run.last);
-    byId("keys-table").replaceChildren(...KEYS.map(([key, does]) => element("tr", {}, element("th", { scope: "row" }, key), element("td", {}, does))));
-    byId("log-rank").replaceChildren(...this.run.ranks.map((rank) => element("option", { value: rank }, `rank ${rank}`)));
+    byId("keys-table").replaceChildren(
+      ...KEYS.map(([key, does]) => element("tr", {}, element("th", { scope: "row" }, key), element("td", {}, does))),
+    );
+    byId("log-rank").replaceChildren(
+      ...this.run.ranks.map((rank) => element("option", { value: rank }, `rank ${rank}`)),
+    );
     byId("marks-legend").textContent = "▶ waits in this line · ▷ was last seen here · ■ has ended";
     const lines = data.source ?? [`The script ${data.script} could not be read.`];
-    byId("source").replaceChildren(...lines.map((line, at) => element("div", {}, element("span", { class: "mark" }), element("span", { class: "number" }, data.source ? at + 1 : ""), element("span", {}, line))));
+    byId("source").replaceChildren(
+      ...lines.map((line, at) =>
+        element(
+          "div",
+          {},
+          element("span", { class: "mark" }),
+          element("span", { class: "number" }, data.source ? at + 1 : ""),
+          element("span", {}, line),
+        ),
+      ),
+    );
     this.drawEnding();
     this.drawReport(data.report);
   }
 
   drawEnding() {
-    const { run } = this, box = byId("ending");
-    if (run.data.isCut) box.append(element("p", { class: "warn" }, `The run was longer: this page holds its last ${run.last.toLocaleString("en")} calls.`));
-    for (const remark of run.at("remarks", run.last) ?? []) box.append(element("p", { class: "warn", dir: "auto" }, remark));
-    box.append(...this.failure(run.at("failure", run.last)), element("p", { class: "text" }, ...pieces(run.at("result", run.last) ?? [])));
+    const { run } = this;
+    const box = byId("ending");
+    if (run.data.isCut)
+      box.append(
+        element(
+          "p",
+          { class: "warn" },
+          `The run was longer: this page holds its last ${run.last.toLocaleString("en")} calls.`,
+        ),
+      );
+    for (const remark of run.at("remarks", run.last) ?? [])
+      box.append(element("p", { class: "warn", dir: "auto" }, remark));
+    box.append(
+      ...this.failure(run.at("failure", run.last)),
+      element("p", { class: "text" }, ...pieces(run.at("result", run.last) ?? [])),
+    );
   }
 
   failure(found) {
     if (!found) return [];
-    const [rank, traceback, hung, paths] = found, parts = [];
+    const [rank, traceback, hung, paths] = found;
+    const parts = [];
     if (traceback) parts.push(element("p", { class: "bad" }, `rank ${rank}`), element("pre", {}, traceback));
-    if (hung.length) parts.push(this.table(["", "waits in", "stands at"], hung.map(([who, [waits], place]) => [`rank ${who}`, waits, place])));
+    if (hung.length)
+      parts.push(
+        this.table(
+          ["", "waits in", "stands at"],
+          hung.map(([who, [waits], place]) => [`rank ${who}`, waits, place]),
+        ),
+      );
     return [...parts, ...paths.map(([who, path]) => element("p", { class: "quiet" }, `rank ${who}  ${path}`))];
   }
 
   drawReport(sections) {
     const box = byId("report");
     box.hidden = !sections.length;
-    if (sections[0]?.title !== "Time of each rank") { byId("report-title").textContent = "The verdict"; box.open = true; }
+    if (sections[0]?.title !== "Time of each rank") {
+      byId("report-title").textContent = "The verdict";
+      box.open = true;
+    }
     for (const { title, heads, rows, sentences } of sections) {
       box.append(element("h3", {}, title));
-      if (rows.length) box.append(element("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": title }, this.table(heads, rows)));
+      if (rows.length)
+        box.append(
+          element(
+            "div",
+            { class: "scrolls", tabindex: 0, role: "group", "aria-label": title },
+            this.table(heads, rows),
+          ),
+        );
       box.append(...sentences.map((each) => element("p", { dir: "auto" }, each)));
     }
   }
 
   table(heads, rows) {
     const head = heads.map((each) => (each ? element("th", { scope: "col" }, each) : element("td")));
-    const body = rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((each) => element("td", {}, each))));
+    const body = rows.map(([name, ...cells]) =>
+      element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((each) => element("td", {}, each))),
+    );
     return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
   }
 
   /** Draw this step. */
   draw() {
-    const { run, step } = this, at = (slot) => run.at(slot, step);
+    const { run, step } = this;
+    const at = (slot) => run.at(slot, step);
     byId("step").textContent = [`step ${step} of ${run.last}`, ...(at("next") ?? [])].join(" · ");
     byId("slider").value = String(step);
     const [line, more] = at("operation") ?? [[], []];
-    byId("operation").replaceChildren(...pieces(line), ...more.map((part) => element("span", { class: "quiet" }, ` · ${part}`)));
-    const claims = (at("claims") ?? []).map(([verdict, text]) => element("tr", {}, element("td", {}, ...pieces([verdict])), element("td", {}, ...pieces([text]))));
+    byId("operation").replaceChildren(
+      ...pieces(line),
+      ...more.map((part) => element("span", { class: "quiet" }, ` · ${part}`)),
+    );
+    const claims = (at("claims") ?? []).map(([verdict, text]) =>
+      element("tr", {}, element("td", {}, ...pieces([verdict])), element("td", {}, ...pieces([text]))),
+    );
     if (at("toCome")) claims.push(element("tr", {}, element("td", { class: "quiet", colspan: 2 }, at("toCome"))));
     byId("claims").replaceChildren(...claims);
     byId("claims-title").hidden = !claims.length;
-    byId("lines").replaceChildren(...(at("lines") ?? []).map((number) => element("li", {}, element("span", { class: "quiet" }, `rank ${run.logs.ranks[number]}  `), run.text(number))));
+    byId("lines").replaceChildren(
+      ...(at("lines") ?? []).map((number) =>
+        element("li", {}, element("span", { class: "quiet" }, `rank ${run.logs.ranks[number]}  `), run.text(number)),
+      ),
+    );
     this.drawValues();
     this.drawOperation();
     this.drawMarks();
@@ -490,46 +674,85 @@ class Page {
     const { run, step } = this;
     const fresh = new Set((run.at("new", step) ?? []).map(([label, rank]) => `${label}.${rank}`));
     const row = (name, cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells);
-    const plain = (slot, tone) => run.ranks.map((rank) => element("td", { class: tone }, run.at(`${slot}.${rank}`, step) ?? "-"));
-    const rows = [row("doing", plain("doing", "quiet")), row("brings", plain("brings", "code")), row("gets", plain("gets", "code"))];
+    const plain = (slot, tone) =>
+      run.ranks.map((rank) => element("td", { class: tone }, run.at(`${slot}.${rank}`, step) ?? "-"));
+    const rows = [
+      row("doing", plain("doing", "quiet")),
+      row("brings", plain("brings", "code")),
+      row("gets", plain("gets", "code")),
+    ];
     for (const label of run.at("labels", step) ?? []) {
-      const curves = run.ranks.map((rank) => run.curve(label, rank, step)), all = curves.flat();
-      const low = all.reduce((found, each) => Math.min(found, each), 0), high = all.reduce((found, each) => Math.max(found, each), 0);
-      rows.push(row(run.labels[label], run.ranks.map((rank) => {
-        const text = element("span", fresh.has(`${label}.${rank}`) ? { class: "is-new" } : {}, run.at(`value.${label}.${rank}`, step) ?? "-");
-        return element("td", {}, text, ...(curves[rank].length ? [this.sparkline(curves[rank], low, high)] : []));
-      })));
+      const curves = run.ranks.map((rank) => run.curve(label, rank, step));
+      const all = curves.flat();
+      const low = all.reduce((found, each) => Math.min(found, each), 0);
+      const high = all.reduce((found, each) => Math.max(found, each), 0);
+      rows.push(
+        row(
+          run.labels[label],
+          run.ranks.map((rank) => {
+            const text = element(
+              "span",
+              fresh.has(`${label}.${rank}`) ? { class: "is-new" } : {},
+              run.at(`value.${label}.${rank}`, step) ?? "-",
+            );
+            return element("td", {}, text, ...(curves[rank].length ? [this.sparkline(curves[rank], low, high)] : []));
+          }),
+        ),
+      );
     }
     const heads = run.ranks.map((rank) => element("th", { scope: "col" }, `rank ${rank}`));
-    byId("values").replaceChildren(element("thead", {}, element("tr", {}, element("td"), ...heads)), element("tbody", {}, ...rows));
+    byId("values").replaceChildren(
+      element("thead", {}, element("tr", {}, element("td"), ...heads)),
+      element("tbody", {}, ...rows),
+    );
   }
 
   sparkline(values, low, high) {
-    const name = "http://www.w3.org/2000/svg", picture = document.createElementNS(name, "svg"), line = document.createElementNS(name, "polyline");
-    const every = Math.ceil(values.length / 200), some = values.filter((_, at) => at % every === 0 || at === values.length - 1);
-    const points = some.map((value, at) => `${((at / (some.length - 1)) * 100).toFixed(1)},${(19 - ((value - low) / (high - low || 1)) * 18).toFixed(1)}`);
+    const name = "http://www.w3.org/2000/svg";
+    const picture = document.createElementNS(name, "svg");
+    const line = document.createElementNS(name, "polyline");
+    const every = Math.ceil(values.length / 200);
+    const some = values.filter((_, at) => at % every === 0 || at === values.length - 1);
+    const points = some.map(
+      (value, at) =>
+        `${((at / (some.length - 1)) * 100).toFixed(1)},${(19 - ((value - low) / (high - low || 1)) * 18).toFixed(1)}`,
+    );
     line.setAttribute("points", points.join(" "));
-    for (const [attribute, value] of [["viewBox", "0 0 100 20"], ["preserveAspectRatio", "none"], ["aria-hidden", "true"]]) picture.setAttribute(attribute, value);
+    for (const [attribute, value] of [
+      ["viewBox", "0 0 100 20"],
+      ["preserveAspectRatio", "none"],
+      ["aria-hidden", "true"],
+    ])
+      picture.setAttribute(attribute, value);
     picture.append(line);
     return picture;
   }
 
   /** Draw the operation of this step's call, with its line of source. */
   drawOperation() {
-    const { run, step } = this, number = run.called[step] ?? -1;
-    byId("call-title").textContent = number < 0 ? "Operation" : `Operation ${number + 1} of ${run.operations.names.length}`;
+    const { run, step } = this;
+    const number = run.called[step] ?? -1;
+    byId("call-title").textContent =
+      number < 0 ? "Operation" : `Operation ${number + 1} of ${run.operations.names.length}`;
     byId("call").textContent = number < 0 ? "the run has ended" : run.operationText(number);
     byId("code").textContent = number < 0 ? "" : run.operations.lines[run.operations.places[number]][1];
     byId("code").hidden = !byId("code").textContent;
   }
 
   drawMarks() {
-    const { run, step } = this, marks = new Map(run.at("marks", step) ?? []);
-    byId("elsewhere").replaceChildren(...(run.at("elsewhere", step) ?? []).map((each) => element("li", { class: "warn" }, each)));
+    const { run, step } = this;
+    const marks = new Map(run.at("marks", step) ?? []);
+    byId("elsewhere").replaceChildren(
+      ...(run.at("elsewhere", step) ?? []).map((each) => element("li", { class: "warn" }, each)),
+    );
     if (!run.data.source) return;
-    const number = run.called[step] ?? -1, next = number < 0 ? 0 : run.operations.numbers[run.operations.places[number]];
+    const number = run.called[step] ?? -1;
+    const next = number < 0 ? 0 : run.operations.numbers[run.operations.places[number]];
     const rows = byId("source").children;
-    for (const row of this.marked ?? []) { row.classList.remove("here"); row.firstChild.textContent = ""; }
+    for (const row of this.marked ?? []) {
+      row.classList.remove("here");
+      row.firstChild.textContent = "";
+    }
     this.marked = [];
     for (const line of new Set([...marks.keys(), next])) {
       const row = rows[line - 1];
@@ -543,7 +766,8 @@ class Page {
   }
 
   drawLog() {
-    const { run, step } = this, numbers = run.upTo(run.printed[this.logRank] ?? [], step);
+    const { run, step } = this;
+    const numbers = run.upTo(run.printed[this.logRank] ?? [], step);
     const rows = numbers.slice(-2 * ROWS).map((number) => {
       const time = element("span", { class: "quiet" }, `${(run.logs.times[number] / 1e6).toFixed(2).padStart(7)}  `);
       const error = run.logs.errors.has(number) ? [element("span", { class: "warn" }, "err ")] : [];
@@ -558,38 +782,80 @@ class Page {
 
   /** Draw the operations around this step as a table, which says what the timeline shows. */
   drawTable() {
-    const { run } = this, { names, more, places, lines, starts, lasted } = run.operations;
-    const current = run.called[this.step] ?? names.length - 1, from = Math.max(0, Math.min(current - ROWS / 2, names.length - ROWS));
-    const rows = names.slice(from, from + ROWS).map((name, at) => [from + at, name]).map(([number, name]) => {
-      const button = element("button", { type: "button", ...(number === current ? { "aria-current": "step" } : {}) }, `${number + 1}`);
-      button.addEventListener("click", () => this.go(run.firstStep[number]));
-      return [button, name, more[number], lines[places[number]][0], `${((starts[number] - this.lanes.first) / 1e6).toFixed(4)} s`, duration(lasted[number])];
-    });
+    const { run } = this;
+    const { names, more, places, lines, starts, lasted } = run.operations;
+    const current = run.called[this.step] ?? names.length - 1;
+    const from = Math.max(0, Math.min(current - ROWS / 2, names.length - ROWS));
+    const rows = names
+      .slice(from, from + ROWS)
+      .map((name, at) => [from + at, name])
+      .map(([number, name]) => {
+        const button = element(
+          "button",
+          { type: "button", ...(number === current ? { "aria-current": "step" } : {}) },
+          `${number + 1}`,
+        );
+        button.addEventListener("click", () => this.go(run.firstStep[number]));
+        return [
+          button,
+          name,
+          more[number],
+          lines[places[number]][0],
+          `${((starts[number] - this.lanes.first) / 1e6).toFixed(4)} s`,
+          duration(lasted[number]),
+        ];
+      });
     const said = `${names.length.toLocaleString("en")} operations${names.length > ROWS ? `, ${ROWS} of them around this step` : ""}`;
-    byId("table-body").replaceChildren(element("p", { class: "quiet" }, said), this.table(["number", "operation", "about", "line", "began", "lasted"], rows));
+    byId("table-body").replaceChildren(
+      element("p", { class: "quiet" }, said),
+      this.table(["number", "operation", "about", "line", "began", "lasted"], rows),
+    );
   }
 
   drawPointer(found) {
     if (!found) return;
-    const what = found.operation < 0 ? [] : [`operation ${found.operation + 1}`, this.run.operationText(found.operation), this.run.operations.lines[this.run.operations.places[found.operation]][1]];
-    byId("pointer").textContent = [`rank ${found.rank}`, `${found.kind} for ${duration(found.lasted)}`, ...what].filter(Boolean).join(" · ");
+    const what =
+      found.operation < 0
+        ? []
+        : [
+            `operation ${found.operation + 1}`,
+            this.run.operationText(found.operation),
+            this.run.operations.lines[this.run.operations.places[found.operation]][1],
+          ];
+    byId("pointer").textContent = [`rank ${found.rank}`, `${found.kind} for ${duration(found.lasted)}`, ...what]
+      .filter(Boolean)
+      .join(" · ");
   }
 
   /** List the operations and lines that hold what is typed. */
   find() {
-    const { run } = this, query = byId("query").value.trim().toLowerCase(), found = [];
-    const add = (text, step) => { if (found.length <= ROWS && text.toLowerCase().includes(query)) found.push([text, step]); };
+    const { run } = this;
+    const query = byId("query").value.trim().toLowerCase();
+    const found = [];
+    const add = (text, step) => {
+      if (found.length <= ROWS && text.toLowerCase().includes(query)) found.push([text, step]);
+    };
     if (query) {
-      run.operations.names.forEach((_, number) => add(`operation ${number + 1} · ${run.operationText(number)} · ${run.operations.lines[run.operations.places[number]][1]}`, run.firstStep[number]));
-      run.logs.texts.forEach((_, number) => add(`rank ${run.logs.ranks[number]} · ${run.text(number)}`, run.logs.steps[number]));
+      run.operations.names.forEach((_, number) =>
+        add(
+          `operation ${number + 1} · ${run.operationText(number)} · ${run.operations.lines[run.operations.places[number]][1]}`,
+          run.firstStep[number],
+        ),
+      );
+      run.logs.texts.forEach((_, number) =>
+        add(`rank ${run.logs.ranks[number]} · ${run.text(number)}`, run.logs.steps[number]),
+      );
     }
     const some = found.slice(0, ROWS);
-    byId("found-count").textContent = !query ? "" : found.length > ROWS ? `the first ${ROWS}` : `${found.length} found`;
-    byId("found").replaceChildren(...some.map(([text, step]) => {
-      const button = element("button", { type: "button" }, text.length > 300 ? `${text.slice(0, 300)} ...` : text);
-      button.addEventListener("click", () => this.go(step));
-      return element("li", {}, button);
-    }));
+    const count = found.length > ROWS ? `the first ${ROWS}` : `${found.length} found`;
+    byId("found-count").textContent = query ? count : "";
+    byId("found").replaceChildren(
+      ...some.map(([text, step]) => {
+        const button = element("button", { type: "button" }, text.length > 300 ? `${text.slice(0, 300)} ...` : text);
+        button.addEventListener("click", () => this.go(step));
+        return element("li", {}, button);
+      }),
+    );
   }
 }
 

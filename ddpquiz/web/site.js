@@ -19,50 +19,78 @@ function element(tag, attributes = {}, ...inside) {
 
 // ---- Progress
 
+const two = (number) => String(number).padStart(2, "0");
+
 /** Return the study day of a moment, which turns at four in the morning of this place. */
 function studyDay(now) {
   const day = new Date(now.getFullYear(), now.getMonth(), now.getDate() - (now.getHours() < 4 ? 1 : 0));
-  const two = (number) => String(number).padStart(2, "0");
   return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
 }
 
-const isRow = (row) => row !== null && typeof row === "object" && Number.isInteger(row.sequence) &&
+const isRow = (row) =>
+  row !== null &&
+  typeof row === "object" &&
+  Number.isInteger(row.sequence) &&
   ["kind", "item", "at", "day", "device"].every((name) => typeof row[name] === "string");
 
 /** Return the progress in a text that this page or `ddpquiz export json` wrote; Error with a sentence for others. */
 function parseProgress(text) {
   let found;
-  try { found = JSON.parse(text); } catch { throw new Error("This file is not valid JSON."); }
-  if (found?.format !== site.format || !Number.isInteger(found.version)) throw new Error("This file is not progress of ddpquiz; `ddpquiz export json` writes such a file.");
-  if (found.version > site.version) throw new Error("This file was written by a newer ddpquiz; build the site again with it.");
-  if (!Array.isArray(found.log) || !found.log.every(isRow) || !Array.isArray(found.weights)) throw new Error("This file is damaged, so nothing was read.");
+  try {
+    found = JSON.parse(text);
+  } catch {
+    throw new Error("This file is not valid JSON.");
+  }
+  if (found?.format !== site.format || !Number.isInteger(found.version))
+    throw new Error("This file is not progress of ddpquiz; `ddpquiz export json` writes such a file.");
+  if (found.version > site.version)
+    throw new Error("This file was written by a newer ddpquiz; build the site again with it.");
+  if (!Array.isArray(found.log) || !found.log.every(isRow) || !Array.isArray(found.weights))
+    throw new Error("This file is damaged, so nothing was read.");
   return found;
 }
+
+/** Return what names a row of a log on all devices. */
+const receipt = (row) => `${row.device} ${row.sequence}`;
 
 /** The log in the browser's storage; where there is no storage, it lasts as long as the page. */
 class Progress {
   read() {
     let text = this.text;
-    try { text = localStorage.getItem(KEY) ?? text; } catch { this.isLost = true; }
+    try {
+      text = localStorage.getItem(KEY) ?? text;
+    } catch {
+      this.isLost = true;
+    }
     try {
       const found = parseProgress(text);
       if (typeof found.here === "string") return found;
-    } catch { /* there is nothing yet, or it cannot be read */ }
-    const here = [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    } catch {
+      /* there is nothing yet, or it cannot be read */
+    }
+    const here = [...crypto.getRandomValues(new Uint8Array(6))]
+      .map((byte) => byte.toString(16).padStart(2, "0"))
+      .join("");
     return { format: site.format, version: site.version, here, weights: [site.weights], log: [] };
   }
 
   /** Write progress; return a sentence if it cannot be stored. */
   write(state) {
     this.text = JSON.stringify(state);
-    try { localStorage.setItem(KEY, this.text); } catch { this.isLost = true; }
+    try {
+      localStorage.setItem(KEY, this.text);
+    } catch {
+      this.isLost = true;
+    }
     return this.isLost ? " This browser stores nothing for this page: download your progress before you close it." : "";
   }
 
   /** Add something that the learner did; return a sentence if it cannot be stored. */
   append(row) {
-    const state = this.read(), now = new Date();
-    const sequence = 1 + Math.max(0, ...state.log.filter((each) => each.device === state.here).map((each) => each.sequence));
+    const state = this.read();
+    const now = new Date();
+    const sequence =
+      1 + Math.max(0, ...state.log.filter((each) => each.device === state.here).map((each) => each.sequence));
     const at = now.toISOString().replace("Z", "000Z");
     state.log.push({ ...row, at, day: studyDay(now), device: state.here, sequence, weights: site.weights.version });
     return this.write(state);
@@ -71,16 +99,19 @@ class Progress {
   /** Return the rows that count: reviews and answers that were not undone, in the order of time. */
   rows() {
     const { log } = this.read();
-    const undone = new Set(log.filter((row) => row.kind === "undo").map((row) => `${row.undone_device} ${row.undone_sequence}`));
-    const counts = (row) => (row.kind === "review" || row.kind === "answer") && !undone.has(`${row.device} ${row.sequence}`);
-    return log.filter(counts).sort((one, other) => (one.at < other.at ? -1 : 1));
+    const undone = new Set(
+      log.filter((row) => row.kind === "undo").map((row) => `${row.undone_device} ${row.undone_sequence}`),
+    );
+    const counts = (row) => (row.kind === "review" || row.kind === "answer") && !undone.has(receipt(row));
+    return log.filter(counts).toSorted((one, other) => (one.at < other.at ? -1 : 1));
   }
 
   /** Add the rows of a file; return how many were new. Error with a sentence if it cannot be read. */
   merge(text) {
-    const given = parseProgress(text), state = this.read();
-    const receipt = (row) => `${row.device} ${row.sequence}`;
-    const known = new Set(state.log.map(receipt)), versions = new Set(state.weights.map((each) => each.version));
+    const given = parseProgress(text);
+    const state = this.read();
+    const known = new Set(state.log.map(receipt));
+    const versions = new Set(state.weights.map((each) => each.version));
     const added = given.log.filter((row) => !known.has(receipt(row)));
     state.log.push(...added);
     state.weights.push(...given.weights.filter((each) => !versions.has(each?.version)));
@@ -96,7 +127,11 @@ class Progress {
 
   forget() {
     this.text = undefined;
-    try { localStorage.removeItem(KEY); } catch { /* nothing is stored */ }
+    try {
+      localStorage.removeItem(KEY);
+    } catch {
+      /* nothing is stored */
+    }
   }
 }
 const progress = new Progress();
@@ -120,10 +155,34 @@ function evaluate(text) {
     tokens.push(found[1]);
   }
   let at = 0;
-  const sum = () => { let left = product(); while (tokens[at] === "+" || tokens[at] === "-") left = tokens[at++] === "+" ? left + product() : left - product(); return left; };
-  const product = () => { let left = signed(); while (tokens[at] === "*" || tokens[at] === "/") left = tokens[at++] === "*" ? left * signed() : left / signed(); return left; };
-  const signed = () => (tokens[at] === "-" ? (at++, -signed()) : tokens[at] === "+" ? (at++, signed()) : power());
-  const power = () => { const base = atom(); return tokens[at] === "**" ? (at++, Math.pow(base, signed())) : base; };
+  const sum = () => {
+    let left = product();
+    while (tokens[at] === "+" || tokens[at] === "-") {
+      const sign = tokens[at++] === "+" ? 1 : -1;
+      left += sign * product();
+    }
+    return left;
+  };
+  const product = () => {
+    let left = signed();
+    while (tokens[at] === "*" || tokens[at] === "/") {
+      const isTimes = tokens[at++] === "*";
+      const right = signed();
+      left = isTimes ? left * right : left / right;
+    }
+    return left;
+  };
+  const signed = () => {
+    if (tokens[at] !== "-" && tokens[at] !== "+") return power();
+    const sign = tokens[at++] === "+" ? 1 : -1;
+    return sign * signed();
+  };
+  const power = () => {
+    const base = atom();
+    if (tokens[at] !== "**") return base;
+    at++;
+    return base ** signed();
+  };
   const atom = () => {
     const token = tokens[at++];
     if (token !== "(") return /^[\d.]/.test(token ?? "") ? Number(token) : NaN;
@@ -139,16 +198,27 @@ function isClose(value, right, tolerance) {
   return Math.abs(value - right) <= Math.max(relative * Math.max(Math.abs(value), Math.abs(right)), 1e-12);
 }
 
-const bareUnit = (unit) => unit.toLowerCase().replaceAll("µ", "u").replaceAll("μ", "u").replace(/[\s.-]+/g, " ").trim().split(" ").map((word) => word.replace(/[es]+$/, "") || word).join(" ");
+const bareUnit = (unit) =>
+  unit
+    .toLowerCase()
+    .replaceAll("µ", "u")
+    .replaceAll("μ", "u")
+    .replace(/[\s.-]+/g, " ")
+    .trim()
+    .split(" ")
+    .map((word) => word.replace(/[es]+$/, "") || word)
+    .join(" ");
 
 function judgeNumber(question, given) {
   const typed = given.trim().replaceAll("−", "-").replaceAll("^", "**");
-  if (DECIMAL_COMMA.test(typed)) return { unclear: "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800." };
+  if (DECIMAL_COMMA.test(typed))
+    return { unclear: "Write a decimal point, as in 1.8; a comma groups thousands, as in 1,800." };
   const found = NUMBER_AND_UNIT.exec(typed.replace(GROUPS, "").replace(TIMES, "*"));
   const value = found && !found[2].includes(",") ? evaluate(found[1]) : NaN;
   const unit = question.unit ? ` of ${question.unit}` : "";
   if (Number.isNaN(value)) return { unclear: `Answer with a number${unit}, such as 1800, 1.8e3 or 3/4.` };
-  if (found[2].trim() && bareUnit(found[2]) !== bareUnit(question.unit)) return { unclear: question.unit ? `Answer in ${question.unit}.` : "Answer without a unit." };
+  if (found[2].trim() && bareUnit(found[2]) !== bareUnit(question.unit))
+    return { unclear: question.unit ? `Answer in ${question.unit}.` : "Answer without a unit." };
   if (isClose(value, question.answer, question.tolerance)) return { right: true, whys: [] };
   const trap = question.traps.findIndex((each) => isClose(value, each, question.tolerance));
   return { right: false, whys: trap < 0 ? [] : [trap] };
@@ -158,13 +228,20 @@ function judgeNumber(question, given) {
 function squeezed(text) {
   let found = text.replaceAll("\\n", "\n").trim().split(/\s+/).join(" ");
   if (found.length > 1 && found[0] === found.at(-1) && "'\"`".includes(found[0])) found = found.slice(1, -1);
-  return found.replaceAll('"', "'").trim().replace(/\s*([[\](){},:=])\s*/g, "$1");
+  return found
+    .replaceAll('"', "'")
+    .trim()
+    .replace(/\s*([[\](){},:=])\s*/g, "$1");
 }
 
 /** Return the numbers and words of a text, without brackets, commas and names of containers. */
 function said(text) {
   const inside = text.replaceAll("\\n", "\n").replace(/(?<![\w.])[a-z_][\w.]*(?=\()/gi, "");
-  return JSON.stringify((inside.match(SAID) ?? []).map((each) => (/^[a-z_]/i.test(each) ? each.split(".").at(-1).toLowerCase() : Number(each))));
+  return JSON.stringify(
+    (inside.match(SAID) ?? []).map((each) =>
+      /^[a-z_]/i.test(each) ? each.split(".").at(-1).toLowerCase() : Number(each),
+    ),
+  );
 }
 
 function judgeOutput(question, given) {
@@ -183,7 +260,8 @@ function placesIn(given, count) {
 
 function judgeOrder(question, given) {
   const places = placesIn(given, question.shown.length);
-  if (places.length !== question.shown.length) return { unclear: `Give each number from 1 to ${question.shown.length} once, in order.` };
+  if (places.length !== question.shown.length)
+    return { unclear: `Give each number from 1 to ${question.shown.length} once, in order.` };
   const wrong = places.findIndex((place, number) => question.places[place] !== number);
   if (wrong < 0) return { right: true, whys: [], chosen: places };
   const wanted = question.shown[question.places.indexOf(wrong)];
@@ -192,7 +270,9 @@ function judgeOrder(question, given) {
 
 function judgeOptions(question, chosen) {
   if (!chosen.length) return { unclear: question.kind === "choice" ? "Choose one." : "Choose all that are right." };
-  const missed = question.right.flatMap((right, place) => (right && !chosen.includes(place) ? [question.shown[place]] : []));
+  const missed = question.right.flatMap((right, place) =>
+    right && !chosen.includes(place) ? [question.shown[place]] : [],
+  );
   const right = !missed.length && chosen.every((place) => question.right[place]);
   const some = question.kind === "choices" && missed.length ? `Right too: ${missed.join("; ")}` : "";
   return { right, whys: [], chosen, said: some };
@@ -200,7 +280,13 @@ function judgeOptions(question, chosen) {
 
 /** Judge an answer: a text, or the places of the options that were chosen. */
 function judge(question, given) {
-  const judges = { number: judgeNumber, output: judgeOutput, order: judgeOrder, choice: judgeOptions, choices: judgeOptions };
+  const judges = {
+    number: judgeNumber,
+    output: judgeOutput,
+    order: judgeOrder,
+    choice: judgeOptions,
+    choices: judgeOptions,
+  };
   return judges[question.kind](question, given);
 }
 
@@ -215,19 +301,27 @@ function answerText(question, given, verdict) {
 
 // ---- Cards and questions
 
-const latest = (kind, item) => progress.rows().filter((row) => row.kind === kind && row.item === item).at(-1);
+const latest = (kind, item) => progress.rows().findLast((row) => row.kind === kind && row.item === item);
 
 function setUpCard(card) {
-  const key = card.dataset.card, state = card.querySelector(".state");
+  const key = card.dataset.card;
+  const state = card.querySelector(".state");
   let opened = loaded;
   const show = () => {
     const last = latest("review", key);
     state.textContent = last ? `You graded it ${GRADES[last.grade - 1]} on ${last.day}.` : "";
   };
-  card.addEventListener("toggle", () => { opened = Date.now(); });
+  card.addEventListener("toggle", () => {
+    opened = Date.now();
+  });
   for (const button of card.querySelectorAll("[data-grade]")) {
     button.addEventListener("click", () => {
-      const lost = progress.append({ kind: "review", item: key, grade: Number(button.dataset.grade), took: Date.now() - opened });
+      const lost = progress.append({
+        kind: "review",
+        item: key,
+        grade: Number(button.dataset.grade),
+        took: Date.now() - opened,
+      });
       show();
       state.textContent += lost;
     });
@@ -242,16 +336,25 @@ class QuestionForm {
     this.question = site.questions[this.key];
     this.form = section.querySelector("form");
     this.state = section.querySelector(".state");
-    this.form.addEventListener("focusin", () => { this.began ||= Date.now(); });
-    this.form.addEventListener("submit", (event) => { event.preventDefault(); this.answer(); });
-    for (const button of this.form.querySelectorAll("[data-does]")) button.addEventListener("click", () => this[button.dataset.does]());
+    this.form.addEventListener("focusin", () => {
+      this.began ||= Date.now();
+    });
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.answer();
+    });
+    for (const button of this.form.querySelectorAll("[data-does]"))
+      button.addEventListener("click", () => this[button.dataset.does]());
     const last = latest("answer", this.key);
     if (last) this.state.textContent = `Your last answer, on ${last.day}, was ${last.credit ? "right" : "wrong"}.`;
   }
 
   hint() {
     const next = this.form.querySelector(".hint[hidden]");
-    if (next) { next.hidden = false; this.hints += 1; }
+    if (next) {
+      next.hidden = false;
+      this.hints += 1;
+    }
     if (!this.form.querySelector(".hint[hidden]")) this.form.querySelector("[data-does=hint]").disabled = true;
   }
 
@@ -262,16 +365,29 @@ class QuestionForm {
 
   given() {
     const boxes = [...this.form.querySelectorAll("fieldset input")];
-    return boxes.length ? boxes.filter((box) => box.checked).map((box) => Number(box.value)) : this.form.elements.answer.value;
+    return boxes.length
+      ? boxes.filter((box) => box.checked).map((box) => Number(box.value))
+      : this.form.elements.answer.value;
   }
 
   answer() {
-    const given = this.given(), verdict = judge(this.question, given);
+    const given = this.given();
+    const verdict = judge(this.question, given);
     for (const why of this.form.querySelectorAll(".why")) why.hidden = true;
-    if (verdict.unclear) { this.state.textContent = verdict.unclear; return; }
+    if (verdict.unclear) {
+      this.state.textContent = verdict.unclear;
+      return;
+    }
     const lost = this.isSolved ? "" : this.save(given, verdict);
     const word = verdict.right ? "Right." : "Wrong.";
-    this.state.textContent = [word, verdict.said, lost, this.isSolved ? "It is not counted, because you saw the solution." : ""].filter(Boolean).join(" ");
+    this.state.textContent = [
+      word,
+      verdict.said,
+      lost,
+      this.isSolved ? "It is not counted, because you saw the solution." : "",
+    ]
+      .filter(Boolean)
+      .join(" ");
     this.state.dataset.verdict = verdict.right ? "right" : "wrong";
     const traps = this.form.querySelectorAll(".why:not([data-place])");
     for (const place of verdict.whys) traps[place].hidden = false;
@@ -284,7 +400,15 @@ class QuestionForm {
 
   save(given, verdict) {
     const { level, chance, cards } = this.question;
-    const row = { kind: "answer", item: this.key, level, chance, credit: verdict.right ? (this.hints ? 0.5 : 1) : 0, given: answerText(this.question, given, verdict) };
+    const whenRight = this.hints ? 0.5 : 1;
+    const row = {
+      kind: "answer",
+      item: this.key,
+      level,
+      chance,
+      credit: verdict.right ? whenRight : 0,
+      given: answerText(this.question, given, verdict),
+    };
     if (this.began) row.took = Date.now() - this.began;
     const today = progress.rows().filter((each) => each.day === studyDay(new Date()));
     if (!verdict.right && !today.some((each) => each.item === this.key && each.calls)) {
@@ -310,28 +434,54 @@ function search(words) {
   const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
   const count = (text) => terms.filter((term) => text.toLowerCase().includes(term)).length;
   if (!terms.length) return [];
-  const scored = site.search.filter((each) => count(`${each.head} ${each.more}`) === terms.length).map((each) => [2 * count(each.head) + (each.kind === "concept"), each]);
-  return scored.sort((one, other) => other[0] - one[0]).map(([, each]) => each);
+  const scored = site.search
+    .filter((each) => count(`${each.head} ${each.more}`) === terms.length)
+    .map((each) => [2 * count(each.head) + (each.kind === "concept"), each]);
+  return scored.toSorted((one, other) => other[0] - one[0]).map(([, each]) => each);
 }
 
 function setUpSearch(field) {
   field.addEventListener("input", () => {
     const found = search(field.value);
-    byId("found-count").textContent = field.value.trim() ? `${found.length} found${found.length > MOST_FOUND ? `, the first ${MOST_FOUND} are listed` : ""}` : "";
-    byId("found").replaceChildren(...found.slice(0, MOST_FOUND).map(({ href, kind, head, more }) =>
-      element("li", {}, element("a", { href }, head.replaceAll("`", "")), element("span", { class: "kind" }, ` ${kind} `), element("p", { class: "quiet" }, more.replaceAll("`", "")))));
+    byId("found-count").textContent = field.value.trim()
+      ? `${found.length} found${found.length > MOST_FOUND ? `, the first ${MOST_FOUND} are listed` : ""}`
+      : "";
+    byId("found").replaceChildren(
+      ...found
+        .slice(0, MOST_FOUND)
+        .map(({ href, kind, head, more }) =>
+          element(
+            "li",
+            {},
+            element("a", { href }, head.replaceAll("`", "")),
+            element("span", { class: "kind" }, ` ${kind} `),
+            element("p", { class: "quiet" }, more.replaceAll("`", "")),
+          ),
+        ),
+    );
   });
 }
 
 function showProgress() {
-  const rows = progress.rows(), answers = new Map(), cards = new Set();
-  for (const row of rows) row.kind === "review" ? cards.add(row.item) : answers.set(row.item, row.credit > 0);
+  const rows = progress.rows();
+  const answers = new Map();
+  const cards = new Set();
+  for (const row of rows) {
+    if (row.kind === "review") cards.add(row.item);
+    else answers.set(row.item, row.credit > 0);
+  }
   for (const state of document.querySelectorAll("[data-concept][data-cards]")) {
     const inConcept = (item) => item.startsWith(`${state.dataset.concept}/`);
-    const graded = [...cards].filter(inConcept).length, right = [...answers].filter(([item, ok]) => ok && inConcept(item)).length;
-    state.textContent = graded || right ? `${graded} of ${state.dataset.cards} cards graded, ${right} of ${state.dataset.questions} questions right` : "";
+    const graded = [...cards].filter(inConcept).length;
+    const right = [...answers].filter(([item, ok]) => ok && inConcept(item)).length;
+    state.textContent =
+      graded || right
+        ? `${graded} of ${state.dataset.cards} cards graded, ${right} of ${state.dataset.questions} questions right`
+        : "";
   }
-  byId("progress-state").textContent = rows.length ? `${rows.length} grades and answers in this browser.` : "Nothing yet.";
+  byId("progress-state").textContent = rows.length
+    ? `${rows.length} grades and answers in this browser.`
+    : "Nothing yet.";
 }
 
 function setUpProgress() {
@@ -344,13 +494,20 @@ function setUpProgress() {
     const [file] = event.target.files;
     if (!file) return;
     let sentence;
-    try { sentence = progress.merge(await file.text()); } catch (problem) { sentence = problem.message; }
+    try {
+      sentence = progress.merge(await file.text());
+    } catch (problem) {
+      sentence = problem.message;
+    }
     event.target.value = "";
     showProgress();
     byId("progress-state").textContent += ` ${sentence}`;
   });
   byId("forget").addEventListener("click", () => {
-    if (confirm("Delete all grades and answers in this browser?")) { progress.forget(); showProgress(); }
+    if (confirm("Delete all grades and answers in this browser?")) {
+      progress.forget();
+      showProgress();
+    }
   });
   showProgress();
 }
@@ -358,17 +515,28 @@ function setUpProgress() {
 /** On the map, mark the lines from and to a concept. */
 function setUpMap(map) {
   const mark = (concept) => {
-    for (const line of map.querySelectorAll("path")) line.classList.toggle("marked", line.dataset.from === concept || line.dataset.to === concept);
+    for (const line of map.querySelectorAll("path"))
+      line.classList.toggle("marked", line.dataset.from === concept || line.dataset.to === concept);
   };
-  for (const kind of ["mouseover", "focusin"]) map.addEventListener(kind, (event) => mark(event.target.closest("[data-concept]")?.dataset.concept ?? ""));
+  for (const kind of ["mouseover", "focusin"])
+    map.addEventListener(kind, (event) => mark(event.target.closest("[data-concept]")?.dataset.concept ?? ""));
 }
 
 for (const card of document.querySelectorAll("[data-card]")) setUpCard(card);
 for (const section of document.querySelectorAll("[data-question]")) new QuestionForm(section);
-if (site.search) { setUpSearch(byId("query")); setUpProgress(); setUpMap(document.querySelector(".map")); }
+if (site.search) {
+  setUpSearch(byId("query"));
+  setUpProgress();
+  setUpMap(document.querySelector(".map"));
+}
 let closed = []; // folded texts that are open while the page is printed
-addEventListener("beforeprint", () => { closed = [...document.querySelectorAll("details:not([open])")]; for (const each of closed) each.open = true; });
-addEventListener("afterprint", () => { for (const each of closed) each.open = false; });
+addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details:not([open])")];
+  for (const each of closed) each.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const each of closed) each.open = false;
+});
 addEventListener("hashchange", openTarget);
 openTarget();
 window.ddpquizSite = { judge, progress };

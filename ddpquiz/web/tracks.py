@@ -6,38 +6,37 @@ from typing import Any
 
 @dataclass(slots=True)
 class SlotHistory:
-    """The steps at which the value of a slot changed, and the places of its values in a table."""
+    """The steps at which the value of a slot changed, and its values from then on."""
 
     steps: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
 
 
 class Tracks:
     """The value of each slot over the steps of a run. Slots of one kind, the word before the dot, share a table."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, dict[Any, int]] = {}
         self._slots: dict[str, SlotHistory] = {}
-        self._last: dict[str, Any] = {}
 
     def set(self, slot: str, step: int, value: Any) -> None:
         """Note the value of a slot at a step; values are texts, numbers, None, and tuples of these."""
-        if slot in self._last and self._last[slot] == value:
-            return
-        self._last[slot] = value
-        table = self._tables.setdefault(slot.partition(".")[0], {})
         history = self._slots.setdefault(slot, SlotHistory())
-        history.steps.append(step)
-        history.places.append(table.setdefault(value, len(table)))
+        if not history.values or history.values[-1] != value:
+            history.steps.append(step)
+            history.values.append(value)
 
     def as_json(self) -> dict[str, Any]:
-        """Return tables and slots, with numbers that compress well."""
-        return {
-            "tables": {kind: list(table) for kind, table in self._tables.items()},
-            "slots": {
-                slot: [differences(history.steps), advances(history.places)] for slot, history in self._slots.items()
-            },
-        }
+        """Return the tables, and for each slot its steps and the places of its values, as numbers that compress well.
+
+        One slot after the other adds its values to its table, so that most places are one after the place before.
+        """
+        tables: dict[str, dict[Any, int]] = {}
+        slots = {}
+        for slot, history in self._slots.items():
+            table = tables.setdefault(slot.partition(".")[0], {})
+            places = [table.setdefault(value, len(table)) for value in history.values]
+            slots[slot] = [differences(history.steps), advances(places)]
+        return {"tables": {kind: list(table) for kind, table in tables.items()}, "slots": slots}
 
 
 def advances(places: list[int]) -> list[int]:
