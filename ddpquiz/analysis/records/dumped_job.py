@@ -75,7 +75,7 @@ class _DumpedJob:
         )
 
     def _until(self) -> float:
-        """Return the time until which nothing else happened: infinity, unless the dumps were written while the job went on.
+        """Return the time until which nothing else happened: infinity, unless the job went on after the dumps.
 
         Then some rank is still in an operation, and the files are hardly older than the newest one. A file that was
         copied is newer: what it holds counts as stuck.
