@@ -87,6 +87,20 @@ def test_standard_streams_atexit_and_threads_end_as_python_ends_them(script):
     ]
 
 
+def test_finalizers_of_the_script_run_at_its_end_and_those_of_torch_do_not(script):
+    body = """
+    import weakref
+    class Thing: pass
+    thing = Thing()
+    weakref.finalize(thing, print, "finalized")
+    print([each.peek()[1].__module__ for each in weakref.finalize._registry if each.atexit])
+    """
+    assert [(o.stream, o.text) for o in of(run(script(body), 1), Output)] == [
+        ("stdout", "['builtins']"),
+        ("stdout", "finalized"),
+    ]
+
+
 @pytest.mark.parametrize("silence", ["sys.stdout = None", "sys.stdout.close()", "del sys.stdout"])
 def test_a_rank_that_silences_itself_ends_well(script, silence):
     events = run(script(f"print('said')\nif rank:\n    {silence}"))

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -42,6 +43,12 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
             status = status or 120
     ctypes.CDLL(None).fflush(None)  # the streams of C
     os._exit(status)
+
+
+def skip_present_finalizers() -> None:
+    """Skip at the end what `weakref.finalize` holds now: torch's would undo thousands of registrations, in 40 ms."""
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+        finalizer.atexit = False
 
 
 def _finalize(everything: list[Any]) -> None:

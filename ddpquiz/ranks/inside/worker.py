@@ -30,7 +30,7 @@ from ddpquiz.ranks.inside import (
     training_marks,
 )
 from ddpquiz.ranks.inside.event_writer import EventWriter, RecordedStream, move_up
-from ddpquiz.ranks.inside.leaving import leave, send_error, status_of
+from ddpquiz.ranks.inside.leaving import leave, send_error, skip_present_finalizers, status_of
 from ddpquiz.ranks.inside.store_patch import note_spawned_ranks, use_store
 from ddpquiz.ranks.messages import RunPlan
 
@@ -56,6 +56,7 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
     if plan.request.is_watched:
         _watch(plan, writer)
+    skip_present_finalizers()  # they are not the script's
     writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(_run_script(plan, writer), writer)
 
