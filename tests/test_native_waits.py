@@ -9,17 +9,22 @@ from real_run import HEAD, end, of, run
 from ddpquiz.analysis.events import Output
 from ddpquiz.analysis.timeline import Timeline
 
-LATE, WAIT = 0.3, 0.25  # seconds for which rank 0 sleeps before each operation, and for which rank 1 must wait
+LATE, WAIT = 0.3, 0.15  # seconds for which rank 0 sleeps once rank 1 calls, and for which rank 1 must wait at least
 PLAY = """
 from torch.nn.parallel import DistributedDataParallel as DDP
 import torch.distributed._functional_collectives as functional
 from torch.distributed.fsdp import fully_shard
 
+store = dist.distributed_c10d._get_default_store()
+
 def play(name, call):
     dist.barrier()
     print("now:", name)
     if rank == 0:
+        store.get(name)
         time.sleep({late})
+    else:
+        store.set(name, "is about to call")
     call()
 
 y, parts = torch.zeros(2), [torch.zeros(2), torch.zeros(2)]
