@@ -25,7 +25,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "installed-from"
 _WORKERS = max(3, (os.cpu_count() or 2) + 1)  # one more than cores, because tests often wait
-CHECKS = {
+CHECKS: dict[str, list[str | Path]] = {
     "ruff check": [PYTHON, "-m", "ruff", "check", "."],
     "ruff format": [PYTHON, "-m", "ruff", "format", "--check", "."],
     "mypy": [PYTHON, "-m", "mypy"],

@@ -156,7 +156,7 @@ def test_progress_of_the_terminal_can_be_read_and_a_damaged_file_is_refused(open
     with (tmp_path / "good.json").open("w") as file:
         exchange.write_json(rows, {}, file)
     page.set_input_files("#upload", tmp_path / "good.json")
-    expect(page.locator("#progress-state")).to_have_text("1 grades and answers in this browser. 3 of 3 rows were new.")
+    expect(page.locator("#progress-state")).to_have_text("1 grades and answers in this browser. 3 of 3 entries were new.")
     expect(page.locator("[data-concept=ring][data-cards]")).to_contain_text("1 of 1 cards graded")
 
 
@@ -246,7 +246,10 @@ def test_a_host_below_any_path_serves_pages_runs_and_progress(opened, address):
     expect(card.locator(".state")).to_contain_text("You graded it good")
     page.get_by_role("link", name="a recorded run of allreduce").first.click()
     page.wait_for_selector("html[data-ready]", state="attached")
-    assert page.url == f"{address}/runs/allreduce.html"
+    assert page.url == f"{address}/runs/allreduce.html#op=1"
+    expect(page.locator("#call-title")).to_contain_text("Operation 1 of")
+    page.get_by_role("link", name="All recorded runs").click()
+    expect(page.locator("#runs")).to_be_in_viewport()
     page.goto(f"{address}/index.html")
     expect(page.locator("#progress-state")).to_contain_text("1 grades and answers in this browser.")
     assert opened.complaints == []

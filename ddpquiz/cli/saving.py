@@ -97,8 +97,8 @@ def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[
             saved_run.save(events, path)
 
 
-def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None) -> str:
-    """Return the page of a run; `state` is its last one."""
+def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:
+    """Return the page of a run; `state` is its last one, `back` the address of a page that lists it."""
     from ddpquiz.analysis.frames.report import summary_sections
     from ddpquiz.analysis.recent_events import RecentEvents
     from ddpquiz.analysis.run_summary import summarize
@@ -119,4 +119,4 @@ def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] 
         script=found[1] if found else None, only_broken_claims=state.only_broken_claims,
         is_cut=count > len(recent.events), path=shown_path,
     )  # fmt: skip
-    return run_page(given)
+    return run_page(given, back)

@@ -44,5 +44,5 @@ def run_pages(demos: set[str]) -> dict[str, str]:
             events, state = saved_run.read(path), RunState()
             for event in events:
                 state.add(event)
-            pages[name] = page_of(events, state, None)
+            pages[name] = page_of(events, state, None, "../index.html#runs")
     return pages

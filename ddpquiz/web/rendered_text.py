@@ -35,6 +35,14 @@ class _LessonHtml(RendererHTML):
         del options, env
         return f"</{_deeper(tokens[idx])}>"
 
+    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        del options, env
+        return "<th>" if tokens[idx + 1].content else "<td>"  # the corner of a table is no header
+
+    def th_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        del options, env
+        return "</th>\n" if tokens[idx - 1].content else "</td>\n"
+
 
 def _deeper(token: Token) -> str:
     return f"h{min(int(token.tag[1]) + _DEEPER, 6)}"

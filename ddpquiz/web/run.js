@@ -409,7 +409,6 @@ class Page {
       find: () => byId("query").focus(),
       help: () => {
         byId("keys").open = !byId("keys").open;
-        if (byId("keys").open) byId("keys-title").focus();
       },
     };
     this.drawOnce();

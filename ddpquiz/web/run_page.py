@@ -16,12 +16,13 @@ PLAIN = 200_000  # characters of data up to which it stands in the page as it is
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
-def run_page(given: PageInput) -> str:
-    """Return the page of a run."""
+def run_page(given: PageInput, back: str = "") -> str:
+    """Return the page of a run; `back` is the address of the page that lists it."""
     data = _plain(run_data(given))
     style, script = asset("colors.css") + asset("run.css"), asset("run.js")
     values = {
         "TITLE": escape(data["title"] or data["script"] or "ddpquiz"),
+        "BACK": f'<p><a href="{escape(back)}">All recorded runs</a></p>' if back else "",
         "POLICY": policy(style, script),
         "STYLE": style,
         "SCRIPT": script,

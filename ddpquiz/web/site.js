@@ -116,7 +116,7 @@ class Progress {
     state.log.push(...added);
     state.weights.push(...given.weights.filter((each) => !versions.has(each?.version)));
     const lost = this.write(state);
-    return `${added.length} of ${given.log.length} rows were new.${lost}`;
+    return `${added.length} of ${given.log.length} entries were new.${lost}`;
   }
 
   /** Return the text of the file that `ddpquiz import` reads. */
@@ -209,6 +209,19 @@ const bareUnit = (unit) =>
     .map((word) => word.replace(/[es]+$/, "") || word)
     .join(" ");
 
+/** Return whether a unit is the one that is asked for, or its beginning: million, for million parameters. */
+function isUnit(given, asked) {
+  return `${bareUnit(asked)} `.startsWith(`${bareUnit(given)} `);
+}
+
+const SCALED = /^(thousand|million|billion|trillion|[kmgtuµ]i?[bfs])/i;
+
+/** Return whether a number is right in another form of its unit, such as 36000000 for 36 million. */
+function isSlip(question, value) {
+  const right = (power) => isClose(value * 10 ** power, question.answer, question.tolerance);
+  return SCALED.test(question.unit) && [-12, -9, -6, -3, 3, 6, 9, 12].some(right);
+}
+
 function judgeNumber(question, given) {
   const typed = given.trim().replaceAll("−", "-").replaceAll("^", "**");
   if (DECIMAL_COMMA.test(typed))
@@ -217,10 +230,12 @@ function judgeNumber(question, given) {
   const value = found && !found[2].includes(",") ? evaluate(found[1]) : NaN;
   const unit = question.unit ? ` of ${question.unit}` : "";
   if (Number.isNaN(value)) return { unclear: `Answer with a number${unit}, such as 1800, 1.8e3 or 3/4.` };
-  if (found[2].trim() && bareUnit(found[2]) !== bareUnit(question.unit))
-    return { unclear: question.unit ? `Answer in ${question.unit}.` : "Answer without a unit." };
+  if (found[2].trim() && !isUnit(found[2], question.unit))
+    return { unclear: question.unit ? `Type only the number, in ${question.unit}.` : "Answer without a unit." };
   if (isClose(value, question.answer, question.tolerance)) return { right: true, whys: [] };
   const trap = question.traps.findIndex((each) => isClose(value, each, question.tolerance));
+  if (trap < 0 && !found[2].trim() && isSlip(question, value))
+    return { unclear: `${given.trim()} ${question.unit}? Answer in ${question.unit}.` };
   return { right: false, whys: trap < 0 ? [] : [trap] };
 }
 
@@ -310,6 +325,8 @@ function setUpCard(card) {
   const show = () => {
     const last = latest("review", key);
     state.textContent = last ? `You graded it ${GRADES[last.grade - 1]} on ${last.day}.` : "";
+    for (const button of card.querySelectorAll("[data-grade]"))
+      button.setAttribute("aria-pressed", String(Number(button.dataset.grade) === last?.grade));
   };
   card.addEventListener("toggle", () => {
     opened = Date.now();
@@ -440,24 +457,26 @@ function search(words) {
   return scored.toSorted((one, other) => other[0] - one[0]).map(([, each]) => each);
 }
 
+/** Say how many places were found, and what to do if that is none, or too many to list. */
+function counted(count) {
+  if (count === 0) return "Nothing found. Try fewer words, or other ones, such as all-reduce.";
+  return count > MOST_FOUND ? `${count} found; add a word to see fewer than these ${MOST_FOUND}.` : `${count} found`;
+}
+
 function setUpSearch(field) {
   field.addEventListener("input", () => {
     const found = search(field.value);
-    byId("found-count").textContent = field.value.trim()
-      ? `${found.length} found${found.length > MOST_FOUND ? `, the first ${MOST_FOUND} are listed` : ""}`
-      : "";
+    byId("found-count").textContent = field.value.trim() ? counted(found.length) : "";
     byId("found").replaceChildren(
-      ...found
-        .slice(0, MOST_FOUND)
-        .map(({ href, kind, head, more }) =>
-          element(
-            "li",
-            {},
-            element("a", { href }, head.replaceAll("`", "")),
-            element("span", { class: "kind" }, ` ${kind} `),
-            element("p", { class: "quiet" }, more.replaceAll("`", "")),
-          ),
+      ...found.slice(0, MOST_FOUND).map(({ href, kind, head, more }) =>
+        element(
+          "li",
+          {},
+          element("a", { href }, head.replaceAll("`", "")),
+          element("span", { class: "kind" }, ` ${kind} `),
+          ...(kind === "card" ? [] : [element("p", { class: "quiet" }, more.replaceAll("`", ""))]), // recall it first
         ),
+      ),
     );
   });
 }

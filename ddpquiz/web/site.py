@@ -105,5 +105,5 @@ def _leads_somewhere(link: str, path: str, read: Mapping[str, PageLinks], others
         return parts.scheme in ("https", "http") and bool(parts.netloc)
     target = normpath(join(dirname(path), unquote(parts.path))) if parts.path else path
     if target in others:
-        return not parts.fragment
+        return not parts.fragment or parts.fragment == "op=1"  # its first operation
     return target in read and (not parts.fragment or unquote(parts.fragment) in read[target].ids)

@@ -16,6 +16,7 @@ from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import lesson_parts, listing, paragraph, spans
 from ddpquiz.web.site_items import card_html, prompt_html, question_data, question_html
 from ddpquiz.web.site_lab import lab_html
+from ddpquiz.web.site_links import page_contents, run_address
 
 _WORD = re.compile(r"\w{4,}")
 
@@ -23,22 +24,26 @@ _WORD = re.compile(r"\w{4,}")
 def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
     """Return the body of a page; `recorded` are the demos whose runs have a page, `labs` those of this concept."""
     posed = [sample(question) for question in concept.questions]
-    parts: list[str] = [
+    sections = {
+        "why": ("Why", joined(*(html for _, html in lesson_parts(concept.why)))),
+        "lesson": ("Lesson", joined(*_lesson_with_cards(concept, known))),
+        "commands": ("Commands", joined(*map(_command, concept.commands))),
+        "mistakes": ("Mistakes", joined(*map(_mistake, concept.mistakes))),
+        "remember": ("Remember", _listed(concept.remember)),
+        "demos": ("See it run", joined(*(_demo(link, recorded) for link in concept.demos))),
+        "questions": ("Questions", joined(*(question_html(each, n, known) for n, each in enumerate(posed, 1)))),
+        "labs": ("Build it", joined(*map(lab_html, labs))),
+        "explain": ("Explain in your own words", joined(*map(prompt_html, concept.explain))),
+    }
+    present = {name: title for name, (title, inside) in sections.items() if inside}
+    return joined(
         _places(concept, known),
         element("h1", concept.title),
         paragraph(concept.idea, class_="prose idea"),
-        *_section("why", "Why", *(html for _, html in lesson_parts(concept.why))),
-        *_section("lesson", "Lesson", *_lesson_with_cards(concept, known)),
-        *_section("commands", "Commands", *map(_command, concept.commands)),
-        *_section("mistakes", "Mistakes", *map(_mistake, concept.mistakes)),
-        *_section("remember", "Remember", _listed(concept.remember)),
-        *_section("demos", "See it run", *(_demo(link, recorded) for link in concept.demos)),
-        *_section("questions", "Questions", *(question_html(each, n, known) for n, each in enumerate(posed, 1))),
-        *_section("labs", "Build it", *map(lab_html, labs)),
-        *_section("explain", "Explain in your own words", *map(prompt_html, concept.explain)),
+        page_contents(present),
+        *(_section(name, title, sections[name][1]) for name, title in present.items()),
         _next(concept, known),
-    ]
-    return joined(*parts)
+    )
 
 
 def concept_data(concept: Concept) -> dict[str, Any]:
@@ -56,10 +61,8 @@ def _places(concept: Concept, known: Catalog) -> Markup:
     return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
 
 
-def _section(name: str, title: str, *inside: str) -> list[Markup]:
-    if not any(inside):
-        return []
-    return [element("section", element("h2", title, id=f"{name}-title"), *inside, id=name)]
+def _section(name: str, title: str, inside: str) -> Markup:
+    return element("section", element("h2", title, id=f"{name}-title"), inside, id=name)
 
 
 def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:
@@ -126,7 +129,7 @@ def _mistake(mistake: Mistake) -> Markup:
 def _demo(link: DemoLink, recorded: Collection[str]) -> Markup:
     parts: list[str] = [listing(demo_command(link)), paragraph(f"Look at {link.look}")]
     if link.run in recorded:
-        run = element("a", f"a recorded run of {link.run}", href=f"../runs/{link.run}.html")
+        run = element("a", f"a recorded run of {link.run}", href=f"../{run_address(link.run)}")
         parts.append(element("p", "Play ", run, " in the browser."))
     return joined(*parts)
 

@@ -5,30 +5,71 @@ from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.lab import Lab
+from ddpquiz.paths import demo_file
+from ddpquiz.terminal.kit.layout import counted
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import spans
 from ddpquiz.web.site_lab import lab_address, labs_list
+from ddpquiz.web.site_links import page_contents, run_address
 from ddpquiz.web.site_map import map_html
 
 
 def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -> Markup:
     """Return the body of the page; `recorded` are the demos whose runs have a page."""
-    cards, questions = len(known.cards()), len(known.questions())
-    runs = element(
-        "ul", *(element("li", element("a", name, href=f"runs/{name}.html")) for name in sorted(recorded)), class_="runs"
-    )
+    sections = {
+        "search": ("Search", _search()),
+        "concepts": ("Concepts", joined(*(_track(track, known) for track in known.tracks))),
+        "map": ("Map", map_html(known)),
+        "labs": ("Labs", labs_list(labs) if labs else ""),
+        "runs": ("Recorded runs", _runs(recorded, known) if recorded else ""),
+        "progress": ("Progress", _progress()),
+    }
+    present = {name: title for name, (title, inside) in sections.items() if inside}
     return joined(
         element("h1", "Distributed training"),
-        element("p", f"{len(known.concepts)} concepts, {cards} cards to recall and {questions} questions."),
-        _search(),
-        element("section", element("h2", "Concepts"), *(_track(track, known) for track in known.tracks), id="concepts"),
-        element("section", element("h2", "Map"), map_html(known), id="map"),
-        labs_list(labs) if labs else Markup(),
-        element("section", element("h2", "Recorded runs"), runs, id="runs") if recorded else Markup(),
-        _progress(),
+        *_introduction(known, labs),
+        page_contents(present),
+        *(element("section", element("h2", title), sections[name][1], id=name) for name, title in present.items()),
     )
+
+
+def _introduction(known: Catalog, labs: Sequence[Lab]) -> Iterator[Markup]:
+    """Yield what the site is, and where to begin."""
+    counts = [
+        counted(len(known.concepts), "concept"),
+        counted(len(known.cards()), "card"),
+        counted(len(known.questions()), "question"),
+        *([counted(len(labs), "lab")] if labs else []),
+    ]
+    yield element(
+        "p",
+        "A course on distributed training with PyTorch: read a lesson, recall its cards, answer its questions, and "
+        f"watch recorded runs of real ranks. It has {', '.join(counts[:-1])} and {counts[-1]}.",
+    )
+    if known.concepts:
+        first = known.concepts[0]
+        yield element("p", "New here? Begin with ", element("a", first.title, href=f"concepts/{first.id}.html"), ".")
+    yield element(
+        "p",
+        "All of this works in the browser. To run the demos and labs yourself, use ",
+        element("code", "ddpquiz"),
+        " in a terminal.",
+    )
+
+
+def _runs(recorded: Collection[str], known: Catalog) -> Markup:
+    rows = (
+        element(
+            "li",
+            element("a", name, href=run_address(name)),
+            f": {plain(read_demo(demo_file(name, known.demos)).summary)}",
+        )
+        for name in sorted(recorded)
+    )
+    return element("ul", *rows)
 
 
 def search_index(known: Catalog, labs: Sequence[Lab]) -> Iterator[dict[str, Any]]:
@@ -44,14 +85,11 @@ def search_index(known: Catalog, labs: Sequence[Lab]) -> Iterator[dict[str, Any]
 
 
 def _search() -> Markup:
-    return element(
-        "section",
-        element("h2", "Search"),
+    return joined(
         element("label", "Words in titles, ideas, cards and labs", for_="query"),
         element("input", id="query", type="search", autocomplete="off", spellcheck="false"),
         element("p", role="status", id="found-count", class_="state"),
         element("ol", id="found"),
-        id="search",
     )
 
 
@@ -77,9 +115,7 @@ def _row(concept: Concept, known: Catalog) -> Markup:
 
 
 def _progress() -> Markup:
-    return element(
-        "section",
-        element("h2", "Progress"),
+    return joined(
         element(
             "p",
             "Grades and answers stay in this browser. Download them and run ",
@@ -98,5 +134,4 @@ def _progress() -> Markup:
             element("button", "Delete progress here", type="button", id="forget"),
         ),
         element("p", role="status", id="progress-state", class_="state"),
-        id="progress",
     )

@@ -29,11 +29,13 @@ _HOW = {
 def card_html(card: Card, known: Catalog) -> Markup:
     """Return a card, folded; it is graded where it stands."""
     buttons = (element("button", name, type="button", data_grade=grade) for grade, name in enumerate(GRADES, 1))
-    proof = element("p", "Proof: ", _link(f"#question-{card.proof}", card.proof)) if card.proof else Markup()
+    shown = _link(f"#question-{card.proof}", "a question below")
+    proof = element("p", "The proof of ", shown, " shows this.", class_="source") if card.proof else Markup()
     return element(
         "details",
         element("summary", element("span", f"card · {card.level}", class_="kind"), " ", spans(card.front)),
         paragraph(card.back),
+        element("p", "How well did you recall it?", class_="quiet"),
         element("div", *buttons, class_="grades", role="group", aria_label="How well did you recall it?"),
         element("p", role="status", class_="state"),
         source_html(card.source, known),

@@ -25,17 +25,19 @@ def lab_html(lab: Lab) -> Markup:
 
 
 def labs_list(labs: Sequence[Lab]) -> Markup:
-    """Return the section of the first page that leads to each lab."""
+    """Return the list of the first page that leads to each lab."""
     rows = (
         element(
-            "li", element("a", lab.title, href=lab_address(lab)), element("span", f" {lab.minutes} min", class_="kind")
+            "li",
+            element("a", lab.title, href=lab_address(lab)),
+            element("span", f"\N{NO-BREAK SPACE}{lab.minutes}\N{NO-BREAK SPACE}min", class_="kind"),
         )
         for lab in labs
     )
     count = element(
         "p", f"{counted(len(labs), 'program')} to write or to repair, checked on real ranks in the terminal."
     )
-    return element("section", element("h2", "Labs"), count, element("ul", *rows, class_="runs"), id="labs")
+    return joined(count, element("ul", *rows, class_="columns"))
 
 
 def lab_address(lab: Lab) -> str:

@@ -1,4 +1,4 @@
-"""The map of concepts: columns by depth, and a line from each concept to those that need it."""
+"""The map of concepts: rows by depth, and a line from each concept to those that need it."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,21 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.web.markup import Markup, element
 
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LINE, _LETTERS = 150, 40, 50, 14, 14, 22
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _LINE, _LETTERS = 152, 40, 14, 44, 14, 24
+_MOST = 5  # boxes beside one another: so many fit on a page
 
 
 def map_html(known: Catalog) -> Markup:
     """Return the map as a picture with links; it says the same as the list of concepts with their needs."""
-    columns = _columns(known.concepts)
-    most = max(map(len, columns), default=0)
+    rows = [row for level in _levels(known.concepts) for row in _split(level)]
+    most = max(map(len, rows), default=0)
     places = {
-        concept.id: (column * (_WIDTH + _GAP_X), (2 * row + most - len(concepts)) * (_HEIGHT + _GAP_Y) // 2)
-        for column, concepts in enumerate(columns)
-        for row, concept in enumerate(concepts)
+        concept.id: ((2 * at + most - len(row)) * (_WIDTH + _GAP_X) // 2, number * (_HEIGHT + _GAP_Y))
+        for number, row in enumerate(rows)
+        for at, concept in enumerate(row)
     }
-    width = len(columns) * (_WIDTH + _GAP_X) - _GAP_X
-    height = most * (_HEIGHT + _GAP_Y)
+    width = most * (_WIDTH + _GAP_X) - _GAP_X
+    height = len(rows) * (_HEIGHT + _GAP_Y) - _GAP_Y
     every = {concept.id: concept for concept in known.concepts}
     lines = (
         _line(places[need], places[concept.id], need, concept.id)
@@ -31,7 +32,7 @@ def map_html(known: Catalog) -> Markup:
     picture = element(
         "svg", *lines, *boxes,
         viewBox=f"-2 -2 {width + 4} {height + 4}", width=width + 4, height=height + 4, role="group",
-        aria_label="Map of concepts: each column needs those to its left",
+        aria_label="Map of concepts: each concept needs those above it from which a line leads to it",
     )  # fmt: skip
     return element("div", picture, class_="map", tabindex=0, role="group", aria_label="Map of concepts")
 
@@ -56,28 +57,35 @@ def _all_needs(concept: Concept, every: Mapping[str, Concept]) -> set[str]:
     return found
 
 
-def _columns(concepts: Sequence[Concept]) -> list[list[Concept]]:
+def _levels(concepts: Sequence[Concept]) -> list[list[Concept]]:
     """Return the concepts by their depth; those in learning order come after all that they need."""
     depth: dict[str, int] = {}
-    columns: list[list[Concept]] = []
+    levels: list[list[Concept]] = []
     for concept in concepts:
         at = max((depth[need] + 1 for need in concept.needs if need in depth), default=0)
         depth[concept.id] = at
-        columns += [[] for _ in range(at + 1 - len(columns))]
-        columns[at].append(concept)
-    return columns
+        levels += [[] for _ in range(at + 1 - len(levels))]
+        levels[at].append(concept)
+    return levels
+
+
+def _split(level: Sequence[Concept]) -> list[Sequence[Concept]]:
+    """Return the concepts of one depth in as few rows as fit, of about the same length."""
+    rows = -(-len(level) // _MOST)
+    length = -(-len(level) // rows)
+    return [level[at : at + length] for at in range(0, len(level), length)]
 
 
 def _line(start: tuple[int, int], end: tuple[int, int], need: str, concept: str) -> Markup:
-    from_x, from_y = start[0] + _WIDTH, start[1] + _HEIGHT // 2
-    to_x, to_y = end[0], end[1] + _HEIGHT // 2
-    bend = _GAP_X
-    path = f"M{from_x} {from_y}C{from_x + bend} {from_y} {to_x - bend} {to_y} {to_x} {to_y}"
+    from_x, from_y = start[0] + _WIDTH // 2, start[1] + _HEIGHT
+    to_x, to_y = end[0] + _WIDTH // 2, end[1]
+    bend = _GAP_Y
+    path = f"M{from_x} {from_y}C{from_x} {from_y + bend} {to_x} {to_y - bend} {to_x} {to_y}"
     return element("path", d=path, data_from=need, data_to=concept)
 
 
 def _box(concept: Concept, x: int, y: int) -> Markup:
-    lines = textwrap.wrap(concept.title, _LETTERS, max_lines=2, placeholder="…")
+    lines = textwrap.wrap(concept.title, _LETTERS, max_lines=2, placeholder="…", break_long_words=False)
     top = y + _HEIGHT / 2 + _LINE * (0.35 - (len(lines) - 1) / 2)
     texts = (
         element("text", line, x=x + _WIDTH // 2, y=round(top + _LINE * number, 1)) for number, line in enumerate(lines)
