@@ -56,7 +56,10 @@ def page(*events):
 
 def data_of(text):
     stored = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
-    return json.loads(zlib.decompress(base64.b64decode(stored))) if isinstance(stored, str) else stored
+    if not isinstance(stored, str):
+        return stored
+    packed = base64.b85decode(stored.translate(str.maketrans(",:[", "&<>")))
+    return json.loads(zlib.decompress(packed))
 
 
 def calls(count, ranks=2):

@@ -156,7 +156,9 @@ def test_progress_of_the_terminal_can_be_read_and_a_damaged_file_is_refused(open
     with (tmp_path / "good.json").open("w") as file:
         exchange.write_json(rows, {}, file)
     page.set_input_files("#upload", tmp_path / "good.json")
-    expect(page.locator("#progress-state")).to_have_text("1 grades and answers in this browser. 3 of 3 entries were new.")
+    expect(page.locator("#progress-state")).to_have_text(
+        "1 grades and answers in this browser. 3 of 3 entries were new."
+    )
     expect(page.locator("[data-concept=ring][data-cards]")).to_contain_text("1 of 1 cards graded")
 
 

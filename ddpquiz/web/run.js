@@ -10,6 +10,7 @@ const HEIGHTS = [
   [Infinity, 6],
 ]; // pixels of a lane, for up to so many ranks
 const NAMES = 76; // pixels for the names of ranks beside the lanes
+const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;:=[?@^_`{|}~"; // of base 85
 const KINDS = { p: "compute", c: "communication", w: "waiting" };
 const KEYS = [
   ["← →", "step: go to the previous or next call of a rank"],
@@ -76,12 +77,24 @@ function duration(us) {
   return `${Number(number.toFixed(digits)).toLocaleString("en")} ${unit}`;
 }
 
+/** Return the bytes of a text in base 85: five letters are four bytes; of the last letters some may be left out. */
+function fromBase85(text) {
+  const places = new Map([...LETTERS].map((letter, place) => [letter, place]));
+  const bytes = new Uint8Array(4 * Math.ceil(text.length / 5));
+  const view = new DataView(bytes.buffer);
+  for (let at = 0; at < text.length; at += 5) {
+    let number = 0;
+    for (let next = at; next < at + 5; next++) number = number * 85 + places.get(text[next] ?? "~");
+    view.setUint32((at / 5) * 4, number);
+  }
+  return bytes.subarray(0, Math.floor((text.length * 4) / 5));
+}
+
 /** Return the data of the page; much data is stored compressed, as a text. */
 async function load() {
   const data = JSON.parse(byId("data").textContent);
   if (typeof data !== "string") return data;
-  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([fromBase85(data)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 }
 

@@ -13,6 +13,7 @@ from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.run_data import PageInput, run_data
 
 PLAIN = 200_000  # characters of data up to which it stands in the page as it is, to be read and searched
+_SAFE_LETTERS = str.maketrans("&<>", ",:[")  # no markup in base 85
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
@@ -40,11 +41,11 @@ def policy(style: str, script: str) -> str:
 
 
 def embedded(data: Any) -> str:
-    """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base64."""
+    """Return data as JSON that can stand in a script element; much data becomes one text, compressed and in base 85."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if len(text) > PLAIN:
         packed = zlib.compress(text.encode("utf-8", "replace"), 9)
-        text = json.dumps(base64.b64encode(packed).decode())
+        text = json.dumps(base64.b85encode(packed).decode().translate(_SAFE_LETTERS))
     return safe_json(text)
 
 
