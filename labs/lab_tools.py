@@ -137,13 +137,13 @@ class Disk:
 
     `changes` counts changes of files, and `read` has the files that are read. `fatal` is the number of the change in
     which the rank is killed, or "write" for the first file that it writes. A file that it writes then is left torn:
-    half of it is there if torch writes it, and otherwise nothing. `slow` makes each change take longer.
+    half of it is there if torch writes it, and otherwise nothing. `slow` is how many seconds longer each change takes.
     """
 
     def __init__(self, restarts: Restarts) -> None:
         self._restarts = restarts
         self._watching = True
-        self.changes, self.slow = 0, False
+        self.changes, self.slow = 0, 0.0
         self.read: set[str] = set()
         self.fatal: int | str = 0
         self._torch_save, torch.save = torch.save, self._save
@@ -151,6 +151,10 @@ class Disk:
 
     def _save(self, obj: object, file: Any, *args: Any, **options: Any) -> None:
         """Save as torch does, or only half of it."""
+        name = file if isinstance(file, str | os.PathLike) else getattr(file, "name", "")
+        if not self._is_here(name):  # in memory, as all_gather_object does with tensors
+            self._torch_save(obj, file, *args, **options)
+            return
         self._watching = False
         if self._is_fatal(writes=True):
             whole = io.BytesIO()
@@ -167,7 +171,7 @@ class Disk:
 
     def _watch(self, event: str, args: tuple[Any, ...]) -> None:
         """Look at what Python is about to do."""
-        if not (self._watching and args and str(args[0]).startswith(str(self._restarts.folder))):
+        if not (self._watching and args and self._is_here(args[0])):
             return
         flags = args[2] if event == "open" else 0
         writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
@@ -179,10 +183,12 @@ class Disk:
                 Path(args[0]).write_bytes(b"")
             self._kill()
 
+    def _is_here(self, file: object) -> bool:
+        return str(file).startswith(str(self._restarts.folder))
+
     def _is_fatal(self, writes: bool) -> bool:
         self.changes += 1
-        if self.slow:
-            time.sleep(0.003)
+        time.sleep(self.slow)
         return self.fatal == ("write" if writes and self.fatal == "write" else self.changes)
 
     def _kill(self) -> None:

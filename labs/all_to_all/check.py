@@ -35,5 +35,7 @@ for _ in check.seeds():
             )
         for ours, before in zip(outgoing, tensors[rank], strict=True):
             assert same(ours, before), "what is sent is not changed"
+        found[rank] += 1
+        assert same(outgoing[rank], tensors[rank][rank]), "what a rank sends to itself is copied"
 
 check.end()

@@ -48,6 +48,12 @@ for seed in check.seeds():
         assert other or differs(
             f"epoch {epoch} begins with samples {read[epoch][:4].tolist()}, and so does epoch {before}"
         ), "the order is another one in every epoch"
+    of_epochs = noise.view(epochs, each)
+    for epoch in range(1, epochs):
+        other = not torch.equal(of_epochs[epoch], of_epochs[0])
+        assert other or differs(f"epochs 0 and {epoch} begin with the noise {of_epochs[0][:2].tolist()}"), (
+            "every epoch draws new noise"
+        )
     drawn = gathered(noise)
     for one in range(1, n):
         other = not torch.equal(drawn[0], drawn[one])

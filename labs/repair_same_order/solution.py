@@ -11,7 +11,8 @@ def read(dataset: Dataset, epochs: int, batch_size: int, seed: int) -> Iterator[
     """Yield the batches that this rank reads in all epochs, each with noise of its own for every sample.
 
     In each epoch the samples come in another order and go to other ranks; every sample is read once in an epoch, and
-    the same seed always gives the same batches. The noise has one number per sample. Ranks draw different noise.
+    the same seed always gives the same batches. The noise has one number per sample; ranks draw different noise, and
+    so do epochs.
     """
     rank = dist.get_rank()
     sampler = DistributedSampler(dataset, shuffle=True, seed=seed)

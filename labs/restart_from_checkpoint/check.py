@@ -100,10 +100,17 @@ for step, loss in enumerate(losses, first):
 for ours, theirs in zip(job.model.parameters(), undisturbed.model.parameters(), strict=True):
     assert same(ours, theirs, tolerance=1e-4), "at the end the weights are those of a training without a restart"
 
-# 3. What a save sends.
+# 3. What a save sends, and that it is done when it returns on any rank, although the disk is slow.
+fresh = new_job(2)
+disk.slow = 0.1
 check.delay(0.003)
 with check.phase("save", random=torch.get_rng_state().nbytes):
     check.learner.save(job, folder, STEPS)
+found = check.learner.load(fresh, folder)
+assert found == STEPS or differs(f"`load` found {found} steps, and `save` had {STEPS}"), (
+    "when `save` has returned on any rank, `load` finds the new checkpoint"
+)
+disk.slow = 0.0
 
 restarts.end()
 check.end()
