@@ -35,11 +35,9 @@ check = Check("dispatch")
 n, rank = check.world_size, check.rank
 
 for _ in check.seeds():
-    # Everything fits; popular experts overflow; nobody wants expert 0, and the last rank has no tokens.
-    for capacity, lowest in ((20, 0), (2, 0), (3, min(1, n - 1))):
-        lengths = [check.random.randrange(4, 9) for _ in range(n)]
-        if capacity == 3 and n > 1:
-            lengths[-1] = 0
+    # Everything fits; popular experts overflow; nobody wants expert 0, and the last rank has no tokens, then rank 0.
+    for capacity, lowest, empty in ((20, 0, None), (2, 0, None), (3, min(1, n - 1), n - 1), (4, min(1, n - 1), 0)):
+        lengths = [0 if each == empty and n > 1 else check.random.randrange(4, 9) for each in range(n)]
         wanted = [torch.randint(lowest, n, (length,)) for length in lengths]
         inputs = [torch.randint(-50, 50, (length, WIDTH)).float() for length in lengths]
         kept = [within(each, capacity) for each in wanted]

@@ -89,6 +89,9 @@ for stage in range(restarts.stage, 3):
         ), "after an interrupted save, `load` finds the checkpoint before it or the new one"
         assert same(found[1], numbers(found[0])[begin:end]), "what `load` finds after an interrupted save is whole"
     dist.barrier()
+    if stage:
+        save(folder, 2 * stage)  # once more, among the files that the killed rank has left
+        dist.barrier()
     disk.changes = 0
     save(folder, 2 * stage + 1)
     dist.barrier()
