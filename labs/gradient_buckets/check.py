@@ -55,7 +55,8 @@ class Timing:
         waiting = [number for number, bucket in enumerate(self.plan) if not self.complete.issuperset(bucket)]
         may_go, sent = min(waiting, default=len(self.plan)), len(self.ddp.sent)
         if sent != may_go and not self.wrong:
-            self.wrong = f"{sent} of the {len(self.plan)} buckets had been sent with {name}.grad, expected {may_go}"
+            buckets = f"{sent} of the {len(self.plan)} buckets had been sent"
+            self.wrong = f"{buckets} after the hook of {name}, whose gradient was complete; expected {may_go}"
 
 
 def places(buckets: list[list[nn.Parameter]], parameters: list[nn.Parameter]) -> list[list[int]]:
