@@ -1,15 +1,19 @@
 """The check of a learner's file: what is said of files that are wrong in every way, and nothing that stays behind."""
 
+import io
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console, Group
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.ranks.lab_check import Stopped, check_file, command, planned
 from ddpquiz.ranks.lab_figures import compare
+from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
+from ddpquiz.terminal.sittings import lab_view
 
 RING = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),), seconds=3)
 HEAD = "import os, sys, time\nimport torch.distributed as dist\ndef all_reduce(x):\n"
@@ -102,6 +106,17 @@ def test_a_solution_passes_with_stars_and_figures_beside_those_of_the_reference(
     figures = {each.name: (each.yours, each.reference) for each in compare(RING, verdict)}
     assert figures["longest chain of messages"] == (2, 2)
     assert figures["sent"][0] == figures["sent"][1] > 0
+
+
+def test_figures_are_named_with_their_units_one_in_the_singular():
+    passed = LabVerdict(outcome="passed", seconds=1, runs=1, ranks=2)
+    figures = [LabFigure("longest chain of messages", "rounds", 1.0, 2.0), LabFigure("sent", "bytes", 1200.0, 1.0)]
+    console = Console(width=100, file=io.StringIO())
+    console.print(Group(*lab_view.verdict(RING, Path("x.py"), passed, figures)))
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["On", "2", "ranks,", "the", "rank", "with", "the", "most"] in lines
+    assert ["longest", "chain", "of", "messages", "1", "round", "2", "rounds"] in lines
+    assert ["sent", "1,200", "bytes", "1", "byte"] in lines
 
 
 def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):

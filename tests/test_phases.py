@@ -6,7 +6,7 @@ import pytest
 
 from ddpquiz.analysis.events import Output
 from ddpquiz.analysis.operation import Operation
-from ddpquiz.analysis.phases import bytes_received, find_phases
+from ddpquiz.analysis.phases import Phase, PhaseCall, bytes_received, find_phases
 from ddpquiz.analysis.rounds import count_rounds
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
@@ -53,6 +53,7 @@ def test_operations_count_as_overlapped_until_they_are_waited_for_even_if_they_h
             assert (found["sent"], found["bytes"], found["peak"], found["rounds"]) == (1200, 400, 7, 3)
         else:
             assert (found["overlapped"], found["in_flight"], found["collectives"]) == (0, 1, 1)
+            assert found["destinations"] == 0
 
 
 def call(op, rank, peer, at, done, size=8, members=(0, 1, 2, 3)):
@@ -66,6 +67,12 @@ def messages(*pairs):
     for at, (sender, receiver) in enumerate(pairs):
         calls += [call("send", sender, receiver, at, at + 0.1), call("recv", receiver, sender, at, at + 0.2)]
     return calls
+
+
+def test_destinations_are_the_ranks_that_a_rank_sent_to_each_counted_once():
+    sent = messages((0, 1), (0, 2), (0, 1), (2, 0))
+    calls = [PhaseCall(operation, number, at) for number, (rank, operation, at, *_) in enumerate(sent) if rank == 0]
+    assert Phase(rank=0, name="x", index=0, seed=None, began=0.0, calls=calls).measures()["destinations"] == 2
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ class Phase:
             received=sum(bytes_received(call.operation, self.rank) for call in self.calls),
             calls=len(self.calls),
             collectives=sum(call.operation.op not in POINT_TO_POINT for call in self.calls),
+            destinations=len({call.operation.peer for call in self.calls if call.operation.op == "send"}),
             rounds=self.rounds,
             in_flight=self._most_in_flight(),
             overlapped=sum(self._overlaps(call) for call in self.calls),

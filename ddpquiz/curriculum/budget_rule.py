@@ -14,6 +14,7 @@ MEASURES = {
     "received": "bytes that the rank received",
     "calls": "operations that the rank called",
     "collectives": "operations other than sends and receives",
+    "destinations": "ranks to which the rank sent a message",
     "rounds": "longest chain of messages, over all ranks, each of which had to wait for the one before",
     "in_flight": "most operations that ran in the background at the same time",
     "overlapped": "operations in flight while the rank printed a line `label: value`",

@@ -17,6 +17,7 @@ UNITS = {  # of one, and of several
     "received": ("byte received", "bytes received"),
     "calls": ("operation called", "operations called"),
     "collectives": ("collective called", "collectives called"),
+    "destinations": ("destination of messages", "destinations of messages"),
     "rounds": ("round of messages", "rounds of messages"),
     "in_flight": ("operation in flight at once", "operations in flight at once"),
     "overlapped": ("operation overlapped", "operations overlapped"),

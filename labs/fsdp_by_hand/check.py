@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, LiveMemory, same
+from lab_tools import Check, LiveMemory, differs, same
 
 WIDTH = 24  # 1, 2, 3 and 4 divide it
 check = Check("ShardedLinear", layers=4)
@@ -29,6 +29,10 @@ for _ in check.seeds():
     shards = [each.shard for each in model]
     assert same([tuple(shard.shape) for shard in shards], [(WIDTH // n, WIDTH)] * layers), "a shard is 1/n of the rows"
     for shard in shards:
+        trains = shard.requires_grad and shard.is_leaf
+        if not trains:
+            differs("shard.grad is None after backward, since the shard is a plain tensor: make it an nn.Parameter")
+        assert trains, "autograd computes a gradient for each shard"
         shard.grad = torch.zeros_like(shard)
 
     samples = check.random.randrange(1, 3)

@@ -37,6 +37,28 @@ class Branches(nn.Module):
         print("trunk: backward begins", flush=True)
 
 
+class Timing:
+    """Compares, whenever a gradient is complete, the buckets that have been sent with those that may go."""
+
+    def __init__(self, ddp: nn.Module, plan: list[list[int]]) -> None:
+        self.ddp, self.plan = ddp, plan
+        self.complete: set[int] = set()
+        self.wrong = ""  # the first difference in this step
+        for at, (name, parameter) in enumerate(ddp.module.named_parameters()):  # these hooks run after those of `ddp`
+            parameter.register_post_accumulate_grad_hook(lambda _, at=at, name=name: self.compare(at, name))
+
+    def begin(self) -> None:
+        self.complete, self.wrong = set(), ""
+
+    def compare(self, at: int, name: str) -> None:
+        self.complete.add(at)
+        waiting = [number for number, bucket in enumerate(self.plan) if not self.complete.issuperset(bucket)]
+        may_go, sent = min(waiting, default=len(self.plan)), len(self.ddp.sent)
+        if sent != may_go and not self.wrong:
+            buckets = f"{sent} of the {len(self.plan)} buckets had been sent"
+            self.wrong = f"{buckets} after the hook of {name}, whose gradient was complete; expected {may_go}"
+
+
 def places(buckets: list[list[nn.Parameter]], parameters: list[nn.Parameter]) -> list[list[int]]:
     """Return the buckets with each parameter as its place in the model."""
     return [[next(at for at, each in enumerate(parameters) if each is one) for one in bucket] for bucket in buckets]
@@ -54,8 +76,11 @@ def planned(sizes: list[int], capacity: int) -> list[list[int]]:
 
 for _ in check.seeds():
     drawn = [check.random.randrange(1, 14) for _ in range(10)]
-    for numbers, capacity in (([10, 4, 6, 2, 8], 40), ([3, 30, 2, 2, 30, 30, 1], 80), (drawn, 60)):
-        parameters = [nn.Parameter(torch.zeros(each)) for each in numbers]
+    # Exact fits, parameters that are too large, such a one at the end, one of float64 at place 1, and sizes by chance.
+    cases = ([10, 4, 6, 2, 8], 40), ([3, 30, 2, 2, 30, 30, 1], 80), ([2, 3, 30], 80), ([3, 3, 2], 32), (drawn, 60)
+    for case, (numbers, capacity) in enumerate(cases):
+        dtypes = [torch.float64 if (case, at) == (3, 1) else torch.float32 for at in range(len(numbers))]
+        parameters = [nn.Parameter(torch.zeros(each, dtype=dtype)) for each, dtype in zip(numbers, dtypes, strict=True)]
         plan = planned([parameter.nbytes for parameter in parameters], capacity)
         buckets = check.learner.plan_buckets(parameters, capacity)
         found = places(buckets, parameters)
@@ -71,6 +96,7 @@ for _ in check.seeds():
     branch = 4 * width * (width + 1)  # bytes of a branch, and of the head: each fills a bucket
     ddp = check.learner.BucketedDDP(model, capacity=branch)
     plan = planned([parameter.nbytes for parameter in model.parameters()], branch)
+    timing = Timing(ddp, plan)
     for _step in range(2):
         inputs = torch.randn(n, 5, 4)
         reference.zero_grad()
@@ -78,11 +104,17 @@ for _ in check.seeds():
         model.zero_grad()
         loss = ddp(inputs[rank]).square().mean()
         check.delay(0.003)
+        timing.begin()
         with check.phase("backward", planned=len(plan)):
             loss.backward()
             print("whole: backward done", flush=True)
             ddp.finish()
         for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
             assert same(ours.grad, theirs.grad, tolerance=1e-4), "after finish, each gradient is the mean over ranks"
+        if timing.wrong:
+            differs(timing.wrong)
+        assert not timing.wrong, (
+            "a bucket goes as soon as its gradients and those of all buckets before it are complete"
+        )
 
 check.end()

@@ -12,7 +12,7 @@ from torch import nn
 sys.path.append(str(Path(__file__).parents[1]))
 from lab_tools import Check, same
 
-check = Check("ParallelMLP")
+check = Check("ParallelMLP", "Enter", "Leave")
 n, rank = check.world_size, check.rank
 
 for _ in check.seeds():
@@ -44,5 +44,14 @@ for _ in check.seeds():
     assert same(parallel.bias.grad, second.bias.grad, tolerance=close), (
         "the gradient of the bias is that of the whole network"
     )
+
+    partial = check.tensor(samples, width)  # autograd may need what these functions are given
+    given = partial.clone()
+    check.learner.Leave.apply(given)
+    assert same(given, partial), "Leave.forward reduces a clone: its input stays as it was"
+    entered = check.learner.Enter.apply(x.clone().requires_grad_())
+    given = partial.clone()
+    entered.backward(given)
+    assert same(given, partial), "Enter.backward reduces a clone: the gradient that it gets stays as it was"
 
 check.end()

@@ -51,6 +51,12 @@ for seed in check.seeds():
             if not fine:
                 differs(f"the batches of step {at} have {sizes} samples, and batch_size is {size}")
             assert fine, "the batches of a step differ by at most one sample, and none exceeds batch_size"
+            full = len(batch) == size or at == steps - 1
+            if not full:
+                differs(
+                    f"the batches of step {at} of {steps} have {sizes} samples: fill them with {size} each, batch_size"
+                )
+            assert full, "only the last step is short"
         taken = [sample for theirs in everyone for batch in theirs for sample in batch]
         twice = [sample for sample in range(samples) if taken.count(sample) > 1]
         never = [sample for sample in range(samples) if sample not in taken]

@@ -35,6 +35,11 @@ class AdamW:
             parameter *= 1 - 0.01 * RATE
             parameter -= RATE / (1 - 0.9**self.steps) * mean / corrected
 
+    def moments(self) -> list[torch.Tensor]:
+        """Return this rank's part of the means of the gradients, and of the means of their squares."""
+        flat = [torch.cat([moments[at].flatten() for moments in self.state]) for at in (1, 2)]
+        return [nn.functional.pad(each, (0, -len(each) % n)).chunk(n)[rank] for each in flat]
+
 
 for _ in check.seeds():
     wide = check.random.randrange(3, 9)
@@ -64,5 +69,11 @@ for _ in check.seeds():
             )
         for ours, gradient in zip(parameters, gradients, strict=True):
             assert same(ours.grad, gradient), "the gradients stay as they were"
+        inner = optimizer.optimizer
+        if inner.steps:  # the update hardly depends on the scale of the gradients; the moments do
+            for ours, theirs in zip((inner.mean, inner.square), plain.moments(), strict=True):
+                assert same(ours, theirs, tolerance=1e-5), (
+                    "the moments in self.optimizer are this rank's part of those of AdamW in one process"
+                )
 
 check.end()

@@ -70,12 +70,14 @@ def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[R
         parts.append(Text.assemble(mark, plain(f"{star.name}: {star.say}"), "" if met else " (not met)"))
     if figures:
         top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
-        parts += section(f"On {counted(found.ranks, 'rank')}, the highest rank", columns([top, *map(_figure, figures)]))
+        where = f"On {counted(found.ranks, 'rank')}, the rank with the most"
+        parts += section(where, columns([top, *map(_figure, figures)]))
     return parts
 
 
 def _figure(figure: LabFigure) -> list[Text]:
-    amounts = [Text(f"{amount:,.0f} {figure.unit}") for amount in (figure.yours, figure.reference)]
+    one = figure.unit.removesuffix("s")
+    amounts = [Text(counted(round(amount), one)) for amount in (figure.yours, figure.reference)]
     return [Text(figure.name, style="quiet"), *amounts]
 
 
