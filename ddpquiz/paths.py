@@ -69,6 +69,13 @@ def demo_file(name: str, demos: Path | None = None) -> Path:
     return folder / f"{demo}.py"
 
 
+def demo_name(script: Path) -> str:
+    """Return the name by which a demo is run: `pack/demo` if its script lies in a pack; the inverse of `demo_file`."""
+    script = script.resolve()
+    is_of_pack = script.parent.name == "demos" and script.parents[2] == packs_dir().resolve()
+    return f"{script.parents[1].name}/{script.stem}" if is_of_pack else script.stem
+
+
 def labs_dir() -> Path:
     """Return the folder of the shipped labs."""
     return _find("labs")

@@ -28,9 +28,10 @@ from ddpquiz.learning.judge import judge
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.quiz_answer import Answer
-from ddpquiz.paths import data_dir, demo_file, labs_dir, packs_dir
+from ddpquiz.paths import data_dir, demo_file, demo_name, labs_dir, packs_dir
 from ddpquiz.ranks.lab_check import check_file
 from ddpquiz.ranks.proof_runner import ProofRunner
+from ddpquiz.terminal.runs.script import of_script
 
 
 @pytest.fixture
@@ -71,6 +72,20 @@ def test_all_names_of_a_pack_begin_with_its_name_and_shipped_ones_stay(mine):
     assert demo_file("mine/ring") == packs_dir() / "mine" / "demos" / "ring.py"
     assert known.sources["mine/dist"].title == "Distributed communication package"
     assert known.concept("all-reduce-ring").track == "collectives"
+
+
+def test_the_demo_of_a_pack_is_known_by_its_own_name_also_if_a_shipped_one_has_the_same(mine):
+    demo = next(mine.glob("demos/*.py"))
+    text = demo.read_text("utf-8")
+    demo.with_name("allreduce.py").write_text(text)
+    run("add", str(mine))
+    for name in (demo.stem, "allreduce"):
+        script = demo_file(f"{mine.name}/{name}")
+        assert demo_name(script) == f"{mine.name}/{name}"
+        commands = [each.command for each in of_script(str(script))]
+        assert all(command.startswith(f"ddpquiz demo {mine.name}/{name}") for command in commands), commands
+    assert demo_name(demo_file("allreduce")) == "allreduce"
+    assert demo_name(demo) == demo.stem
 
 
 def test_what_a_pack_needs_must_exist(mine):

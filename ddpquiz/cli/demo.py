@@ -99,10 +99,10 @@ def list_demos() -> None:
 def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
     """Save how long a demo took, if it succeeded."""
     from ddpquiz.learning.side_files import Timing, save_timing
-    from ddpquiz.paths import data_dir
+    from ddpquiz.paths import data_dir, demo_name
 
     if seen.end and seen.end.ok:
-        save_timing(data_dir(), script.stem, Timing(round(seen.end.time, 2), seen.ranks, args))
+        save_timing(data_dir(), demo_name(script), Timing(round(seen.end.time, 2), seen.ranks, args))
 
 
 def explain(script: Path) -> None:
@@ -134,13 +134,14 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
     """Ask for a prediction, if this is a terminal, while torch is imported in the server."""
     from ddpquiz.cli import prediction
     from ddpquiz.errors import ContentError
+    from ddpquiz.paths import demo_name
     from ddpquiz.terminal.kit import screen, style
     from ddpquiz.terminal.sittings.prediction import NoRun
 
     if not screen.is_interactive():
         return None
     try:
-        return prediction.ask(script.stem, args, nproc, style.console())
+        return prediction.ask(demo_name(script), args, nproc, style.console())
     except ContentError:  # demos also run while content is being edited
         return None
     except NoRun:

@@ -7,7 +7,6 @@ from ddpquiz.curriculum.catalog import Catalog, Track
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.paths import demo_file
 from ddpquiz.terminal.kit.layout import counted
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.markup import Markup, element, joined
@@ -65,7 +64,7 @@ def _runs(recorded: Collection[str], known: Catalog) -> Markup:
         element(
             "li",
             element("a", name, href=run_address(name)),
-            f": {plain(read_demo(demo_file(name, known.demos)).summary)}",
+            f": {plain(read_demo(known.demos / f'{name}.py').summary)}",
         )
         for name in sorted(recorded)
     )

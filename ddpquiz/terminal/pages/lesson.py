@@ -46,8 +46,9 @@ def lesson(
         parts += section("On your machine", *here)
     if concept.commands:
         scripts = [*{name: None for command in concept.commands for name in _SCRIPT.findall(command.run)}]
-        copies = "`ddpquiz demo {0} --copy .` writes the script `{0}.py` into this folder."
-        notes = (prose(copies.format(name), "quiet") for name in scripts)
+        pack = concept.id.rpartition("/")[0]
+        copies = "`ddpquiz demo {1} --copy .` writes the script `{0}.py` into this folder."
+        notes = (prose(copies.format(name, f"{pack}/{name}" if pack else name), "quiet") for name in scripts)
         parts += section("Commands", *spaced([*map(_command, concept.commands), *notes]))
     parts += section("Mistakes", *spaced(map(_mistake, concept.mistakes)))
     parts += section("Remember", bullets(map(prose, concept.remember)))

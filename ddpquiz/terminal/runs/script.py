@@ -14,7 +14,7 @@ from ddpquiz.analysis.events import Began
 from ddpquiz.analysis.frames import script_marks
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import read_source
-from ddpquiz.paths import demos_dir
+from ddpquiz.paths import demo_file, demo_name, demos_dir
 from ddpquiz.terminal.kit.grid import Piece, TextLines
 from ddpquiz.terminal.kit.layout import indented, shown_path
 from ddpquiz.terminal.kit.style import console, plain, prose
@@ -139,8 +139,9 @@ def of_script(script: str, module: str = "") -> tuple[Suggestion, ...]:
     if found is None:
         return ()
     path, text = found
-    if not module and path.resolve().parent == demos_dir().resolve():
-        return _parse(text, f"ddpquiz demo {path.stem}{{}}")
+    name = demo_name(path)
+    if not module and path.resolve() == demo_file(name).resolve():
+        return _parse(text, f"ddpquiz demo {name}{{}}")
     return _parse(text, f"ddpquiz run{{}} {f'-m {module}' if module else shown_path(str(path))}")
 
 
