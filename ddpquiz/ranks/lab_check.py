@@ -16,6 +16,7 @@ from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
 from ddpquiz.ranks.lab_verdict import LabVerdict
+from ddpquiz.ranks.lab_waits import find_forgotten
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -51,7 +52,8 @@ def check_file(
             report(number, len(runs), run)
         finished = follow_check(lab, file, run, stop, hurry=number < len(runs))
         phases = find_phases(finished.events)
-        failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
+        failure = find_failure(lab, file, finished) or find_forgotten(file, finished)
+        failure = failure or exceeded(lab, file, finished, phases)
         if failure:
             return replace(
                 failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, run=run,

@@ -7,7 +7,7 @@ from typing import Literal
 from ddpquiz.analysis.events import Event, RankPosition
 from ddpquiz.curriculum.lab import LabRun
 
-Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end"]
+Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end", "no wait"]
 
 
 @dataclass(frozen=True, slots=True)
