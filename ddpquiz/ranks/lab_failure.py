@@ -3,11 +3,15 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+from ddpquiz.analysis.root_cause import failed_in_communication
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
+from ddpquiz.analysis.verdict import SIZES
 from ddpquiz.curriculum.lab import Lab, LabRun
 from ddpquiz.ranks.lab_verdict import LabVerdict, Outcome
 
@@ -39,6 +43,8 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
         claim, ranks = broken[0]
         return _broken_claim(claim, ranks, file, finished)
     if seen.end and not seen.end.ok:
+        if failed_in_communication(seen) and (unlike := _unlike_sizes(file, finished)):
+            return unlike
         raised = seen.raised.get(seen.end.rank) if seen.end.rank is not None else None
         if raised or (seen.end.rank is None and seen.raised and not seen.hung):
             return _raised(raised or min(seen.raised.values(), key=lambda each: each.time), lab, file, finished)
@@ -112,6 +118,33 @@ def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabV
         return _verdict("error", finished, rank=rank, sentence=sentence)
     sentence = f"Rank {rank} of {finished.run.ranks} raised {raised.error} in line {line}: {message}".rstrip(": ")
     return _verdict("error", finished, rank=rank, line=line, sentence=f"{sentence.rstrip('.')}.")
+
+
+def _unlike_sizes(file: Path, finished: FinishedRun) -> LabVerdict | None:
+    """Return the verdict on a receive that asks for another size than its send brings.
+
+    Gloo closes the connection when a message is too long, and every rank may then raise in an innocent line.
+    """
+    path = str(file.absolute())
+    for _, collective in finished.seen.timeline.unlike():
+        calls = {call.operation.op: (rank, call.operation) for rank, call in collective.calls.items()}
+        if calls.keys() != {*POINT_TO_POINT}:
+            continue
+        (source, sent), (to, received) = calls["send"], calls["recv"]
+        if sent.bytes != received.bytes:
+            sends, receives = (_sized(each, path, with_dtype=sent.dtype != received.dtype) for each in (sent, received))
+            sentence = f"Rank {source} sends {sends}, but rank {to} receives {receives}."
+            rank, line = (to, received.line) if received.file == path else (source, sent.line * (sent.file == path))
+            return _verdict("error", finished, rank=rank, line=line, sentence=sentence, advice=SIZES)
+    return None
+
+
+def _sized(operation: Operation, path: str, *, with_dtype: bool) -> str:
+    """Return `4 numbers in line 12`, or `4 numbers of float32 in line 12`."""
+    count = sum(map(prod, operation.shapes))
+    place = f"line {operation.line}" if operation.file == path else f"{Path(operation.file).name}:{operation.line}"
+    what = f"{'number' if count == 1 else 'numbers'}{f' of {operation.dtype}' if with_dtype else ''}"
+    return f"{count} {what} in {place}"
 
 
 def _ended_badly(finished: FinishedRun, file: Path) -> LabVerdict:
