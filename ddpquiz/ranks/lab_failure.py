@@ -1,12 +1,13 @@
 """Why one run of a check failed: the rank, the line of the learner's file, and the numbers, in a sentence."""
 
+import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
-from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
+from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised, RankPosition
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 from ddpquiz.analysis.root_cause import failed_in_communication
 from ddpquiz.analysis.run_state import RunState
@@ -48,7 +49,7 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
         raised = seen.raised.get(seen.end.rank) if seen.end.rank is not None else None
         if raised or (seen.end.rank is None and seen.raised and not seen.hung):
             return _raised(raised or min(seen.raised.values(), key=lambda each: each.time), lab, file, finished)
-        return _ended_badly(finished, file)
+        return _ended_badly(finished, lab, file)
     left = [
         rank for rank in range(finished.run.ranks) if "checked" not in seen.rows or rank not in seen.rows["checked"]
     ]
@@ -147,17 +148,28 @@ def _sized(operation: Operation, path: str, *, with_dtype: bool) -> str:
     return f"{count} {what} in {place}"
 
 
-def _ended_badly(finished: FinishedRun, file: Path) -> LabVerdict:
+def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
     """Return the verdict on ranks that hang, whose calls do not match, or whose process died."""
     seen, path = finished.seen, str(file.absolute())
     end = seen.end
-    waits = seen.hung.ranks if seen.hung else ()
+    waits = tuple(_in_check(each, lab, path) for each in seen.hung.ranks) if seen.hung else ()
     line = next((each.line for each in waits if each.file == path and each.line), 0)
     hangs = bool(seen.hung)
+    for rank, said in sorted(seen.rows.get("stuck", {}).items()):
+        if hangs:  # the check knows better why
+            line = next((each.line for each in waits if each.rank == rank and each.file == path), line)
+            return _verdict("hang", finished, rank=rank, line=line, sentence=said[-1], waits=waits)
     return _verdict(
         "hang" if hangs else "error", finished, rank=end.rank if end else None, line=line,
         sentence=end.why if end else "", advice=end.mend if end else "", waits=waits,
     )  # fmt: skip
+
+
+def _in_check(position: RankPosition, lab: Lab, path: str) -> RankPosition:
+    """Return a position with the line of check.py if the check waits there, be it called by the learner's code."""
+    inner = itertools.takewhile(lambda frame: frame.file != path, frames_in(position.stack))
+    called = next((frame for frame in inner if frame.file == str(lab.check)), None)
+    return replace(position, file=called.file, line=called.line) if called else position
 
 
 def _stopped(finished: FinishedRun, file: Path) -> LabVerdict:

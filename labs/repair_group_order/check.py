@@ -70,8 +70,6 @@ for _ in check.seeds():
         dist.all_reduce(in_row, group=row)
         dist.all_reduce(in_column, group=column)
     assert same(in_row, sum(numbers[each] for each in row_ranks)), "the first group is the row of this rank"
-    assert same(in_column, sum(numbers[each] for each in column_ranks)), (
-        "the second group is the column of this rank"
-    )
+    assert same(in_column, sum(numbers[each] for each in column_ranks)), "the second group is the column of this rank"
 
 check.end()
