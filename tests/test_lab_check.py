@@ -118,6 +118,12 @@ def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
         check_file(RING, file, stop=lambda: True)
 
 
+def test_a_message_that_is_too_short_is_named_beside_the_claim_that_it_breaks(tmp_path):
+    verdict = checked(tmp_path, "if dist.get_rank():\n    dist.recv(x[:4], 0)\nelse:\n    dist.send(x[:3], 1)")
+    assert verdict.outcome == "claim"
+    assert "Rank 0 sends 3 numbers in line 7, but rank 1 receives 4 numbers in line 5." in verdict.advice
+
+
 def test_the_command_that_repeats_a_check_names_the_folder_only_if_it_is_another_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DDPQUIZ_LABS", "mine")

@@ -115,3 +115,5 @@ def test_a_rank_that_was_killed_and_more_operations_than_the_recorder_holds_are_
     assert find_forgotten(file, finished(file, send(file, 1), Started(0.3, 0, 6, 1))) is None
     assert find_forgotten(file, finished(file, *(send(file, number) for number in range(MOST_OPEN)))) is None
     assert find_forgotten(file, finished(file, send(tmp_path / "check.py", 1))) is None
+    file.write_text("dist.isend(x, 1\n")  # saved in the middle of an edit, while the check runs
+    assert find_forgotten(file, finished(file, send(file, 1))) is None

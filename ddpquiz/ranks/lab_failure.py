@@ -74,8 +74,10 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
         for other in range(finished.run.ranks)
         if other not in values
     }
+    unlike = _unlike_sizes(file, finished)  # Gloo takes a message that is too short without a word
     return _verdict(
         "claim", finished, rank=rank, line=line, sentence=sentence, caught=text,
+        advice=f"{unlike.sentence} {unlike.advice}" if unlike else "",
         values=dict(sorted({**values, **others}.items())),
     )  # fmt: skip
 

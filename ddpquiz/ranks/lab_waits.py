@@ -33,7 +33,10 @@ class _Rank:
 
 def find_forgotten(file: Path, finished: FinishedRun) -> LabVerdict | None:
     """Return the verdict on the first asynchronous operation for which a rank never waits."""
-    source = _Source(file)
+    try:
+        source = _Source(file)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # it was saved anew meanwhile
+        return None
     ranks = _follow(finished.events, source)
     values = {rank: _counted(each) for rank, each in sorted(ranks.items()) if each.issued}
     for rank, each in sorted(ranks.items()):
