@@ -81,6 +81,11 @@ def labs_dir() -> Path:
     return _find("labs")
 
 
+def own_labs_dir() -> Path:
+    """Return the folder of the learner's own files for the labs: the one that DDPQUIZ_LABS names, or the usual one."""
+    return Path(os.environ.get("DDPQUIZ_LABS") or "ddpquiz-labs")
+
+
 def recordings_dir() -> Path:
     """Return the folder of the saved runs of the shipped demos."""
     return _HERE / "recordings"

@@ -16,9 +16,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -211,6 +212,30 @@ def same(found: Any, expected: Any, *, tolerance: float = 0.0) -> bool:
 def differs(text: str) -> None:
     """Print what is wrong, in words: `3 all_reduce calls, expected 1`. The verdict shows it beside the claim."""
     print(f"differs: {text}", flush=True)
+
+
+@contextlib.contextmanager
+def explain_hang(explain: Callable[[], str]) -> Iterator[None]:
+    """Print what `explain` says when the block has stood still; if the ranks hang there, the verdict says it.
+
+    `explain` runs in a thread of its own. It returns "" if it sees nothing wrong.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        said = before = ""
+        while not over.wait(0.5):
+            now = explain()
+            if now and now == before and now != said and not over.is_set():
+                print(f"stuck: {now}", flush=True)
+                said = now
+            before = now
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 class LiveMemory(TorchDispatchMode):

@@ -39,15 +39,22 @@ def checked(folder, body, lab=RING):
         ("return x", "claim", "On rank 0 of 2, element 0 of 8 is "),
         ("raise NotImplementedError('the sum')", "unwritten", "Line 4 is still to be written: the sum."),
         ("x += 'a'", "error", "raised TypeError in line 4"),
+        (
+            "if dist.get_rank():\n    dist.recv(x[:3], 0)\nelse:\n    dist.send(x[:4], 1)\ndist.barrier()", "error",
+            "Rank 0 sends 4 numbers in line 7, but rank 1 receives 3 numbers in line 5.",
+        ),
         ("dist.all_reduce(x)", "budget", "Rank 0: 1 collective called (all_reduce in line 4); none is allowed."),
     ],
-    ids=["loop", "exit 0", "exit 3", "sys.exit", "endless line", "lines", "raises", "hangs", "wrong", "unwritten", "type", "budget"],
+    ids=["loop", "exit 0", "exit 3", "sys.exit", "endless line", "lines", "raises", "hangs", "wrong", "unwritten", "type", "sizes", "budget"],
 )  # fmt: skip
 def test_a_wrong_file_gets_a_sentence_that_says_where_it_is_wrong(tmp_path, body, outcome, sentence):
     verdict = checked(tmp_path, body)
     assert verdict.outcome == outcome, verdict.sentence
     assert sentence in verdict.sentence
-    assert verdict.repeat.endswith("ring_all_reduce.py --seed 1") or verdict.seed == 9
+    if outcome in ("claim", "error", "unwritten"):
+        assert verdict.repeat.endswith("ring_all_reduce.py --seed 1") or verdict.seed == 9
+    else:  # torchrun would not show it
+        assert verdict.repeat == f"ddpquiz lab ring-all-reduce --check --dir {tmp_path}"
     if outcome in ("claim", "budget", "hang"):
         assert set(verdict.values or {each.rank for each in verdict.waits}) == {0, 1}
 
@@ -124,6 +131,20 @@ def test_a_check_is_ended_when_its_result_is_not_wanted_any_more(tmp_path):
     file.write_text(HEAD + "    time.sleep(1000)\n")
     with pytest.raises(Stopped):
         check_file(RING, file, stop=lambda: True)
+
+
+def test_a_message_that_is_too_short_is_named_beside_the_claim_that_it_breaks(tmp_path):
+    verdict = checked(tmp_path, "if dist.get_rank():\n    dist.recv(x[:4], 0)\nelse:\n    dist.send(x[:3], 1)")
+    assert verdict.outcome == "claim"
+    assert "Rank 0 sends 3 numbers in line 7, but rank 1 receives 4 numbers in line 5." in verdict.advice
+
+
+def test_the_command_that_repeats_a_check_names_the_folder_only_if_it_is_another_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DDPQUIZ_LABS", "mine")
+    for folder, words in ((tmp_path / "mine", ""), (tmp_path / "other", " --dir other")):
+        folder.mkdir()
+        assert checked(folder, "os._exit(0)").repeat == f"ddpquiz lab ring-all-reduce --check{words}"
 
 
 def test_each_run_has_a_fresh_seed_and_its_command_names_only_the_seed_that_failed(tmp_path, monkeypatch):

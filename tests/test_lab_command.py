@@ -56,6 +56,14 @@ def test_a_file_that_is_there_is_never_overwritten(lab, tmp_path):
         assert (tmp_path / "mine" / f"ring_all_reduce_{number}.py").read_text() == f"# mine {number}\n"
 
 
+def test_the_task_is_printed_without_a_terminal(lab):
+    done = lab("ring-all-reduce", "--task")
+    assert done.returncode == 0
+    assert RING.title in done.stdout
+    words = [word for word in RING.task.split() if word.isalpha()]
+    assert set(words) <= set(done.stdout.split())
+
+
 def test_hints_come_one_by_one_and_the_solution_is_saved_as_seen(lab, tmp_path):
     assert [lab("ring-all-reduce", "--hint").stdout.count("Hint ") for _ in range(4)] == [1, 2, 3, 3]
     assert lab("ring-all-reduce", "--solution").stdout == RING.solution.source
@@ -68,7 +76,7 @@ def test_hints_come_one_by_one_and_the_solution_is_saved_as_seen(lab, tmp_path):
         (["ring-al-reduce"], 1, "No lab named 'ring-al-reduce'. Did you mean 'ring-all-reduce'?"),
         (["--check"], 2, "name a lab; `ddpquiz lab` lists them."),
         (["ring-all-reduce", "--json"], 2, "it needs --check."),
-        (["ring-all-reduce", "--hint", "--reset"], 2, "use one of --check, --hint, --solution and --reset."),
+        (["ring-all-reduce", "--hint", "--reset"], 2, "use one of --check, --task, --hint, --solution and --reset."),
     ],
 )
 def test_wrong_usage_is_answered_with_a_sentence(lab, words, status, said):

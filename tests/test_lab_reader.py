@@ -19,7 +19,7 @@ from ddpquiz.paths import labs_dir
         ("lab.yaml", "limit: sent <=", "limit: sent", "`limit`: `sent 2 * (n - 1) * chunk` is not a rule; write a"),
         ("lab.yaml", "* chunk\n    say: A rank", "* chnk\n    say: A rank", "`chnk` is not measured, and no phase of check.py has it; did you mean `chunk`?"),
         ("lab.yaml", "phase: all-reduce\n    limit: coll", "phase: all\n    limit: coll", "`phase`: check.py has no phase `all`"),
-        ("lab.yaml", "caught: bytes", "caught: byte", "`byte` is no claim of check.py, no budget, and none of hang, error, no end; did you mean `bytes`?"),
+        ("lab.yaml", "caught: bytes", "caught: byte", "`byte` is no claim of check.py, no budget, and none of hang, error, no end, no wait; did you mean `bytes`?"),
         ("lab.yaml", "caught: rounds", "caught: hang", "`mutants`: no mutant is caught by the budget `rounds`"),
         ("lab.yaml", "old: arriving += received\n", "old: nowhere\n", "`old`: this must stand in solution.py exactly once"),
         ("lab.yaml", "{ranks: 4}", "{ranks: 99}", "`ranks`: expected a whole number from 1 to 8, got `99`"),

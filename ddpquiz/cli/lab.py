@@ -20,6 +20,7 @@ def lab(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Check the file once; exit status 0 if it passes.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="With --check: print JSON and nothing else.")] = False,
+    task: Annotated[bool, typer.Option("--task", help="Print the task.")] = False,
     hint: Annotated[bool, typer.Option("--hint", help="Print the next hint.")] = False,
     solution: Annotated[
         bool, typer.Option("--solution", help="Print the solution; a pass after that counts half.")
@@ -34,18 +35,20 @@ def lab(
     """Write the missing lines of a distributed program. Each save is checked on real ranks."""
     from ddpquiz.cli import lab_actions, lab_commands
 
-    if sum((check, hint, solution, reset)) > 1:
-        raise typer.BadParameter("use one of --check, --hint, --solution and --reset.")
+    if sum((check, task, hint, solution, reset)) > 1:
+        raise typer.BadParameter("use one of --check, --task, --hint, --solution and --reset.")
     if json_ and not check:
         raise typer.BadParameter("it needs --check.", param_hint="--json")
     files = folder_of(folder)
     if name is None:
-        if check or hint or solution or reset:
+        if check or task or hint or solution or reset:
             raise typer.BadParameter("name a lab; `ddpquiz lab` lists them.", param_hint="NAME")
         lab_commands.list_labs(files)
         return
     found = load(name)
-    if hint:
+    if task:
+        lab_commands.print_task(found)
+    elif hint:
         lab_commands.print_hint(found)
     elif solution:
         lab_commands.print_solution(found)
@@ -59,11 +62,10 @@ def lab(
 
 def folder_of(named: Path | None) -> LabFolder:
     """Return the folder of the learner's files: the one that was named, or the usual one."""
-    import os
+    from ddpquiz.learning.lab_folder import LabFolder
+    from ddpquiz.paths import own_labs_dir
 
-    from ddpquiz.learning.lab_folder import DEFAULT, VARIABLE, LabFolder
-
-    return LabFolder(named or Path(os.environ.get(VARIABLE) or DEFAULT))
+    return LabFolder(named or own_labs_dir())
 
 
 def load(name: str) -> Lab:

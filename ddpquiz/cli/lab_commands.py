@@ -43,6 +43,14 @@ def all_labs() -> list[Lab]:
     return [*found, *pack_labs()]
 
 
+def print_task(lab: Lab) -> None:
+    """Print the task."""
+    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.sittings.lab_view import task
+
+    layout.show(style.console(), task(lab))
+
+
 def print_hint(lab: Lab) -> None:
     """Print the hints that were shown before, and the next one."""
     from ddpquiz.learning.side_files import load_hints, save_hints
@@ -77,7 +85,7 @@ def check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
 
     file = files.file(lab)
     if files.begin(lab) and not json:
-        typer.echo(f"{file} is new: it is the starter.")
+        typer.echo(f"{file} is new: it is the starter. `ddpquiz lab {lab.id} --task` prints the task.")
     verdict = check_file(lab, file)
     figures = compare(lab, verdict) if verdict.passed else ()
     if json:

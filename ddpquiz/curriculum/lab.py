@@ -33,7 +33,8 @@ class Budget:
 class Attempt:
     """A solution that the check must refuse, by a claim or budget in `caught`, or must accept if `caught` is empty.
 
-    Besides claims and budgets, `hang`, `error` (an exception in the learner's file) and `no end` may catch it.
+    Besides claims and budgets, `hang`, `error` (an exception in the learner's file), `no end` and `no wait` (for an
+    asynchronous operation) may catch it.
     """
 
     name: str

@@ -18,7 +18,7 @@ MOST_RANKS = 8
 SEEDS = (1, 2, 3)
 SECONDS = 10  # that one run may last
 HINTS, MUTANTS, VARIANTS, STARS = (3, 3), (8, 40), (3, 20), (0, 2)
-OTHER_ENDS = ("hang", "error", "no end")  # by which a mutant may be caught, besides claims and budgets
+OTHER_ENDS = ("hang", "error", "no end", "no wait")  # by which a mutant may be caught, besides claims and budgets
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from pathlib import Path
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.errors import UserError
 
-DEFAULT = Path("ddpquiz-labs")
-VARIABLE = "DDPQUIZ_LABS"
 Stamp = tuple[int, int, int] | None
 
 
@@ -33,7 +31,7 @@ class LabFolder:
                 fresh.write(lab.solution.starter)
         except FileExistsError:
             if not self.path.is_dir():
-                raise UserError(f"{self.path} is not a folder; name another one with --dir or {VARIABLE}.") from None
+                raise UserError(f"{self.path} is not a folder; name another one with --dir or DDPQUIZ_LABS.") from None
             return False
         except OSError as wrong:
             raise UserError(f"{file} cannot be written: {wrong.strerror}; name another folder with --dir.") from None

@@ -12,10 +12,12 @@ from ddpquiz.analysis.events import Event, Output
 from ddpquiz.analysis.phases import Phase, find_phases
 from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.curriculum.pack_consent import require_consent_for
+from ddpquiz.paths import own_labs_dir
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
 from ddpquiz.ranks.lab_verdict import LabVerdict
+from ddpquiz.ranks.lab_waits import find_forgotten
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -24,6 +26,7 @@ MOST_OUTPUT = 2_000_000  # bytes that one run may print
 MOST_LINES = 4_000
 BUSY = 3  # how much slower a run may be on a machine that does other things too
 FRESH = 1_000_000  # fresh seeds are below this
+_SHOWN = ("claim", "error", "unwritten")  # the outcomes that torchrun shows too
 
 Report = Callable[[int, int, LabRun], None]  # number of a run, of how many, and what runs
 
@@ -52,10 +55,11 @@ def check_file(
         finished = follow_check(lab, file, run, stop, hurry=number < len(runs))
         phases = find_phases(finished.events)
         failure = find_failure(lab, file, finished) or exceeded(lab, file, finished, phases)
+        failure = failure or find_forgotten(file, finished)
         if failure:
             return replace(
                 failure, seconds=time.monotonic() - began, runs=number, ranks=run.ranks, run=run,
-                events=finished.events, repeat=command(lab, file, run, failure.seed),
+                events=finished.events, repeat=_repeat(lab, file, run, failure),
             )  # fmt: skip
         stars -= {star.name for star in lab.stars if not _met(star, phases, run.ranks)}
     names = tuple(star.name for star in lab.stars if star.name in stars)
@@ -75,8 +79,17 @@ def planned(lab: Lab, fresh: int) -> list[LabRun]:
     return [replace(run, seeds=(*run.seeds, fresh)) for run in lab.runs]
 
 
+def _repeat(lab: Lab, file: Path, run: LabRun, failure: LabVerdict) -> str:
+    """Return the command that shows a failure again; torchrun knows no budgets, and would wait with ranks that hang."""
+    if failure.outcome in _SHOWN:
+        return command(lab, file, run, failure.seed)
+    words = ["ddpquiz", "lab", lab.id, "--check"]
+    usual = file.parent.absolute() == own_labs_dir().absolute()
+    return shlex.join(words if usual else [*words, "--dir", str(_near(file.parent))])
+
+
 def command(lab: Lab, file: Path, run: LabRun, seed: int | None) -> str:
-    """Return the command that repeats a run, with the one seed that failed if that is known."""
+    """Return the torchrun command that repeats a run, with the one seed that failed if that is known."""
     seeds = run.seeds if seed is None else (seed,)
     words = ["torchrun", "--nproc-per-node", str(run.ranks)]
     words += ["--max-restarts", str(lab.restarts)] if lab.restarts else []

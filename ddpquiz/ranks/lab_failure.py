@@ -1,13 +1,18 @@
 """Why one run of a check failed: the rank, the line of the learner's file, and the numbers, in a sentence."""
 
+import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
-from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised
+from ddpquiz.analysis.events import ClaimText, Event, Issued, Output, Raised, RankPosition
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+from ddpquiz.analysis.root_cause import failed_in_communication
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
+from ddpquiz.analysis.verdict import SIZES
 from ddpquiz.curriculum.lab import Lab, LabRun
 from ddpquiz.ranks.lab_verdict import LabVerdict, Outcome
 
@@ -39,10 +44,12 @@ def find_failure(lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict | No
         claim, ranks = broken[0]
         return _broken_claim(claim, ranks, file, finished)
     if seen.end and not seen.end.ok:
+        if failed_in_communication(seen) and (unlike := _unlike_sizes(file, finished)):
+            return unlike
         raised = seen.raised.get(seen.end.rank) if seen.end.rank is not None else None
         if raised or (seen.end.rank is None and seen.raised and not seen.hung):
             return _raised(raised or min(seen.raised.values(), key=lambda each: each.time), lab, file, finished)
-        return _ended_badly(finished, file)
+        return _ended_badly(finished, lab, file)
     left = [
         rank for rank in range(finished.run.ranks) if "checked" not in seen.rows or rank not in seen.rows["checked"]
     ]
@@ -67,8 +74,10 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
         for other in range(finished.run.ranks)
         if other not in values
     }
+    unlike = _unlike_sizes(file, finished)  # Gloo takes a message that is too short without a word
     return _verdict(
         "claim", finished, rank=rank, line=line, sentence=sentence, caught=text,
+        advice=f"{unlike.sentence} {unlike.advice}" if unlike else "",
         values=dict(sorted({**values, **others}.items())),
     )  # fmt: skip
 
@@ -114,17 +123,55 @@ def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabV
     return _verdict("error", finished, rank=rank, line=line, sentence=f"{sentence.rstrip('.')}.")
 
 
-def _ended_badly(finished: FinishedRun, file: Path) -> LabVerdict:
+def _unlike_sizes(file: Path, finished: FinishedRun) -> LabVerdict | None:
+    """Return the verdict on a receive that asks for another size than its send brings.
+
+    Gloo closes the connection when a message is too long, and every rank may then raise in an innocent line.
+    """
+    path = str(file.absolute())
+    for _, collective in finished.seen.timeline.unlike():
+        calls = {call.operation.op: (rank, call.operation) for rank, call in collective.calls.items()}
+        if calls.keys() != {*POINT_TO_POINT}:
+            continue
+        (source, sent), (to, received) = calls["send"], calls["recv"]
+        if sent.bytes != received.bytes:
+            sends, receives = (_sized(each, path, with_dtype=sent.dtype != received.dtype) for each in (sent, received))
+            sentence = f"Rank {source} sends {sends}, but rank {to} receives {receives}."
+            rank, line = (to, received.line) if received.file == path else (source, sent.line * (sent.file == path))
+            return _verdict("error", finished, rank=rank, line=line, sentence=sentence, advice=SIZES)
+    return None
+
+
+def _sized(operation: Operation, path: str, *, with_dtype: bool) -> str:
+    """Return `4 numbers in line 12`, or `4 numbers of float32 in line 12`."""
+    count = sum(map(prod, operation.shapes))
+    place = f"line {operation.line}" if operation.file == path else f"{Path(operation.file).name}:{operation.line}"
+    what = f"{'number' if count == 1 else 'numbers'}{f' of {operation.dtype}' if with_dtype else ''}"
+    return f"{count} {what} in {place}"
+
+
+def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
     """Return the verdict on ranks that hang, whose calls do not match, or whose process died."""
     seen, path = finished.seen, str(file.absolute())
     end = seen.end
-    waits = seen.hung.ranks if seen.hung else ()
+    waits = tuple(_in_check(each, lab, path) for each in seen.hung.ranks) if seen.hung else ()
     line = next((each.line for each in waits if each.file == path and each.line), 0)
     hangs = bool(seen.hung)
+    for rank, said in sorted(seen.rows.get("stuck", {}).items()):
+        if hangs:  # the check knows better why
+            line = next((each.line for each in waits if each.rank == rank and each.file == path), line)
+            return _verdict("hang", finished, rank=rank, line=line, sentence=said[-1], waits=waits)
     return _verdict(
         "hang" if hangs else "error", finished, rank=end.rank if end else None, line=line,
         sentence=end.why if end else "", advice=end.mend if end else "", waits=waits,
     )  # fmt: skip
+
+
+def _in_check(position: RankPosition, lab: Lab, path: str) -> RankPosition:
+    """Return a position with the line of check.py if the check waits there, be it called by the learner's code."""
+    inner = itertools.takewhile(lambda frame: frame.file != path, frames_in(position.stack))
+    called = next((frame for frame in inner if frame.file == str(lab.check)), None)
+    return replace(position, file=called.file, line=called.line) if called else position
 
 
 def _stopped(finished: FinishedRun, file: Path) -> LabVerdict:

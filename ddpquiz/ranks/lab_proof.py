@@ -45,7 +45,7 @@ def prove_lab(lab: Lab, *, fresh: int | None = None) -> Iterator[ProvenAttempt]:
 
 def _broken(lab: Lab) -> tuple[str, ...]:
     """Return all by which the faulty starter of a lab to repair may fail."""
-    return (*lab.claims, *(budget.name for budget in lab.budgets), "hang", "error", "no end")
+    return (*lab.claims, *(budget.name for budget in lab.budgets), "hang", "error", "no end", "no wait")
 
 
 def _complaint(attempt: Attempt, verdict: LabVerdict) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 from ddpquiz.analysis.events import Event, RankPosition
 from ddpquiz.curriculum.lab import LabRun
 
-Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end"]
+Outcome = Literal["passed", "unwritten", "claim", "budget", "error", "hang", "no end", "no wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class LabVerdict:
     """Whether a file passes, and if not, the first thing that is wrong with it.
 
     `sentence` says it with rank, line and numbers, and `advice` what to do. `caught` is the claim or the budget that
-    failed, or the outcome. `values` is what each rank found, by rank. `repeat` is the command that runs the failing run
+    failed, or the outcome. `values` is what each rank found, by rank. `repeat` is the command that shows the failure
     again; `run` is this run, or the last one, and `events` are its events. `stars` names the targets that
     were met.
     """

@@ -4,17 +4,21 @@ torchrun --nproc-per-node 4 labs/bounded_staleness/check.py bounded_staleness.py
 """
 
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, differs, same
+from lab_tools import Check, differs, explain_hang, same
 
 STEPS, RATE = 4, 0.5
 check = Check("serve", "work")
 n, rank = check.world_size, check.rank
+store = dist.distributed_c10d._get_default_store()  # a thread may ask it while the ranks hang
+jobs = 0
 
 
 class Job:
@@ -30,6 +34,7 @@ class Job:
 
     def gradient_of(self, weights: torch.Tensor, step: int) -> torch.Tensor:
         self.seen.append(weights.clone())
+        store.add(f"begun {jobs} {rank}", 1)
         if rank != self.slow and step >= self.bound:
             dist.send(torch.tensor(step), self.slow)
         elif rank == self.slow and step + self.bound < STEPS:
@@ -39,17 +44,58 @@ class Job:
         return self.gradients[step]
 
 
+def position() -> tuple[str, int | None, int]:
+    """Return where the server stands: in send or recv, the rank that it names there, and the line of its file."""
+    frame = sys._current_frames()[threading.main_thread().ident]
+    call, peer = "", None
+    while frame and Path(frame.f_code.co_filename) != check.args.file.absolute():
+        if frame.f_code.co_name in ("send", "recv"):
+            call = frame.f_code.co_name
+            peer = frame.f_locals.get("dst" if call == "send" else "src")
+        frame = frame.f_back
+    return call, peer, frame.f_lineno if frame else 0
+
+
+def why_stuck(weights: torch.Tensor, slow: int, bound: int) -> str:
+    """Return what the server fails to do while nothing moves."""
+    finished = {each: int(weights[each]) for each in range(1, n)}
+    begun = {each: store.add(f"begun {jobs} {each}", 0) for each in finished}
+    call, peer, line = position()
+    if call == "send" and finished.get(peer) == STEPS:
+        return f"Line {line} sends weights to rank {peer}, which has finished all its {STEPS} steps."
+    if call == "recv" and peer == slow and begun[slow] > finished[slow]:
+        return f"Rank {slow} is slow here on purpose; line {line} waits for it alone. Receive from whoever comes first."
+    unheard = [each for each in finished if each != slow and begun[each] > finished[each]]
+    if unheard and (call != "recv" or peer is not None):
+        return (
+            f"Rank {unheard[0]} has sent a gradient, but line {line} waits for another rank. "
+            "Receive from whoever comes first."
+        )
+    least = min(finished.values())
+    for each, steps in finished.items():
+        if steps == begun[each] < STEPS and steps - least <= bound:
+            return (
+                f"Rank {each} has finished {steps} of {STEPS} steps, the slowest {least}, and the bound is {bound}: "
+                "it may begin its next step, but got no weights."
+            )
+    return ""
+
+
 for _ in check.seeds():
     slow = check.random.randrange(1, n)
     for bound in (1, check.random.choice((0, 2))):
         # Rate x gradient takes 1 off the entry of the worker's rank, and whole numbers off the others.
         gradients = torch.randint(-50, 50, (n, STEPS, n + 3)) / RATE
         gradients[:, :, :n] = torch.eye(n).unsqueeze(1) / -RATE
+        jobs += 1
         dist.barrier()  # no worker begins before the server has finished with the job before
         weights, job = torch.zeros(n + 3), Job(gradients[rank], slow, bound)
         if rank == 0:
             check.delay(0.003)
-            with check.phase("serve", messages=(n - 1) * STEPS):
+            with (
+                check.phase("serve", messages=(n - 1) * STEPS),
+                explain_hang(partial(why_stuck, weights, slow, bound)),
+            ):
                 check.learner.serve(weights, STEPS, bound, RATE)
             assert same(weights, -RATE * gradients[1:].sum(dim=(0, 1))), "the server applies each gradient once"
         else:

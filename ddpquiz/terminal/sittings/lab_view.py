@@ -58,7 +58,8 @@ def repeat(found: LabVerdict) -> list[RenderableType]:
     """Draw the command that repeats the run that failed, on a line of its own."""
     if not found.repeat or found.outcome == "unwritten":
         return []
-    return [Text(), Text("Repeat this run:", style="quiet"), Text(plain(found.repeat), style="code")]
+    what = "Repeat this run:" if found.repeat.startswith("torchrun") else "Repeat the check:"
+    return [Text(), Text(what, style="quiet"), Text(plain(found.repeat), style="code")]
 
 
 def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[RenderableType]:
