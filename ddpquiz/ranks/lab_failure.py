@@ -65,7 +65,7 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
     rank = ranks[0]
     line, op = _last_line(rank, file, finished)
     found = _difference(rank, finished)
-    what = f", {found}. This is not true: {text}." if found else f", this is not true: {text}."
+    what = f", {found}. This must hold: {text}." if found else f", this does not hold: {text}."
     after = f" The last operation there was {op} in line {line}." if line else ""
     sentence = f"On rank {rank} of {finished.run.ranks}{what}{after}"
     held = finished.seen.claims.get(claim.line, {})
