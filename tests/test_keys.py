@@ -289,3 +289,25 @@ def _mode(shell):
     time.sleep(0.1)
     canonical = termios.tcgetattr(shell.child_fd)[3] & termios.ICANON
     return " icanon" if canonical else "-icanon"
+
+
+SWALLOWED = """
+import os, signal, time
+from ddpquiz.terminal.kit.keys import Keys
+class Dying:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.01)
+with Keys() as keys:
+    Dying()
+    print("goes on", flush=True)
+    keys.get(60)
+"""
+
+
+def test_a_signal_whose_exit_a_destructor_swallows_ends_the_program_too():
+    child = pexpect.spawn(sys.executable, ["-c", SWALLOWED], cwd=str(ROOT), timeout=60)
+    child.expect_exact("goes on")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 128 + signal.SIGHUP

@@ -40,6 +40,7 @@ class Keys:
         self._rest_until = 0.0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._signals: dict[signal.Signals, Any] = {}
+        self._ending = 0  # the exit status, once a signal has asked for the end
         self._wake: tuple[int, int] = (-1, -1)  # a pipe that a signal writes into, so that `get` returns
 
     def __enter__(self) -> Self:
@@ -54,7 +55,7 @@ class Keys:
         self._handle(signal.SIGTSTP, lambda *_: self._note(b"z"))
         self._handle(signal.SIGCONT, self._continued)
         for ending in (signal.SIGTERM, signal.SIGHUP):
-            self._handle(ending, lambda number, _: sys.exit(128 + number))  # so that every `with` restores its part
+            self._handle(ending, self._end)
         self._enter_raw()
         return self
 
@@ -116,6 +117,8 @@ class Keys:
         ready, _, _ = select.select([self._fd, self._wake[0]], [], [], timeout)
         if self._wake[0] in ready:
             notes = os.read(self._wake[0], 1024)
+            if b"e" in notes:  # the exit was raised where Python ignores it, such as in a destructor
+                sys.exit(self._ending)
             self._typed.append("ctrl+z" if b"z" in notes else "resize")
         elif self._fd in ready:
             self._read()
@@ -168,6 +171,12 @@ class Keys:
             ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.kill(0, signal.SIGTSTP)  # the whole job, as the terminal does it
             signal.signal(signal.SIGTSTP, ours)
+
+    def _end(self, number: int, _: object) -> None:
+        """End the program by an exception, so that every `with` restores its part."""
+        self._ending = 128 + number
+        self._note(b"e")
+        sys.exit(self._ending)
 
     def _continued(self, *_: object) -> None:
         if self._raw:  # SIGSTOP: the shell has set its own mode since then
