@@ -51,7 +51,7 @@ def predict_here(command: str, ranks: int | None, *, as_json: bool) -> None:
 
 
 def request_of(command: str, ranks: int | None) -> Request:
-    """Return the run that a path or the name of a demo, with arguments, describes; UserError if there is no script."""
+    """Return the run of a script, given by its path or as a demo's name, with arguments; UserError if it is missing."""
     from ddpquiz.paths import demo_file
     from ddpquiz.ranks.request import Request
 

@@ -18,7 +18,7 @@ LONGEST = timedelta(seconds=1)  # for the other ranks to make the same call; aft
 
 
 class Calls:
-    """Compares each call of new_group with those of the other ranks before it is made: it would wait for ever."""
+    """Compares each call of new_group with those of the other ranks before torch gets it and could wait forever."""
 
     def __init__(self) -> None:
         self.count = 0
