@@ -62,6 +62,12 @@ def has_packs() -> bool:
     return os.path.isdir(packs_dir())  # noqa: PTH112  # Path.is_dir raises if a name is too long
 
 
+def pack_of(file: Path) -> str:
+    """Return the name of the pack in which a file lies, or ""."""
+    file, home = file.resolve(), packs_dir().resolve()
+    return file.relative_to(home).parts[0] if file.is_relative_to(home) else ""
+
+
 def demo_file(name: str, demos: Path | None = None) -> Path:
     """Return the script of a demo: `pack/demo` in its pack, another one in `demos` or among the shipped ones."""
     pack, is_of_pack, demo = name.rpartition("/")
@@ -71,9 +77,8 @@ def demo_file(name: str, demos: Path | None = None) -> Path:
 
 def demo_name(script: Path) -> str:
     """Return the name by which a demo is run: `pack/demo` if its script lies in a pack; the inverse of `demo_file`."""
-    script = script.resolve()
-    is_of_pack = script.parent.name == "demos" and script.parents[2] == packs_dir().resolve()
-    return f"{script.parents[1].name}/{script.stem}" if is_of_pack else script.stem
+    pack = pack_of(script)
+    return f"{pack}/{script.stem}" if pack else script.stem
 
 
 def labs_dir() -> Path:

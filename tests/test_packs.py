@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -85,6 +86,7 @@ def test_the_demo_of_a_pack_is_known_by_its_own_name_also_if_a_shipped_one_has_t
         commands = [each.command for each in of_script(str(script))]
         assert all(command.startswith(f"ddpquiz demo {mine.name}/{name}") for command in commands), commands
     assert demo_name(demo_file("allreduce")) == "allreduce"
+    assert demo_name(Path("/demos/train.py")) == "train"
     assert demo_name(demo) == demo.stem
 
 

@@ -50,8 +50,9 @@ def _of_packs() -> list[LabTitle]:
     return [
         replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}")
         for pack in packs()
+        for concepts in [pack.concepts()]
         for lab in lab_titles(pack.labs)
-        if lab.concept in pack.concepts()
+        if lab.concept in concepts
     ]
 
 

@@ -38,13 +38,6 @@ def withdraw(name: str) -> None:
     _save({other: seen for other, seen in _allowed().items() if other != name})
 
 
-def require_consent_for(file: Path) -> None:
-    """Raise UserError if a program is in a pack whose programs may not run."""
-    file, home = file.resolve(), packs_dir().resolve()
-    if file.is_relative_to(home):
-        require_consent(file.relative_to(home).parts[0])
-
-
 def require_consent(name: str) -> None:
     """Raise UserError if the programs of a pack may not run; "" stands for what came with ddpquiz."""
     if name and not is_allowed(name):

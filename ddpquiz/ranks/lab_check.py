@@ -11,8 +11,8 @@ from pathlib import Path
 from ddpquiz.analysis.events import Event, Output
 from ddpquiz.analysis.phases import Phase, find_phases
 from ddpquiz.curriculum.lab import Budget, Lab, LabRun
-from ddpquiz.curriculum.pack_consent import require_consent_for
-from ddpquiz.paths import own_labs_dir
+from ddpquiz.curriculum.pack_consent import require_consent
+from ddpquiz.paths import own_labs_dir, pack_of
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
@@ -103,7 +103,7 @@ def follow_check(
 
     Raises Stopped if `stop` said so, and UserError for a lab of a pack that is not allowed.
     """
-    require_consent_for(lab.check)
+    require_consent(pack_of(lab.check))
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
         timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.curriculum.lab import Attempt, Lab
+from ddpquiz.curriculum.lab_reader import OTHER_ENDS
 from ddpquiz.ranks.lab_check import check_file
 from ddpquiz.ranks.lab_verdict import LabVerdict
 
@@ -45,7 +46,7 @@ def prove_lab(lab: Lab, *, fresh: int | None = None) -> Iterator[ProvenAttempt]:
 
 def _broken(lab: Lab) -> tuple[str, ...]:
     """Return all by which the faulty starter of a lab to repair may fail."""
-    return (*lab.claims, *(budget.name for budget in lab.budgets), "hang", "error", "no end", "no wait")
+    return (*lab.claims, *(budget.name for budget in lab.budgets), *OTHER_ENDS)
 
 
 def _complaint(attempt: Attempt, verdict: LabVerdict) -> str:
