@@ -16,7 +16,7 @@ from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import lesson_parts, listing, paragraph, spans
 from ddpquiz.web.site_items import card_html, prompt_html, question_data, question_html
 from ddpquiz.web.site_lab import lab_html
-from ddpquiz.web.site_links import page_contents, run_address
+from ddpquiz.web.site_links import run_address, sections_with_links
 
 _WORD = re.compile(r"\w{4,}")
 
@@ -35,13 +35,11 @@ def concept_html(concept: Concept, known: Catalog, recorded: Collection[str], la
         "labs": ("Build it", joined(*map(lab_html, labs))),
         "explain": ("Explain in your own words", joined(*map(prompt_html, concept.explain))),
     }
-    present = {name: title for name, (title, inside) in sections.items() if inside}
     return joined(
         _places(concept, known),
         element("h1", concept.title),
         paragraph(concept.idea, class_="prose idea"),
-        page_contents(present),
-        *(_section(name, title, sections[name][1]) for name, title in present.items()),
+        sections_with_links(sections),
         _next(concept, known),
     )
 
@@ -59,10 +57,6 @@ def _places(concept: Concept, known: Catalog) -> Markup:
         element("a", "Progress", href="../index.html#progress"),
     )
     return element("nav", element("p", joined(*(joined(link, " · ") for link in links)), track), aria_label="Site")
-
-
-def _section(name: str, title: str, inside: str) -> Markup:
-    return element("section", element("h2", title, id=f"{name}-title"), inside, id=name)
 
 
 def _lesson_with_cards(concept: Concept, known: Catalog) -> list[Markup]:

@@ -12,7 +12,7 @@ from ddpquiz.terminal.kit.style import plain
 from ddpquiz.web.markup import Markup, element, joined
 from ddpquiz.web.rendered_text import spans
 from ddpquiz.web.site_lab import lab_address, labs_list
-from ddpquiz.web.site_links import page_contents, run_address
+from ddpquiz.web.site_links import run_address, sections_with_links
 from ddpquiz.web.site_map import map_html
 
 
@@ -22,16 +22,14 @@ def index_html(known: Catalog, recorded: Collection[str], labs: Sequence[Lab]) -
         "search": ("Search", _search()),
         "concepts": ("Concepts", joined(*(_track(track, known) for track in known.tracks))),
         "map": ("Map", map_html(known)),
-        "labs": ("Labs", labs_list(labs) if labs else ""),
-        "runs": ("Recorded runs", _runs(recorded, known) if recorded else ""),
+        "labs": ("Labs", labs_list(labs) if labs else Markup()),
+        "runs": ("Recorded runs", _runs(recorded, known) if recorded else Markup()),
         "progress": ("Progress", _progress()),
     }
-    present = {name: title for name, (title, inside) in sections.items() if inside}
     return joined(
         element("h1", "Distributed training"),
         *_introduction(known, labs),
-        page_contents(present),
-        *(element("section", element("h2", title), sections[name][1], id=name) for name, title in present.items()),
+        sections_with_links(sections),
     )
 
 

@@ -5,11 +5,21 @@ from collections.abc import Mapping
 from ddpquiz.web.markup import Markup, element, joined
 
 
-def page_contents(sections: Mapping[str, str]) -> Markup:
-    """Return links to the sections of a page, given by their ids with their titles."""
-    links = [element("a", title, href=f"#{name}") for name, title in sections.items()]
-    inside = joined(*(joined(" · " if at else "", link) for at, link in enumerate(links)))
-    return element("nav", element("p", "On this page: ", inside), aria_label="On this page")
+def sections_with_links(sections: Mapping[str, tuple[str, Markup]]) -> Markup:
+    """Return the sections of a page by their ids, each with title and content, after links to them; skip empty ones."""
+    present = {name: section for name, section in sections.items() if section[1]}
+    links = (joined(" · " if at else "", _link(name, present[name][0])) for at, name in enumerate(present))
+    return joined(
+        element("nav", element("p", "On this page: ", *links), aria_label="On this page"),
+        *(
+            element("section", element("h2", title, id=f"{name}-title"), inside, id=name)
+            for name, (title, inside) in present.items()
+        ),
+    )
+
+
+def _link(name: str, title: str) -> Markup:
+    return element("a", title, href=f"#{name}")
 
 
 def run_address(name: str) -> str:
