@@ -242,7 +242,8 @@ class LiveMemory(TorchDispatchMode):
     """Counts the bytes of all storages that are alive of those made inside the block, and of those passed to `watch`.
 
     `now` is the sum and `peak` its highest value. Views share a storage, which counts once. A storage that would take
-    the sum above `limit` counts only after `wait_below`: Gloo's threads may still hold what the code has dropped.
+    the sum above `limit` counts only after `wait_below`: Gloo's threads may still hold what the code has dropped. Once
+    such a wait was in vain, later objects do not wait, and their `peak` stays at `limit`: the first excess is the fault.
     """
 
     _patient = True  # until a wait was in vain: the code holds too much, and long waits would only take time
@@ -251,6 +252,7 @@ class LiveMemory(TorchDispatchMode):
         super().__init__()
         self.limit = limit
         self.now = self.peak = 0
+        self._tells_excess = LiveMemory._patient
         self._sizes: dict[int, int] = {}
 
     def watch(self, *tensors: torch.Tensor) -> None:
@@ -288,7 +290,7 @@ class LiveMemory(TorchDispatchMode):
             self.wait_below(self.limit - storage.nbytes())
         self._sizes[key] = storage.nbytes()
         self.now += storage.nbytes()
-        self.peak = max(self.peak, self.now)
+        self.peak = max(self.peak, self.now if self._tells_excess else min(self.now, self.limit))
         weakref.finalize(storage, self._remove, key)
 
     def _remove(self, key: int) -> None:
