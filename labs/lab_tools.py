@@ -243,7 +243,7 @@ class LiveMemory(TorchDispatchMode):
 
     `now` is the sum and `peak` its highest value. Views share a storage, which counts once. A storage that would take
     the sum above `limit` counts only after `wait_below`: Gloo's threads may still hold what the code has dropped. Once
-    such a wait was in vain, later objects do not wait, and their `peak` stays at `limit`: the first excess is the fault.
+    such a wait was in vain, later objects do not wait, and their `peak` stays at `limit`: only the first excess counts.
     """
 
     _patient = True  # until a wait was in vain: the code holds too much, and long waits would only take time

@@ -1,6 +1,6 @@
 """What all tests share: the same environment everywhere, a warm server of ranks, data folders, and their order.
 
-`--quick` leaves out tests that are marked `slow`, and test functions that took half a second or more per case when
+`--quick` leaves out tests that are marked `slow`, and test functions that took 0.3 s or more per case when
 durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests
 on a machine that does nothing else.
 """
@@ -52,10 +52,8 @@ settings.load_profile("same")
 # Hypothesis also plays the constants of all loaded modules, which depend on the tests before. Turn that off.
 providers._get_local_constants = providers.Constants
 
-DURATIONS = Path(__file__).with_name(
-    "durations.json"
-)  # seconds per case of each test function that takes half a second
-SLOW, WORTH_SAVING = 1.0, 0.5  # seconds per case
+DURATIONS = Path(__file__).with_name("durations.json")  # seconds per case of the test functions that are slow
+SLOW = 0.3  # seconds per case
 
 
 def pytest_addoption(parser):
