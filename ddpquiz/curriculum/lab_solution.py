@@ -61,16 +61,12 @@ class LabSolution:
             for part in self.parts
         )
 
-    def edited(self, old: str, new: str) -> str | None:
-        """Return the solution with one passage replaced, as deep as it stands there; None unless it stands there once.
-
-        Both texts may be indented less than the passage: they move to the right together.
-        """
-        return edit(self.source, old, new)
-
 
 def edit(source: str, old: str, new: str) -> str | None:
-    """Return a source with one passage replaced; None unless it is there once. See `LabSolution.edited`."""
+    """Return a source with one passage replaced, as deep as it stands there; None unless it stands there once.
+
+    Both texts may be indented less than the passage: they move to the right together.
+    """
     old, new = textwrap.dedent(old).strip("\n"), textwrap.dedent(new).strip("\n")
     if "\n" not in old:
         return _edited_line(source, old, new)
