@@ -10,7 +10,7 @@ Compare `over my card (flat ring)` with `over my card (rails)`, and the two line
 `leaves my node`. NCCL spreads the flat ring over the NICs too, by making one
 ring for each NIC; the bytes that leave a node stay those of the flat ring.
 
-Try    --nodes 4     one GPU a node: both ways are the same ring
+Try    --nodes 4     one GPU per node: both ways are the same ring
        --nodes 1     one node: nothing reaches the network
        --size 2400   a longer tensor
 """

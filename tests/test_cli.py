@@ -103,6 +103,12 @@ def test_an_unknown_command_is_answered_with_a_suggestion(word, meant):
     assert f"No such command '{word}'. Did you mean '{meant}'?" in ddp(word).stderr
 
 
+def test_the_recorder_is_not_a_command_and_the_error_says_how_to_start_it():
+    done = ddp("record", "--to", "folder", "train.py")
+    assert done.returncode == 2
+    assert "-m ddpquiz.record --to DIR train.py" in done.stderr
+
+
 def test_a_name_from_another_program_suggests_a_command_that_exists():
     commands = typer.main.get_command(app.app).commands
     assert not app._MEANT.keys() & commands.keys()

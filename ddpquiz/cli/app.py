@@ -35,7 +35,7 @@ _COMMANDS = {
     "where": "Show where all threads of a running rank are.",
     "diagnose": "Say why a job hangs or failed, from what its ranks recorded.",
     "compare": "Compare two saved runs: what got slower or faster, what is new.",
-    "bench": "Measure the collectives of this machine: time, bandwidth, and the line through them.",
+    "bench": "Measure the collectives of this machine: time, bandwidth, and a fitted cost model.",
     "plan": "Predict memory, traffic and time of training on GPUs that you do not have.",
     "prove": "Run the proof behind an answer on real ranks.",
     "list": "List the curriculum, or the items of one concept.",
@@ -117,6 +117,9 @@ class _Commands(TyperGroup):
         meant = _MEANT.get(args[0])
         if meant:
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
+        if args[0] == "record":
+            job = "torchrun --nproc-per-node 4 -m ddpquiz.record --to DIR train.py"
+            ctx.fail(f"The recorder is started by the launcher of your job: {job}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddpquiz.planning.stage_time import Accelerator
     from ddpquiz.planning.step_traffic import Job
 
-STEP_TOKENS = 4 << 20  # tokens of a step, if no batch is named
+STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
 _AXES = ("tp", "pp", "cp", "ep", "dp")
 _ONE_OF = "{} is not one of {}."
 
@@ -42,24 +42,24 @@ class PlanOptions:
     ] = ""
     batch: Annotated[
         int | None,
-        typer.Option("--batch", "-b", min=1, help="Sequences of a step, over all ranks (default: 4 M tokens)."),
+        typer.Option("--batch", "-b", min=1, help="Sequences per step, over all ranks (default: 4 M tokens)."),
     ] = None
-    seq: Annotated[int | None, typer.Option("--seq", "-s", min=1, help="Tokens of a sequence.")] = None
-    micro_batch: Annotated[int, typer.Option("--micro-batch", min=1, help="Sequences of a micro-batch.")] = 1
-    zero: Annotated[int, typer.Option("--zero", min=0, max=3, help="Stage of ZeRO; 0 is DDP, 3 is FSDP.")] = 1
+    seq: Annotated[int | None, typer.Option("--seq", "-s", min=1, help="Tokens per sequence.")] = None
+    micro_batch: Annotated[int, typer.Option("--micro-batch", min=1, help="Sequences per micro-batch.")] = 1
+    zero: Annotated[int, typer.Option("--zero", min=0, max=3, help="ZeRO stage; 0 is DDP, 3 is FSDP.")] = 1
     shard: Annotated[
         int, typer.Option("--shard", min=0, help="Ranks over which states are sharded (HSDP); 0: all.")
     ] = 0
     pipeline: Annotated[str, typer.Option("--pipeline", help="gpipe, 1f1b, interleaved, zb-h1 or dualpipe.")] = "1f1b"
     chunks: Annotated[
-        int, typer.Option("--chunks", min=1, help="Model chunks of a stage; more than 1: interleaved.")
+        int, typer.Option("--chunks", min=1, help="Model chunks per stage; more than 1: interleaved.")
     ] = 1
     recompute: Annotated[str, typer.Option("--recompute", help="none, selective or full.")] = "none"
     sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = True
     overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = True
     tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = False
     states: Annotated[
-        str, typer.Option("--states", help="Bytes a parameter: megatron (2+4+12), zero (2+2+12) or fp32 (4+4+8).")
+        str, typer.Option("--states", help="Bytes per parameter: megatron (2+4+12), zero (2+2+12) or fp32 (4+4+8).")
     ] = "megatron"
     precision: Annotated[str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: what the GPU has).")] = ""
     flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = True

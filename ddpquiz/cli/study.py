@@ -38,7 +38,7 @@ class StudyOptions:
     limit: Annotated[int, typer.Option(min=1, help="Cards in this sitting, at most.")] = LIMIT
     new: Annotated[
         int | None,
-        typer.Option(min=0, help="New cards a day, at most. [default: 10; no limit for concepts that you name]"),
+        typer.Option(min=0, help="New cards per day, at most. [default: 10; no limit for concepts that you name]"),
     ] = None
     retention: Annotated[
         float | None,
@@ -54,7 +54,7 @@ class StudyOptions:
 
     @property
     def a_day(self) -> int | None:
-        """New cards a day; None, without a limit, where concepts were named and no number was given."""
+        """New cards per day; None, without a limit, where concepts were named and no number was given."""
         from ddpquiz.learning.standing import NEW_A_DAY
 
         return self.new if self.new is not None else None if self.concept else NEW_A_DAY

@@ -104,7 +104,7 @@ class TestOptions:
 
 @with_options(TestOptions)
 def test(*, options: TestOptions) -> None:
-    """Answer questions. In a pipe, answers are read from standard input, one a line; an empty line skips.
+    """Answer questions. In a pipe, answers are read from standard input, one per line; an empty line skips.
 
     A line that cannot be read as an answer does not count; it is reported on standard error and makes the exit status
     1. With --confidence, a line with 1 (a guess) to 4 (sure) follows each answer.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link of one GPU: seconds before the first byte (alpha), and bytes a second in one direction (1 / beta).
+    """A link of one GPU: seconds before the first byte (alpha), and bytes per second in one direction (1 / beta).
 
     `ranks` is how many GPUs it joins. `reached` is the share of the bandwidth that collectives reach.
     """
@@ -24,7 +24,7 @@ class Link:
 class Hardware:
     """A kind of GPU, or of CPU, in its usual machine.
 
-    `memory` is in bytes, `memory_bandwidth` in bytes a second, `flops` in FLOP a second by number format, without
+    `memory` is in bytes, `memory_bandwidth` in bytes per second, `flops` in FLOP per second by number format, without
     sparsity. `efficiency` is the share of these that matrix products reach. `near` joins the GPUs of a machine, `far`
     joins the machines.
     """

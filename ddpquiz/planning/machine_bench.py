@@ -38,7 +38,7 @@ class SizeTime:
 
     @property
     def algorithm_bandwidth(self) -> float:
-        """Bytes a second, as the caller sees them."""
+        """Bytes per second, as the caller sees them."""
         return self.size / self.seconds
 
 
@@ -67,7 +67,7 @@ class BenchGroup:
 
 
 def bus_bandwidth(op: str, ranks: int, time: SizeTime) -> float:
-    """Return bytes a second that pass over the slowest link, whatever the number of ranks (nccl-tests)."""
+    """Return the bytes per second that pass over the slowest link, whatever the number of ranks (nccl-tests)."""
     return time.algorithm_bandwidth * bus_factor(op, ranks)
 
 

@@ -66,7 +66,7 @@ class RankMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What decides memory beside model and layout: sequences a step, tokens of each, and the conventions."""
+    """What decides memory beside model and layout: sequences per step, tokens of each, and the conventions."""
 
     batch: int
     sequence: int

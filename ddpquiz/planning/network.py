@@ -8,7 +8,7 @@ from ddpquiz.planning.hardware import Hardware
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What a group's ring runs over: seconds of all hops of one round, and bytes a second of a rank."""
+    """What a group's ring runs over: seconds of all hops of one round, and bytes per second of a rank."""
 
     ranks: int
     round_latency: float

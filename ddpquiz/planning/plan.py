@@ -91,7 +91,7 @@ class Plan:
 
 
 def utilization(flops: float, tokens_per_second: float, peak: float) -> float:
-    """Return MFU, or HFU, from the FLOP of a token and the tokens a second of a GPU (arXiv 2204.02311, appendix B)."""
+    """Return MFU, or HFU, from the FLOP per token and the tokens per second and GPU (arXiv 2204.02311, appendix B)."""
     return flops * tokens_per_second / peak
 
 

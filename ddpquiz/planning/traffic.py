@@ -143,7 +143,7 @@ def expert_parallel(layers: int, routed: float, layout: Layout) -> list[Traffic]
 
 
 def combine(parts: Sequence[Traffic], times: int) -> Iterator[Traffic]:
-    """Yield the same traffic `times` times a step."""
+    """Yield the same traffic `times` times per step."""
     return (Traffic(each.axis, each.op, each.ranks, each.calls * times, each.brought * times) for each in parts)
 
 

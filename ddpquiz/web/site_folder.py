@@ -7,7 +7,7 @@ from pathlib import Path
 from ddpquiz.atomic_file import replacing
 from ddpquiz.errors import UserError
 
-MARKER = ".ddpquiz-site"  # lists the files of the site, one a line
+MARKER = ".ddpquiz-site"  # lists the files of the site, one per line
 _HEAD = "ddpquiz site"
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's Flight Recorder dumps, one file a rank, as the record of a job."""
+"""PyTorch's Flight Recorder dumps, one file per rank, as the record of a job."""
 
 import math
 from collections import defaultdict

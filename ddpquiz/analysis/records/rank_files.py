@@ -1,4 +1,4 @@
-"""The files that `ddpquiz.record` writes, one a rank, put together: the same operations of all ranks, on one clock."""
+"""The files that `ddpquiz.record` writes, one per rank, joined: the same operations of all ranks, on one clock."""
 
 import re
 from collections import defaultdict

@@ -139,7 +139,7 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     share = getattr(plan.time, plan.limit) / plan.time.total
     yield Text(f"What limits it, after computing: {limit(plan)} ({share:.1%} of the step)")
     attention = "half" if plan.machine.causal else "all"
-    counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes a parameter, {plan.machine.precision}"
+    counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes per parameter, {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
     yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
 

@@ -108,7 +108,7 @@ def _recalls(now: Statistics) -> list[RenderableType]:
 def _judged(recall: Recall, wanted: float) -> Text:
     """Draw whether the share recalled differs from the goal by more than chance."""
     if recall.all.high < wanted:
-        advice = "Below your goal: fewer new cards a day help, and so does `ddpquiz optimize`."
+        advice = "Below your goal: fewer new cards per day help, and so does `ddpquiz optimize`."
         return prose(advice, "warn")
     if recall.all.low > wanted:
         return prose("Above your goal: `ddpquiz optimize` fits the intervals to you.", "good")
