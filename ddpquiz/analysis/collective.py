@@ -129,7 +129,8 @@ class Matching:
     """Puts each call into the collective that it belongs to.
 
     The k-th collective that each member issues in a group is the same one; so is the k-th send from a to b with the
-    k-th receive on b from a. A receive from any rank is matched when it has ended and its source is known.
+    k-th receive on b from a with the same tag. A receive from any rank is matched when it has ended and its source is
+    known.
     """
 
     def __init__(self) -> None:
@@ -137,7 +138,7 @@ class Matching:
         self._counts: Counter[tuple[Group, int]] = Counter()  # collectives that a rank has issued in a group
         self._incomplete: dict[tuple[Group, int], Collective] = {}  # collectives that some member has not entered
         # Sends or receives without their partner
-        self._channels: defaultdict[tuple[Group, int, int], deque[Collective]] = defaultdict(deque)
+        self._channels: defaultdict[tuple[Group, int, int, int], deque[Collective]] = defaultdict(deque)
         self._from_anybody: dict[tuple[int, int], Group] = {}  # receives with an unknown source, by rank and number
 
     def join(self, rank: int) -> None:
@@ -150,7 +151,8 @@ class Matching:
         group: Group = (self._joins[rank], operation.group, operation.members)
         if operation.op in POINT_TO_POINT:
             source, to = _ends(rank, operation)
-            found = self._other_half(self._channels[group, source, to], rank) if source != ANYBODY else None
+            channel = self._channels[group, source, to, operation.tag]
+            found = self._other_half(channel, rank) if source != ANYBODY else None
             collective = found or self._new_pair(call, group, source, to)
         else:
             index = self._counts[group, rank]
@@ -168,7 +170,7 @@ class Matching:
         if source == ANYBODY:
             self._from_anybody[to, call.number] = group
         else:
-            self._channels[group, source, to].append(made)
+            self._channels[group, source, to, call.operation.tag].append(made)
         return made
 
     def resolve(self, collective: Collective, rank: int, call: Call, source: int) -> Collective | None:
@@ -179,7 +181,7 @@ class Matching:
         group = self._from_anybody.pop((rank, call.number), None)
         if group is None:
             return None
-        channel = self._channels[group, source, rank]
+        channel = self._channels[group, source, rank, call.operation.tag]
         send = self._other_half(channel, rank)
         collective.members = (source, rank)
         if send is None:

@@ -13,6 +13,8 @@ from ddpquiz.analysis.changed_request import changed_request
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
+from ddpquiz.analysis.group_verdict import different_groups, late_in_forming, unlike_groups
+from ddpquiz.analysis.lost_message import lost_message
 from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, standpoint, together, wait
 from ddpquiz.analysis.operation import ROOTED
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
@@ -34,12 +36,14 @@ def diagnose(
     by their stacks.
     """
     fates = find_fates(state, absent, positions or (state.hung.ranks if state.hung else ()))
+    if verdict := different_groups(state, _blocked(state)):
+        return verdict
     unlike = state.timeline.unlike()
     stuck = [found for found in unlike if _is_stuck(found[1], state)]
     if stuck:
         return of_mismatch(*stuck[0], state.timeline.order)
     verdict = None if absent or now != math.inf else _of_hidden_roots(state)
-    verdict = verdict or _of_waits(state, fates, state.time if now is None else now)
+    verdict = verdict or _of_waits(state, fates, state.time if now is None else now) or late_in_forming(state, fates)
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], state.timeline.order)
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
@@ -87,7 +91,7 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
             if kind == "left" and len(culprits) > len(collective.arrived):
                 return _of_extra_call(collective, culprits)
             return _of_root(kind, culprits, collective, state, fates)
-    return _of_cycle(waits, state)
+    return lost_message(waits, state.timeline.order) or _of_cycle(waits, state)
 
 
 def _hides_root(collective: Collective, state: RunState) -> bool:
@@ -212,5 +216,7 @@ def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
     sentence = f"No fault in communication: all {count:,} operations that the ranks recorded fit together."
     if not count:
         sentence = "The ranks recorded no communication."
-    limits = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
+    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
+    if unlike := unlike_groups(state):
+        limits += (f"{unlike.sentence} That did no harm this time. {unlike.next}",)
     return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)

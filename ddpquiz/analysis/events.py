@@ -206,12 +206,16 @@ class Joining(RankEvent):
 
 @dataclass(frozen=True, slots=True)
 class Forming(RankEvent):
-    """A rank waits for the others in `new_group`, which forms a further process group, until `done`."""
+    """A rank waits for the others in `new_group`, which forms a further process group, until `done`.
+
+    `members` are the ranks that it asks for, in rising order; empty if they are unknown, or if only they make the call.
+    """
 
     event: ClassVar[str] = "forming"
     done: bool
     file: File
     line: Line
+    members: Ranks = ()
 
 
 @dataclass(frozen=True, slots=True)

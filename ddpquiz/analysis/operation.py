@@ -38,7 +38,8 @@ class Operation(NamedTuple):
 
     `members` are the global ranks of the group, `group` is torch's name of it. `peer` is the root, source or
     destination as a global rank. `bytes` is the size of the tensors that this rank brings, `reduce` the reduce op
-    (`sum`). `bucket` is the number of DDP's bucket in its backward pass, from 0.
+    (`sum`). `bucket` is the number of DDP's bucket in its backward pass, from 0. `tag` is that of a send or receive
+    over Gloo; NCCL ignores tags.
     """
 
     op: Name
@@ -53,6 +54,7 @@ class Operation(NamedTuple):
     reduce: Name = ""
     asynchronous: bool = False
     bucket: Count | None = None
+    tag: Annotated[int, Range(-(2**63), 2**63)] = 0
 
     @property
     def place(self) -> tuple[str, int, str]:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from ddpquiz.analysis import events
 from ddpquiz.analysis.bounded_line import bounded
+from ddpquiz.analysis.group_calls import GroupCalls
 from ddpquiz.analysis.operation import FORM, JOIN
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
@@ -42,6 +43,7 @@ class RunState:
     brought: dict[int, events.Issued] = field(default_factory=dict)  # rank -> the last operation that it called
     got: dict[int, tuple[str, ...]] = field(default_factory=dict)  # rank -> what that operation left there
     joined: set[int] = field(default_factory=set)  # ranks that have formed a process group
+    groups: GroupCalls = field(default_factory=GroupCalls)
     timeline: Timeline = field(default_factory=partial(Timeline, text=source_line))
     places: dict[int, tuple[str, int]] = field(default_factory=dict)  # rank -> file and line where it was last seen
     last_event_at: dict[int, float] = field(default_factory=dict)  # rank -> time of its last event
@@ -98,6 +100,7 @@ class RunState:
         self.started_at.setdefault(event.rank, event.time)
         self.restart = max(self.restart, event.restart)
         self._clear_waits(event.rank)
+        self.groups.restart(event.rank)
         self.joined.discard(event.rank)
         self.finished.discard(event.rank)
         for known in (self.exited, self.raised, self.brought, self.got, *self.claims.values()):
@@ -117,6 +120,7 @@ class RunState:
         self.waits.setdefault(event.rank, {}).pop(0, None)
         if not event.done:
             self.waits[event.rank][0] = FORM
+        self.groups.add(event, self.ranks)
 
     def _claim(self, event: events.Claimed) -> None:
         self.places[event.rank] = self.script, event.line

@@ -59,4 +59,6 @@ NEXT = {
 }
 UNEVEN = "Ranks make different numbers of steps. Give all as many batches, or put the loop inside `with model.join():`."
 SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
+MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
+TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."

@@ -74,7 +74,7 @@ class DroppedOperations:
 def _first_generation(record: RankRecord) -> Generation:
     """Return the generation in which the files of a rank begin."""
     life = record.lives[0]
-    return life.started.restart, sum(not joining.done for joining in life.repeated)
+    return life.started.restart, sum(isinstance(each, Joining) and not each.done for each in life.repeated)
 
 
 def _channel(rank: int, operation: Operation, source: int | None = None) -> Channel | None:

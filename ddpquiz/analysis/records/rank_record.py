@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from ddpquiz.analysis.event_codec import check_ranks, decode
-from ddpquiz.analysis.events import VERSION, Began, Dropped, Event, Issued, Joining, Recorded, Started
+from ddpquiz.analysis.events import VERSION, Began, Dropped, Event, Forming, Issued, Joining, Recorded, Started
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.records.clock_alignment import Clock
 from ddpquiz.analysis.records.rank_tail import read_tail
@@ -32,13 +32,11 @@ class Life:
         return Clock(self.recorded.host, self.recorded.boot)
 
     @property
-    def repeated(self) -> list[Joining]:
-        """The joinings that begin a file which continues another one; those are of earlier times."""
+    def repeated(self) -> list[Event]:
+        """The joinings and formings that begin a file which continues another one; those are of earlier times."""
         if not self.recorded.number:
             return []
-        return [
-            each for each in takewhile(lambda each: isinstance(each, Joining), self.events) if isinstance(each, Joining)
-        ]
+        return list(takewhile(lambda each: isinstance(each, Joining | Forming), self.events))
 
 
 @dataclass(slots=True)

@@ -18,11 +18,22 @@ def watch(writer: EventWriter, script: str) -> None:
     @functools.wraps(original)
     def new_group(*args: Any, **kwargs: Any) -> Any:
         file, line = locate(script)
-        writer.send(Forming(writer.now(), writer.rank, done=False, file=file, line=line))
+        members = _members(*args[:1], **kwargs)
+        writer.send(Forming(writer.now(), writer.rank, False, file, line, members))
         group = original(*args, **kwargs)
-        writer.send(Forming(writer.now(), writer.rank, done=True, file=file, line=line))
+        writer.send(Forming(writer.now(), writer.rank, True, file, line, members))
         return group
 
     for module in (dist, dist.distributed_c10d, device_mesh):
         if getattr(module, "new_group", None) is original:
             module.new_group = new_group
+
+
+def _members(ranks: Any = None, *, use_local_synchronization: bool = False, **_: Any) -> tuple[int, ...]:
+    """Return whom a call asks for; nothing if only members make it, or if torch will refuse it."""
+    if use_local_synchronization:
+        return ()
+    try:
+        return tuple(range(dist.get_world_size())) if ranks is None else tuple(sorted(map(int, ranks)))
+    except (TypeError, ValueError, RuntimeError):
+        return ()

@@ -46,6 +46,7 @@ class Operator:
     peer: int | None
     reduce: int | None
     asynchronous: int | None
+    tag: int | None
 
     @classmethod
     def of(cls, overload: Any, name: str, private: TorchPrivate) -> Operator:
@@ -59,7 +60,7 @@ class Operator:
             op=NAMES.get(name, name.rstrip("_")), private=private, redispatch=torch_private.redispatch(overload),
             group=names.index("process_group"), inputs=at(*INPUTS) or 0,
             outputs=None if name == "send" else at(*OUTPUTS), peer=at(*PEERS), reduce=at("reduce_op"),
-            asynchronous=at("async_op"),
+            asynchronous=at("async_op"), tag=at("tag"),
         )  # fmt: skip
 
     def reduce_op(self, args: tuple[Any, ...], caller: FrameType | None) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Joining, RankEvent, Recorded, Started
+from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Forming, Joining, RankEvent, Recorded, Started
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 from ddpquiz.ranks.inside.event_writer import EventWriter, Line
 from ddpquiz.ranks.inside.rank_file import RankFile
@@ -31,6 +31,7 @@ MANY = 5_000  # lines in the buffer after which it is flushed at once
 TOO_MANY = 500_000  # lines in the buffer after which the folder counts as dead
 SLICE = 500  # lines that are written before a thread of the script that waits for the GIL gets it
 QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
+MOST_GROUPS = 2_000  # joinings, and begins and ends of formings, that each file of a rank repeats
 PATIENCE = 5.0  # seconds that the end of the job waits for the thread of ours
 UNKNOWN = -1  # the rank, until a process group says it
 _NOBODY = f'"rank": {UNKNOWN}, '
@@ -57,7 +58,7 @@ class RankWriter(EventWriter):
         self._issued: Counter[Channel] = Counter()  # since the last joining, in this file and those before it
         self._from_anybody: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
         self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
-        self._joinings: list[Joining] = []
+        self._groups: list[Joining | Forming] = []  # begun and formed so far; each file of this rank has them
         self._wake = _thread.allocate_lock()
         self._wake.acquire()
         _thread.start_new_thread(self._flush_for_ever, ())
@@ -211,12 +212,14 @@ class RankWriter(EventWriter):
             Dropped(now, self.rank, group, members, op, peer, issued)
             for (group, members, op, peer), issued in self._issued.items()
         ]
-        return [self.began, self._started, recorded, *self._joinings, *dropped]
+        return [self.began, self._started, recorded, *self._groups, *dropped]
 
     def _format_event(self, event: Event) -> str:
-        if isinstance(event, Joining) and event not in self._joinings:
-            self._joinings.append(event)
-            if not event.done:
+        if isinstance(event, Forming) and len(self._groups) >= MOST_GROUPS and event not in self._groups:
+            event = replace(event, members=())  # so that it does not count: later files do not hold it
+        elif isinstance(event, Joining | Forming) and event not in self._groups:
+            self._groups.append(event)
+            if isinstance(event, Joining) and not event.done:
                 self._issued.clear()
         if isinstance(event, RankEvent):
             event = replace(event, rank=self.rank, time=round(event.time, 6))

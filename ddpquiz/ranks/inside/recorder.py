@@ -103,13 +103,14 @@ class Recorder:
         bucket = self.buckets.number(op, tensors, caller)
         asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
         file, line = locate(self.script, caller) if bucket is None else self.buckets.locate(caller)
+        tag = args[operator.tag] if operator.tag is not None and tensors and not tensors[0].is_cuda else 0
         number, now = next(self.numbers), self.writer.now()
         self.operations.running.add(number)
         operation = Operation(
             op, members, peer, tuple([tensor.shape for tensor in tensors]),
             name_of(tensors[0].dtype) if tensors else "",
             sum([tensor.numel() * tensor.element_size() for tensor in tensors]),
-            file, line, group, operator.reduce_op(args, caller), asynchronous, bucket,
+            file, line, group, operator.reduce_op(args, caller), asynchronous, bucket, tag,
         )  # fmt: skip
         self.writer.write(self.writer.issued(now, number, values_of(tensors) if with_values else (), operation))
         return OpenOperation(number, now, asynchronous, bucket)

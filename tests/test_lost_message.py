@@ -1,0 +1,72 @@
+"""The verdict on messages that do not arrive: a send or receive that is left out, and tags that differ; on real ranks."""
+
+import pytest
+
+from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+
+HEAD = """\
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+for step in range(4):
+    x = torch.ones(5)
+"""
+JOBS = {
+    "a stage that keeps its last micro-batch": (
+        ("    if rank > 0: dist.recv(x, rank - 1)\n"
+        "    if rank < 2 and not (rank == 1 and step == 3): dist.send(x, rank + 1)\n"
+        "dist.barrier()\n"),
+        "missing", (1,),
+        ("Rank 2 waits in recv at job.py:6 for a message that rank 1 did not send: rank 1 went on to barrier at "
+        "job.py:8."),
+    ),
+    "a receive that one rank leaves out": (
+        "    if rank == 0: dist.send(x, 1)\n    if rank == 1 and step < 3: dist.recv(x, 0)\ndist.barrier()\n",
+        "missing", (1,),
+        "Rank 0 waits in send at job.py:6 for a receive that rank 1 did not call: rank 1 went on to barrier at job.py:8.",
+    ),
+    "a receive too much": (
+        "    dist.all_reduce(x)\n    if rank == 2 and step == 3: dist.recv(x, 1)\n    dist.barrier()\n",
+        "missing", (2,),
+        "Only rank 2 called recv at job.py:7; rank 1, which it waits for, is in barrier at job.py:8.",
+    ),
+    "tags that differ": (
+        ("    if rank == 0: dist.send(x, 1, tag=step)\n"
+        "    if rank == 1: dist.recv(x, 0, tag=step + (step == 3))\n"
+        "dist.barrier()\n"),
+        "signature", (0, 1),
+        "Rank 0 sends with tag 3 at job.py:6, but rank 1 receives with tag 4 at job.py:7.",
+    ),
+}  # fmt: skip
+
+
+def run(body, tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(HEAD + body)
+    run = Run(Request(path, ranks=3, device="cpu", timeout=1.5))
+    list(run.events())
+    return run.seen
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_message_that_does_not_arrive_is_named(name, tmp_path):
+    body, fault, culprits, sentence = JOBS[name]
+    found = diagnose(run(body, tmp_path))
+    assert (found.fault, found.culprits, found.sentence) == (fault, culprits, sentence)
+
+
+def test_messages_that_overtake_each_other_are_matched_by_their_tags(tmp_path):
+    body = (
+        "    if rank == 0:\n"
+        "        works = [dist.isend(torch.ones(2 + tag), 1, tag=tag) for tag in (1, 2)]\n"
+        "        for work in works: work.wait()\n"
+        "    if rank == 1:\n"
+        "        for tag in (2, 1): dist.recv(torch.ones(2 + tag), 0, tag=tag)\n"
+    )
+    seen = run(body, tmp_path)
+    pairs = [each for each in seen.timeline.collectives if each.op == "send"]
+    assert len(pairs) == 8
+    assert all(len({call.operation.tag for call in each.calls.values()}) == 1 and each.complete for each in pairs)
+    assert diagnose(seen).fault == "none"
