@@ -96,3 +96,9 @@ def test_proofs_do_not_run_while_the_content_has_problems(content):
     result = run(content, "--proofs", "--trust")
     assert result.exit_code == 1
     assert result.stderr.endswith("\n1 problem\n")
+
+
+def test_labs_are_named_one_by_one():
+    done = run("--labs", "tree-broadcast", "ring-all-reduce")
+    assert done.exit_code == 2
+    assert "give each lab its own option" in " ".join(done.output.split())

@@ -26,7 +26,7 @@ def check(
     ] = False,
     labs: Annotated[
         list[str] | None,
-        typer.Option("--labs", help="Check a lab with its mutants and variants on real ranks, or `all`."),
+        typer.Option("--labs", help="Run all that the check of a lab must decide, or of `all`. May be repeated."),
     ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="With --proofs: also run proofs that did not come with ddpquiz.")
@@ -36,6 +36,9 @@ def check(
     from ddpquiz.curriculum.survey import survey
 
     if labs:
+        if path:
+            wanted = " ".join(f"--labs {each}" for each in (*labs, path))
+            raise typer.BadParameter(f"give each lab its own option: {wanted}")
         _check_labs(labs)
         return
     if proofs:
