@@ -1,6 +1,6 @@
 """A small transformer and its training on four ranks with PyTorch's own parallelisms, to compare with the planner.
 
-As a script it does one step with each; every operation is known by the line of `step` that calls it.
+As a script it does one step with each, and prints the name of each before it.
 """
 
 import os
@@ -12,6 +12,11 @@ from torch.nn import functional
 
 LAYERS, HIDDEN, HEADS, KV, SIZE, FFN, VOCABULARY, SEQUENCE, BATCH = 2, 64, 4, 2, 16, 128, 128, 32, 8
 CAP_MB = 0.03  # of DDP's buckets, so that there are several
+MICRO_BATCHES, ACTIVE = 2, 2  # of ZeRO-1 and 2; experts that a token goes to
+ON_TOKENS = ("ddp", "fsdp", "hsdp", "zero_1", "zero_2")
+PHASES = (
+    *ON_TOKENS, "expert_parallel", "context_parallel", "tensor_parallel", "sequence_parallel", "pipeline", "activations",
+)  # fmt: skip
 
 
 class Attention(nn.Module):
@@ -100,6 +105,119 @@ def fsdp(tokens):
     print(f"states of fsdp: {state_bytes(model, optimizer)}")
 
 
+def hsdp(tokens):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = Model(), init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+
+
+def zero_1(tokens):
+    """FSDP2 whose weights stay gathered for a step, and whose gradients are reduced after the last micro-batch."""
+    keep_weights(tokens, every_micro_batch=False)
+
+
+def zero_2(tokens):
+    """The same, with gradients that are reduced after each micro-batch."""
+    keep_weights(tokens, every_micro_batch=True)
+
+
+def keep_weights(tokens, *, every_micro_batch):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model, mesh = Model(), init_device_mesh("cpu", (dist.get_world_size(),))
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh, reshard_after_forward=False)
+    fully_shard(model, mesh=mesh, reshard_after_forward=False)
+    micro_batches = tokens.chunk(MICRO_BATCHES)
+    for number, part in enumerate(micro_batches, 1):
+        is_last = number == len(micro_batches)
+        model.set_requires_gradient_sync(every_micro_batch or is_last)
+        model.set_reshard_after_backward(is_last)
+        functional.cross_entropy(model(part).flatten(0, 1), part.flatten()).backward()
+
+
+def expert_parallel(x):
+    """A layer with one expert on each rank; every token goes to two experts, and the router is even."""
+    from torch.distributed._functional_collectives import all_to_all_single_autograd
+
+    world = dist.get_world_size()
+    expert = nn.Linear(HIDDEN, HIDDEN, bias=False)
+    routed = x.flatten(0, 1).repeat(ACTIVE, 1).requires_grad_()
+    even = [len(routed) // world] * world
+
+    def exchange(rows):
+        return all_to_all_single_autograd(rows, even, even, dist.group.WORLD)
+
+    exchange(expert(exchange(routed))).sum().backward()
+
+
+class Ring(torch.autograd.Function):
+    """Passes keys and values around the ring. Backward passes them again, and their gradients until they are home.
+
+    PyTorch's own context parallelism needs attention kernels that only GPUs have.
+    """
+
+    @staticmethod
+    def forward(context, queries, pair):
+        context.save_for_backward(queries, pair)
+        return sum(queries @ block[0].transpose(-1, -2) @ block[1] for block in around(pair))
+
+    @staticmethod
+    def backward(context, gradient):
+        queries, pair = context.saved_tensors
+        of_queries, of_pair = torch.zeros_like(queries), torch.zeros_like(pair)
+        for block in around(pair):
+            keys, values = block
+            of_queries += gradient @ values.transpose(-1, -2) @ keys
+            of_keys = (gradient @ values.transpose(-1, -2)).transpose(-1, -2) @ queries
+            of_values = (queries @ keys.transpose(-1, -2)).transpose(-1, -2) @ gradient
+            of_pair = pass_on(of_pair + torch.stack([of_keys, of_values]))
+        return of_queries, of_pair
+
+
+def around(pair):
+    """Yield the keys and values of each rank, this rank's own first."""
+    yield pair
+    for _ in range(dist.get_world_size() - 1):
+        pair = pass_on(pair)
+        yield pair
+
+
+def pass_on(block):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    arrived = torch.empty_like(block)
+    ops = [
+        dist.P2POp(dist.isend, block.contiguous(), (rank + 1) % world),
+        dist.P2POp(dist.irecv, arrived, (rank - 1) % world),
+    ]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    return arrived
+
+
+def context_parallel(x):
+    """Attention without a softmax, in which each rank has the queries, keys and values of its own tokens."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    whole = [torch.randn(1, SEQUENCE, KV * SIZE, dtype=torch.float64) for _ in range(3)]
+    own = [each.chunk(world, 1)[rank].clone().requires_grad_() for each in whole]
+    out = Ring.apply(own[0], torch.stack(own[1:]))
+    (out * out).sum().backward()
+    for each in whole:
+        each.requires_grad_()
+    right = whole[0] @ whole[1].transpose(-1, -2) @ whole[2]
+    (right * right).sum().backward()
+    for mine, all_of_it in zip(own, whole, strict=True):
+        assert torch.allclose(mine.grad, all_of_it.grad.chunk(world, 1)[rank]), (
+            "the ring has the gradients of the whole"
+        )
+
+
 def tensor_parallel(x):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate
@@ -177,6 +295,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     given = torch.randint(VOCABULARY, (BATCH, SEQUENCE))
     hidden = torch.randn(BATCH, SEQUENCE, HIDDEN)
-    for phase in os.environ.get("PHASES", "ddp fsdp tensor_parallel sequence_parallel pipeline activations").split():
-        globals()[phase](given if phase in ("ddp", "fsdp") else hidden)
+    for phase in os.environ.get("PHASES", " ".join(PHASES)).split():
+        print(f"phase: {phase}")
+        globals()[phase](given if phase in ON_TOKENS else hidden)
     dist.destroy_process_group()

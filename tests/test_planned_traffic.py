@@ -17,7 +17,17 @@ from ddpquiz.planning.model import Transformer, layer_parameters, parameters
 from ddpquiz.planning.schedule import Durations, simulate
 from ddpquiz.planning.schedule_events import schedule_events
 from ddpquiz.planning.stages import split_layer
-from ddpquiz.planning.traffic import ddp_buckets, fully_sharded, pipeline, replicated, tensor_parallel
+from ddpquiz.planning.traffic import (
+    context_parallel,
+    ddp_buckets,
+    expert_parallel,
+    fully_sharded,
+    pipeline,
+    replicas_of_shards,
+    replicated,
+    sharded_optimizer,
+    tensor_parallel,
+)
 
 SCRIPT = Path(small.__file__)
 RANKS, NUMBER = 4, 4  # bytes of a float32
@@ -61,6 +71,20 @@ def recorded(events, rank, lines, ops):
     return {op: (calls[op], brought[op]) for op in calls}
 
 
+def of_phase(events, rank, phase, ops):
+    """Return {operator: (calls, bytes brought)} of one parallelism."""
+    calls, brought, now = Counter(), Counter(), ""
+    for event in events:
+        if isinstance(event, Output) and event.rank == rank and event.label == "phase":
+            now = event.value
+        elif isinstance(event, Issued) and event.rank == rank and now == phase:
+            op = next((op for op in ops if event.operation.op.startswith(op)), None)
+            if op:
+                calls[op] += 1
+                brought[op] += event.operation.bytes
+    return {op: (calls[op], brought[op]) for op in calls}
+
+
 def planned(parts):
     return {part.op: (part.calls, part.brought) for part in parts}
 
@@ -87,11 +111,41 @@ def test_ddp_all_reduces_its_buckets(events):
 
 
 def test_fsdp_gathers_each_block_twice_and_the_root_once(events):
+    seen = of_phase(events, 1, "fsdp", ("all_gather", "reduce_scatter"))
+    assert seen == planned(fully_sharded(fsdp_units(), RANKS, weight=NUMBER, gradient=NUMBER))
+
+
+def fsdp_units():
     root = parameters(MODEL) - small.LAYERS * layer_parameters(MODEL)
-    units = [root, *[layer_parameters(MODEL)] * small.LAYERS]
-    forward = next(n for n, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "x = block(x)" in line)
-    seen = recorded(events, 1, {LINES["fsdp"], forward}, ("all_gather", "reduce_scatter"))
-    assert seen == planned(fully_sharded(units, RANKS, weight=NUMBER, gradient=NUMBER))
+    return [root, *[layer_parameters(MODEL)] * small.LAYERS]
+
+
+def test_hsdp_shards_within_groups_and_all_reduces_the_shards_between_them(events):
+    units, gradients = fsdp_units(), NUMBER * parameters(MODEL)
+    expected = fully_sharded(units, 2, weight=NUMBER, gradient=NUMBER)
+    expected.append(replicas_of_shards(gradients, 2, 2, calls=len(units)))
+    seen = of_phase(events, 1, "hsdp", ("all_gather", "reduce_scatter", "all_reduce"))
+    assert seen == planned(expected)
+
+
+@pytest.mark.parametrize(("phase", "times"), [("zero_1", 1), ("zero_2", small.MICRO_BATCHES)])
+def test_zero_1_reduces_gradients_once_a_step_and_zero_2_for_each_micro_batch(events, phase, times):
+    whole = NUMBER * parameters(MODEL)
+    expected = sharded_optimizer(whole, whole, RANKS, calls=len(fsdp_units()), times=times)
+    assert of_phase(events, 2, phase, ("all_gather", "reduce_scatter")) == planned(expected)
+
+
+def test_expert_parallelism_sends_tokens_to_experts_and_back_forward_and_backward(events):
+    expected = expert_parallel(1, small.ACTIVE * ACTIVATION, Layout(ep=RANKS, dp=RANKS))
+    assert of_phase(events, 3, "expert_parallel", ("all_to_all",)) == planned(expected)
+
+
+def test_context_parallelism_passes_keys_and_values_around_a_ring_and_their_gradients_home(events):
+    double = 8  # bytes of a number
+    own = 2 * small.SEQUENCE // RANKS * small.KV * small.SIZE * double
+    expected = context_parallel(1, own, RANKS)
+    for rank in range(RANKS):
+        assert of_phase(events, rank, "context_parallel", ("send",)) == planned(expected)
 
 
 def test_tensor_parallelism_all_reduces_twice_forward_and_twice_backward(events):

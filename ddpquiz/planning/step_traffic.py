@@ -15,6 +15,7 @@ from ddpquiz.planning.traffic import (
     expert_parallel,
     fully_sharded,
     pipeline,
+    replicas_of_shards,
     replicated,
     sharded_optimizer,
     tensor_parallel,
@@ -102,8 +103,8 @@ def _replicas(job: Job, held: Stage, parameters: int, ranks: int) -> list[Traffi
             units = fsdp_units(job.model, layout.tp, held) if parameters == held.parameters else [0, parameters]
             found = fully_sharded(units, shards, weight=NUMBER, gradient=each.gradients, times=job.micro_batches)
             found = [part for part in found if shards > 1]
-    if ranks > shards:  # HSDP: replicas of the shards average their parts
-        found.append(Traffic("dp", "all_reduce", ranks // shards, held.layers + 1, gradients / shards))
+    if ranks > shards:
+        found.append(replicas_of_shards(gradients, shards, ranks // shards, calls=held.layers + 1))
     return found
 
 

@@ -78,6 +78,14 @@ def fully_sharded(units: Sequence[int], ranks: int, *, weight: int, gradient: in
     ]
 
 
+def replicas_of_shards(gradients: float, shards: int, replicas: int, *, calls: int) -> Traffic:
+    """Return the traffic of HSDP between replicas: an all-reduce of each rank's shard of the gradients, once a step.
+
+    `gradients` are the bytes of all shards together, and `calls` is in how many pieces they travel.
+    """
+    return Traffic("dp", "all_reduce", replicas, calls, gradients / shards)
+
+
 def tensor_parallel(layers: int, activation: float, layout: Layout) -> list[Traffic]:
     """Return the traffic of tensor parallelism in some layers, for the bytes of a micro-batch's whole activation.
 
