@@ -6,17 +6,17 @@ cluster and Flight Recorder dumps alike.
 
 import math
 from collections.abc import Collection
-from typing import Literal
 
+from ddpquiz.analysis.blocked_ranks import find_blocked, has_gone_on, is_long
 from ddpquiz.analysis.call_text import call_at
 from ddpquiz.analysis.changed_request import changed_request
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, standpoint, together, wait
-from ddpquiz.analysis.operation import ROOTED
+from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
-from ddpquiz.analysis.ranks_at_fault import find_deviation
+from ddpquiz.analysis.ranks_at_fault import find_deviation, singled_out
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
 
@@ -43,7 +43,7 @@ def diagnose(
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], state.timeline.order)
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
-        verdict = changed_request(_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
+        verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
     return verdict or _of_death(fates) or _nothing(state, absent)
@@ -57,37 +57,27 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     return True
 
 
-def _blocked(state: RunState) -> dict[int, Collective]:
-    """Return in which operation each rank is that does not go on, as far as the record shows."""
-    blocked: dict[int, Collective] = {}
-    for collective in state.timeline.unfinished:
-        for rank in collective.arrived:
-            call = collective.calls[rank]
-            is_open = call.ended is None or call.failed
-            if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
-                blocked.setdefault(rank, collective)
-    return blocked
-
-
 def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
     """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
-    blocked = _blocked(state)
+    blocked = find_blocked(state)
     waits = {rank: each for rank, each in blocked.items() if each.awaited}
     if not waits:
         return None
     roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
-    for kind in ("dead", "left", "late"):
-        culprits = tuple(sorted(rank for rank in roots if fates[rank].kind == kind))
+    absent = {rank for rank in roots if fates[rank].absent}
+    certain = {rank for rank in roots - absent if not absent or fates[rank].kind != "late" or has_gone_on(rank, state)}
+    for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("dead", absent), ("late", roots)):
+        culprits = tuple(sorted(rank for rank in ranks if fates[rank].kind == kind))
         if culprits:
             collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
             is_silent = kind == "late" and not fates[culprits[0]].seen
             is_moving = fates[culprits[0]].absent and now not in (state.time, math.inf)  # dumped while it went on
-            if (is_silent or is_moving) and not _is_long(collective, state, now):
-                return None
+            if (is_silent or is_moving) and not is_long(collective, state, now):
+                continue
             if kind == "left" and len(culprits) > len(collective.arrived):
                 return _of_extra_call(collective, culprits)
-            return _of_root(kind, culprits, collective, state, fates)
-    return _of_cycle(waits, state)
+            return _of_root(culprits, collective, state, fates, absent.difference(culprits))
+    return None if roots else _of_cycle(waits, state)
 
 
 def _hides_root(collective: Collective, state: RunState) -> bool:
@@ -101,30 +91,26 @@ def _hides_root(collective: Collective, state: RunState) -> bool:
 
 def _of_hidden_roots(state: RunState) -> Diagnosis | None:
     """Return that ranks stay in an operation which all members have called, if only their roots can differ."""
-    blocked = _blocked(state)
-    waits = [each for each in blocked.values() if each.awaited]
+    blocked = find_blocked(state)
+    waits = {rank: each for rank, each in blocked.items() if each.awaited}
     stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each, state)}
     has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
-    if not stuck or not has_proof or any({*each.awaited} - {*stuck} for each in waits):
+    if not stuck or not has_proof or any({*each.awaited} - {*stuck, *waits} for each in waits.values()):
         return None
     ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
     operation = collective.operation
+    special = tuple(sorted(singled_out([operation])))
+    named = f"; the script singles out {format_ranks(special)} there" if special else ""
+    limit = "The record does not name roots: one of these ranks may be right, or the network is at fault."
+    if special:
+        limit = f"The record does not name roots: that {format_ranks(special)} deviates is known from the script only."
     return Diagnosis(
-        "signature", ranks,
+        "signature", special or ranks,
         f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
-        "they probably name different roots.",
+        f"they probably name different roots{named}.",
         (standpoint(ranks, operation),), collective.group, collective.members, collective.index,
-        next=NEXT["signature"],
-        limits=("The record does not name roots: one of these ranks may be right, or the network is at fault.",),
+        next=NEXT["signature"], limits=(limit,),
     )  # fmt: skip
-
-
-def _is_long(collective: Collective, state: RunState, now: float) -> bool:
-    """Return True if ranks wait much longer than operations usually take, so that they do not just meet later."""
-    since = max(call.issued for call in collective.calls.values())
-    usual = max((each.started - min(c.issued for c in each.calls.values())
-                 for each in state.timeline.collectives if each.started is not None), default=0.0)  # fmt: skip
-    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnosis:
@@ -139,23 +125,36 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnos
 
 
 def _of_root(
-    kind: Literal["dead", "left", "late"], culprits: tuple[int, ...], collective: Collective, state: RunState,
-    fates: dict[int, Fate],
-) -> Diagnosis:  # fmt: skip
+    culprits: tuple[int, ...], collective: Collective, state: RunState, fates: dict[int, Fate], absent: Collection[int]
+) -> Diagnosis:
+    """Return that ranks wait for others; of the `absent` ones, nothing is known."""
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
+    kind = fate.kind
     place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
     sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
     sentence += f": it {fate.words}{place}." if len(culprits) == 1 else "."
     last = state.brought.get(culprits[0])
     standpoints = [standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
+    limits = _limits_of_absence(culprits, operation) if fate.absent else ()
+    if absent:
+        limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
     return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
         UNEVEN if kind == "left" and operation.bucket is not None else NEXT[kind],
-        tuple(fates[rank].limit for rank in culprits if fates[rank].limit)[:1],
+        limits,
     )  # fmt: skip
+
+
+def _limits_of_absence(absent: tuple[int, ...], operation: Operation) -> tuple[str, ...]:
+    """Return what remains open if nothing is known of ranks, for which others wait in an operation."""
+    special = singled_out([operation]).intersection(absent)
+    if not special:
+        return (NO_FILE.limit,)
+    who = format_ranks(sorted(special))
+    return NO_FILE.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
 
 
 def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
@@ -201,7 +200,7 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     last = max(state.brought.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
-    limits = [NO_FILE.limit]
+    limits = [*_limits_of_absence(absent, last.operation)] if last else [NO_FILE.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
     return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
@@ -212,5 +211,5 @@ def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
     sentence = f"No fault in communication: all {count:,} operations that the ranks recorded fit together."
     if not count:
         sentence = "The ranks recorded no communication."
-    limits = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
+    limits = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
     return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)
