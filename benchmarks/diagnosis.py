@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import os
 import pickle
+import random
 import shutil
 import signal
 import socket
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
-from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.diagnosis import diagnose, diagnose_record
 from ddpquiz.analysis.records.job_reader import read_job
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import Diagnosis
@@ -69,7 +70,7 @@ def from_record(job: FaultyJob, folder: Path) -> Diagnosis:
 def from_dump(job: FaultyJob, folder: Path) -> Diagnosis:
     """Run a job in which each rank leaves Flight Recorder dumps."""
     gone = launch(job, folder, "dump")
-    for rank in gone if job.kind != "innocent" else ():  # those are dumped while they run
+    for rank in gone if job.kind != "innocent" else ():
         for name in (f"dump_{rank}", f"stacks_{rank}"):
             (folder / "files" / name).unlink(missing_ok=True)
     return judge(folder / "files", job.ranks)
@@ -82,7 +83,7 @@ def judge(files: Path, ranks: int = 0) -> Diagnosis:
         return Diagnosis("none", (), str(nothing))
     for event in record.events:
         state.add(event)
-    return diagnose(state, absent=record.missing, now=record.until)
+    return diagnose_record(record, state)
 
 
 def hidden(job: FaultyJob, files: Path) -> str:
@@ -107,7 +108,10 @@ def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
         "WORLD_SIZE": str(job.ranks), "LOCAL_WORLD_SIZE": str(job.ranks), "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
     }  # fmt: skip
-    ranks = {fork_rank(rank, environment, script, files, source): rank for rank in range(job.ranks)}
+    ranks = {
+        fork_rank(rank, environment, script, source, job.seed if job.kind == "innocent" else None): rank
+        for rank in range(job.ranks)
+    }
     left, gone, latest, known = dict(ranks), list[int](), time.monotonic() + LONGEST, dict[str, int]()
     end = latest
     while left and time.monotonic() < end:
@@ -139,7 +143,8 @@ def sizes_in(files: Path) -> dict[str, int]:
     return {}
 
 
-def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path, source: str) -> int:
+def fork_rank(rank: int, environment: dict[str, str], script: Path, source: str, innocent: int | None) -> int:
+    """Start a rank and return its process. The ranks of an `innocent` job, a seed, are dumped at different moments."""
     pid = os.fork()
     if pid:
         return pid
@@ -149,7 +154,8 @@ def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path,
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        status = run_rank(rank, script, files, source)
+        moment = random.Random(f"{innocent} {rank}").uniform(0.001, 0.04) if innocent is not None else 0.0
+        status = run_rank(rank, script, script.parent / "files", source, moment)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
@@ -159,7 +165,7 @@ def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path,
         os._exit(status)
 
 
-def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
+def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -> int:
     if source == "record":
         from ddpquiz.ranks.inside import job_recorder
 
@@ -178,8 +184,12 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
     failed = threading.Event()
 
     def dump() -> None:
-        while not failed.wait(PACE):
+        while moment and not entries_in(c10d._dump_fr_trace(True, False, False)):  # noqa: SLF001
+            time.sleep(0.001)
+        while not failed.wait(moment or PACE):
             write(stacks=False)  # with stacks, the call does not return while the main thread hangs
+            if moment:
+                break
 
     def write(*, stacks: bool) -> None:
         data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
@@ -191,6 +201,8 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
     thread.start()
     try:
         runpy.run_path(str(script), run_name="__main__")
+        if moment:
+            thread.join()
     except RuntimeError:  # the time-out
         failed.set()
         thread.join()

@@ -5,7 +5,7 @@ cluster and Flight Recorder dumps alike.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ddpquiz.analysis.blocked_ranks import find_blocked, has_gone_on, is_long
 from ddpquiz.analysis.call_text import call_at
@@ -17,6 +17,7 @@ from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, s
 from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import find_deviation, singled_out
+from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
 
@@ -26,12 +27,13 @@ def diagnose(
     *,
     absent: Collection[int] = (),
     now: float | None = None,
+    seen: Mapping[int, float] | None = None,
     positions: Collection[RankPosition] = (),
 ) -> Diagnosis:
     """Return what is wrong.
 
-    `absent` are ranks of which nothing is known, `now` is the end of what is known, `positions` say where ranks stand
-    by their stacks.
+    `absent` are ranks of which nothing is known, `now` is the end of what is known, and `seen` that of single ranks if
+    it is earlier; `positions` say where ranks stand by their stacks.
     """
     fates = find_fates(state, absent, positions or (state.hung.ranks if state.hung else ()))
     unlike = state.timeline.unlike()
@@ -39,7 +41,7 @@ def diagnose(
     if stuck:
         return of_mismatch(*stuck[0], state.timeline.order)
     verdict = None if absent or now != math.inf else _of_hidden_roots(state)
-    verdict = verdict or _of_waits(state, fates, state.time if now is None else now)
+    verdict = verdict or _of_waits(state, fates, state.time if now is None else now, seen or {})
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], state.timeline.order)
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
@@ -47,6 +49,11 @@ def diagnose(
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
     return verdict or _of_death(fates) or _nothing(state, absent)
+
+
+def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """Return what is wrong with a recorded job; `state` is what its events have led to."""
+    return diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
 
 
 def _is_stuck(collective: Collective, state: RunState) -> bool:
@@ -57,7 +64,7 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     return True
 
 
-def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
+def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping[int, float]) -> Diagnosis | None:
     """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
     blocked = find_blocked(state)
     waits = {rank: each for rank, each in blocked.items() if each.awaited}
@@ -67,17 +74,26 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis 
     absent = {rank for rank in roots if fates[rank].absent}
     certain = {rank for rank in roots - absent if not absent or fates[rank].kind != "late" or has_gone_on(rank, state)}
     for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("dead", absent), ("late", roots)):
-        culprits = tuple(sorted(rank for rank in ranks if fates[rank].kind == kind))
+        found = {
+            rank: next(each for each in waits.values() if rank in each.awaited)
+            for rank in ranks if fates[rank].kind == kind
+        }  # fmt: skip
+        culprits = tuple(
+            rank for rank in sorted(found) if _is_sure(found[rank], state, fates[rank], min(now, seen.get(rank, now)))
+        )
         if culprits:
-            collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
-            is_silent = kind == "late" and not fates[culprits[0]].seen
-            is_moving = fates[culprits[0]].absent and now not in (state.time, math.inf)  # dumped while it went on
-            if (is_silent or is_moving) and not is_long(collective, state, now):
-                continue
+            collective = found[culprits[0]]
             if kind == "left" and len(culprits) > len(collective.arrived):
                 return _of_extra_call(collective, culprits)
             return _of_root(culprits, collective, state, fates, absent.difference(culprits))
     return None if roots else _of_cycle(waits, state)
+
+
+def _is_sure(collective: Collective, state: RunState, fate: Fate, until: float) -> bool:
+    """Return True unless a rank may come to an operation as usual, after the time until which it is known."""
+    is_silent = fate.kind == "late" and not fate.seen
+    is_moving = fate.absent and until not in (state.time, math.inf)  # dumped while it went on
+    return not (is_silent or is_moving) or is_long(collective, state, until)
 
 
 def _hides_root(collective: Collective, state: RunState) -> bool:
