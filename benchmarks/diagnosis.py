@@ -93,7 +93,7 @@ def hidden(job: FaultyJob, files: Path) -> str:
     culprits, present = {*job.culprits}, {int(path.name.partition("_")[2]) for path in files.glob("*_*")}
     if job.kind in ("exit", "raise", "kill"):
         return "" if {*range(job.ranks)} - present == culprits else "ranks that had finished left no dump either"
-    sides = culprits & present, present - culprits
+    sides = culprits & present, (present - culprits) & {*job.members}
     return "" if job.kind in ("sleep", "innocent", "peer") or all(sides) else "the ranks of one side left no dump"
 
 

@@ -65,13 +65,14 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class FaultyJob:
-    """A script, how many ranks run it, and what is wrong with it."""
+    """A script, how many ranks run it, and what is wrong with it, in an operation of some `members`."""
 
     seed: int
     kind: str
     ranks: int
     script: str
     culprits: tuple[int, ...]
+    members: tuple[int, ...]
 
     @property
     def fault(self) -> str:
@@ -111,13 +112,17 @@ def make_job(seed: int, kind: str | None = None) -> FaultyJob:
             body = _faulty(kind, number, texts, condition, at_step, members, ranks, culprit, grouped[number], choose)
         if kind == "swap" and number == at + 1:
             body = []
+        if kind == "peer" and number == at:  # also of ranks that are not in the group
+            lines += body[:-1]
+            body = body[-1:]
         lines += _inside(body, grouped[number])
     head = HEAD.format(members=members, steps=steps, unlucky=8 * at_step + culprit)
     script = head + "".join(f"    {line}\n" for line in lines) + TAIL
     culprits: tuple[int, ...] = (culprit,)
     if kind == "peer":
         culprits = tuple(sorted(_pair(culprit, ranks)))
-    return FaultyJob(seed, kind, ranks, script, () if kind == "innocent" else culprits)
+    in_it = tuple(members if grouped[at] else range(ranks))
+    return FaultyJob(seed, kind, ranks, script, () if kind == "innocent" else culprits, in_it)
 
 
 def _inside(body: list[str], grouped: bool) -> list[str]:

@@ -209,3 +209,10 @@ def test_a_rank_without_a_record_that_the_script_singles_out_may_have_another_sh
     assert found.limits[1:] == (
         "The script singles out rank 1 in that call: another shape, dtype or root also ends ranks.",
     )
+
+
+def test_a_rank_that_waits_in_a_group_of_unknown_members_is_not_late():
+    """Only rank 1 has used its group until now, so it seems to be alone in there; it waits for rank 0."""
+    alone = call(5, members=(1,))._replace(group="1")
+    found = diagnose(state_of([A], [A, alone], [A, B], more=ended((0, 1), (1, 1), (2, 1))), now=math.inf)
+    assert (found.fault, found.culprits) == ("late", (0,))

@@ -71,6 +71,7 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping
     if not waits:
         return None
     roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
+    roots = roots - blocked.keys() or roots  # the members of a group are not always known, nor whom those wait for
     absent = {rank for rank in roots if fates[rank].absent}
     certain = {rank for rank in roots - absent if not absent or fates[rank].kind != "late" or has_gone_on(rank, state)}
     for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("dead", absent), ("late", roots)):
