@@ -216,3 +216,16 @@ def test_a_rank_that_waits_in_a_group_of_unknown_members_is_not_late():
     alone = call(5, members=(1,))._replace(group="1")
     found = diagnose(state_of([A], [A, alone], [A, B], more=ended((0, 1), (1, 1), (2, 1))), now=math.inf)
     assert (found.fault, found.culprits) == ("late", (0,))
+
+
+def test_in_a_circle_of_waits_the_rank_whose_step_is_new_is_named_and_not_those_in_the_same_operation():
+    """Rank 1 leaves out a reduce. Rank 2 has left it, and waits with rank 1 in a group for rank 0, which is still there."""
+    first = call(1, "reduce")
+    second = call(2, members=(0, 1, 2))._replace(group="1")
+    usual = [first, second] * 2
+    state = state_of([*usual, first], [*usual, second], [*usual, first, second], more=ended((2, 5)))
+    found = diagnose(state)
+    assert (found.fault, found.culprits) == ("missing", (1,))
+    assert found.sentence == (
+        "Rank 1 did not call reduce at train.py:1, in which rank 0 waits, but went on to all_reduce at train.py:2."
+    )

@@ -29,7 +29,7 @@ def has_gone_on(rank: int, state: RunState) -> bool:
         if rank in each.calls and each.calls[rank].number == last.number:
             others = {other: call for other, call in each.calls.items() if other != rank and not call.failed}
             return any(state.brought[other].number > call.number for other, call in others.items())
-    return True
+    return False  # it was an operation of other ranks, as far as is known
 
 
 def is_long(collective: Collective, state: RunState, now: float) -> bool:

@@ -16,7 +16,7 @@ from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, standpoint, together, wait
 from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
-from ddpquiz.analysis.ranks_at_fault import find_deviation, singled_out
+from ddpquiz.analysis.ranks_at_fault import find_deviation, singled_out, unusual_ranks
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
@@ -187,6 +187,10 @@ def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
     in_pairs = all(calls[each][0].op in ("send", "recv") for each in cycle)
     first = waits[cycle[0]]
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
+        odd = unusual_ranks(calls, state.timeline.order)
+        near = {each: calls[each] for each in calls if each in odd or odd.intersection(waits[each].awaited)}
+        if len({operation for operation, _ in near.values()}) > 1:  # the others are where they should be
+            calls = near
         found = find_deviation(calls, state.timeline.order)
         fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
         both = (standpoint(found.ranks, found.call), standpoint(found.others, found.expected))

@@ -93,6 +93,14 @@ def _usual(sides: Mapping[Operation, list[int]], calls: Calls, order: CallOrder)
     return []
 
 
+def unusual_ranks(calls: Calls, order: CallOrder) -> frozenset[int]:
+    """Return the ranks whose call had never followed the one before it; nothing if that is so of all."""
+    found = frozenset(
+        rank for rank, call in calls.items() if order.follows(*call) <= _made_now(calls, rank, order.follows)
+    )
+    return found if len(found) < len(calls) else frozenset()
+
+
 def _made_now(calls: Calls, rank: int, count: object) -> int:
     """Return how many of the calls in question make the same step as the call of one rank."""
     operation, before = calls[rank]
