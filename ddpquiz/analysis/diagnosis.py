@@ -154,7 +154,7 @@ def _of_root(
     last = state.brought.get(culprits[0])
     standpoints = [standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
-    limits = _limits_of_absence(culprits, operation) if fate.absent else ()
+    limits = _limits_of_absence(operation) if fate.absent else ()
     if absent:
         limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
     return Diagnosis(
@@ -165,9 +165,9 @@ def _of_root(
     )  # fmt: skip
 
 
-def _limits_of_absence(absent: tuple[int, ...], operation: Operation) -> tuple[str, ...]:
+def _limits_of_absence(operation: Operation) -> tuple[str, ...]:
     """Return what remains open if nothing is known of ranks, for which others wait in an operation."""
-    special = singled_out([operation]).intersection(absent)
+    special = singled_out([operation])
     if not special:
         return (NO_FILE.limit,)
     who = format_ranks(sorted(special))
@@ -221,7 +221,7 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     last = max(state.brought.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
-    limits = [*_limits_of_absence(absent, last.operation)] if last else [NO_FILE.limit]
+    limits = [*_limits_of_absence(last.operation)] if last else [NO_FILE.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
     return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
