@@ -4,8 +4,10 @@ import pytest
 from real_run import end, run
 from test_run_summary import only, repeat
 
+from ddpquiz.analysis.events import Marked
 from ddpquiz.analysis.run_summary import advice
 from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.analysis.training_advice import read_in_each_step
 from ddpquiz.analysis.verdict import UNEVEN
 
 TRAINING = """
@@ -217,6 +219,16 @@ READINGS = {
 def test_a_line_that_reads_a_result_in_each_step_is_named(name, script):
     read, said = READINGS[name]
     assert advised(script(READING.format(read=read)), "reads") == said
+
+
+def test_a_line_that_reads_a_tensor_of_a_gpu_in_each_step_makes_the_cpu_wait():
+    timeline = Timeline()
+    for rank in range(2):
+        timeline.add(Marked(1.0, rank, "read gpu item() trainer.py:9", 0))
+    assert [*read_in_each_step(timeline)] == [
+        "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
+        "queues nothing for the next step meanwhile. Read such values once every few steps."
+    ]
 
 
 UNEVEN_STEPS = """
