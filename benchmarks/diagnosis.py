@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import os
 import pickle
+import random
 import shutil
 import signal
 import socket
@@ -25,13 +26,14 @@ import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 os.environ |= {"TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1"}  # torch reads them when it is imported
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from faulty_jobs import FAULTS, KINDS, FaultyJob, make_job
 
-from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.diagnosis import diagnose, diagnose_record
 from ddpquiz.analysis.records.job_reader import read_job
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import Diagnosis
@@ -42,6 +44,8 @@ STUCK = 5.0  # seconds without anything new in the records after which a job is 
 LONGEST = 40.0  # seconds that a job gets, on a machine that is busy with something else
 PACE = 0.2  # seconds between two dumps of a rank
 SOURCES = ("run", "record", "dump")
+# A rank that left has no dump, and over Gloo a rank that waits in a send or receive looks late
+SHOWN_IN_DUMPS = {"exit": "dead", "peer": "late"}
 
 
 def from_run(job: FaultyJob, folder: Path) -> Diagnosis:
@@ -66,7 +70,7 @@ def from_record(job: FaultyJob, folder: Path) -> Diagnosis:
 def from_dump(job: FaultyJob, folder: Path) -> Diagnosis:
     """Run a job in which each rank leaves Flight Recorder dumps."""
     gone = launch(job, folder, "dump")
-    for rank in gone:
+    for rank in gone if job.kind != "innocent" else ():
         for name in (f"dump_{rank}", f"stacks_{rank}"):
             (folder / "files" / name).unlink(missing_ok=True)
     return judge(folder / "files", job.ranks)
@@ -79,18 +83,18 @@ def judge(files: Path, ranks: int = 0) -> Diagnosis:
         return Diagnosis("none", (), str(nothing))
     for event in record.events:
         state.add(event)
-    return diagnose(state, absent=record.missing, now=record.until)
+    return diagnose_record(record, state)
 
 
 def hidden(job: FaultyJob, files: Path) -> str:
     """Return what no reader could learn from the dumps of a job over Gloo, or nothing."""
-    if job.kind in ("root", "peer"):
+    if job.kind == "root" or (job.kind, job.ranks) == ("peer", 2):
         return "dumps over Gloo hold no roots, sends and receives"
     culprits, present = {*job.culprits}, {int(path.name.partition("_")[2]) for path in files.glob("*_*")}
     if job.kind in ("exit", "raise", "kill"):
         return "" if {*range(job.ranks)} - present == culprits else "ranks that had finished left no dump either"
-    sides = culprits & present, present - culprits
-    return "" if job.kind in ("sleep", "innocent") or all(sides) else "the ranks of one side left no dump"
+    sides = culprits & present, (present - culprits) & {*job.members}
+    return "" if job.kind in ("sleep", "innocent", "peer") or all(sides) else "the ranks of one side left no dump"
 
 
 def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
@@ -104,7 +108,10 @@ def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:
         "WORLD_SIZE": str(job.ranks), "LOCAL_WORLD_SIZE": str(job.ranks), "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
     }  # fmt: skip
-    ranks = {fork_rank(rank, environment, script, files, source): rank for rank in range(job.ranks)}
+    ranks = {
+        fork_rank(rank, environment, script, source, job.seed if job.kind == "innocent" else None): rank
+        for rank in range(job.ranks)
+    }
     left, gone, latest, known = dict(ranks), list[int](), time.monotonic() + LONGEST, dict[str, int]()
     end = latest
     while left and time.monotonic() < end:
@@ -136,7 +143,8 @@ def sizes_in(files: Path) -> dict[str, int]:
     return {}
 
 
-def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path, source: str) -> int:
+def fork_rank(rank: int, environment: dict[str, str], script: Path, source: str, innocent: int | None) -> int:
+    """Start a rank and return its process. The ranks of an `innocent` job, a seed, are dumped at different moments."""
     pid = os.fork()
     if pid:
         return pid
@@ -146,7 +154,8 @@ def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path,
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        status = run_rank(rank, script, files, source)
+        moment = random.Random(f"{innocent} {rank}").uniform(0.001, 0.04) if innocent is not None else 0.0
+        status = run_rank(rank, script, script.parent / "files", source, moment)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
@@ -156,7 +165,7 @@ def fork_rank(rank: int, environment: dict[str, str], script: Path, files: Path,
         os._exit(status)
 
 
-def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
+def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -> int:
     if source == "record":
         from ddpquiz.ranks.inside import job_recorder
 
@@ -175,12 +184,16 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
     failed = threading.Event()
 
     def dump() -> None:
-        while not failed.wait(PACE):
+        while moment and not entries_in(c10d._dump_fr_trace(True, False, False)):  # noqa: SLF001
+            time.sleep(0.001)
+        while not failed.wait(moment or PACE):
             write(stacks=False)  # with stacks, the call does not return while the main thread hangs
+            if moment:
+                break
 
     def write(*, stacks: bool) -> None:
         data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
-        if pickle.loads(data).get("entries"):  # our own
+        if entries_in(data):
             (files / f".{rank}").write_bytes(data)
             (files / f".{rank}").rename(files / f"{'stacks' if stacks else 'dump'}_{rank}")
 
@@ -188,12 +201,29 @@ def run_rank(rank: int, script: Path, files: Path, source: str) -> int:
     thread.start()
     try:
         runpy.run_path(str(script), run_name="__main__")
+        if moment:
+            thread.join()
     except RuntimeError:  # the time-out
         failed.set()
         thread.join()
+        wait_until_retired()
         write(stacks=True)
         time.sleep(60)  # the dumps of the others must not be cut off
     return 0
+
+
+def wait_until_retired() -> None:
+    """Wait until another thread of torch has noted the end of the operation that failed, but not for ever."""
+    from torch._C import _distributed_c10d as c10d
+
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end and not entries_in(c10d._dump_fr_trace(True, False, False))[-1]["retired"]:  # noqa: SLF001
+        time.sleep(0.001)
+
+
+def entries_in(dump: bytes) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = pickle.loads(dump).get("entries", [])  # our own
+    return entries
 
 
 def main() -> None:
@@ -218,7 +248,7 @@ def main() -> None:
                     prefix="ddpquiz-"
                 )  # without a finalizer, which each forked rank would run too
                 found = judges[source](job, Path(folder))
-                wanted = "dead" if (job.kind, source) == ("exit", "dump") else job.fault  # a rank that left has no dump
+                wanted = SHOWN_IN_DUMPS.get(job.kind, job.fault) if source == "dump" else job.fault
                 good = found.fault == wanted and found.culprits == job.culprits
                 secret = hidden(job, Path(folder) / "files") if source == "dump" else ""
                 is_near = found.fault == wanted and {*job.culprits} < {*found.culprits}

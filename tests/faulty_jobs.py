@@ -15,6 +15,10 @@ FAULTS = {
     "innocent": "none",
 }  # fmt: skip
 
+# How a script may single out a rank in a step: what can be read from its text, and at last what cannot
+CONDITIONS = ("rank == {rank} and step == {step}", "(rank, step) == ({rank}, {step})",
+              "step == {step} and rank in ({rank},)", "unlucky(step)")  # fmt: skip
+
 HEAD = """\
 import os, random, signal, sys, time
 import torch
@@ -29,6 +33,10 @@ inside = rank in members
 
 def work(step):
     time.sleep(0.001 * ((step * 7 + rank * 3) % 4))
+
+
+def unlucky(step):
+    return 8 * step + rank == {unlucky}
 
 
 def swap(send_first, to, source):
@@ -57,13 +65,14 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class FaultyJob:
-    """A script, how many ranks run it, and what is wrong with it."""
+    """A script, how many ranks run it, and what is wrong with it, in an operation of some `members`."""
 
     seed: int
     kind: str
     ranks: int
     script: str
     culprits: tuple[int, ...]
+    members: tuple[int, ...]
 
     @property
     def fault(self) -> str:
@@ -95,20 +104,25 @@ def make_job(seed: int, kind: str | None = None) -> FaultyJob:
         grouped[at] = grouped[at] and grouped[at + 1]
     culprit = choose.choice(members if in_group else range(ranks))
     texts = [_operation(name, 4 + number, members, ranks, grouped[number], choose) for number, name in enumerate(names)]
+    condition = random.Random(f"condition {seed}").choice(CONDITIONS).format(rank=culprit, step=at_step)
     lines = []
     for number, text in enumerate(texts):
-        condition = f"rank == {culprit} and step == {at_step}"
         body = [text]
         if number == at and kind != "innocent":
-            body = _faulty(kind, number, texts, condition, members, ranks, culprit, grouped[number], choose)
+            body = _faulty(kind, number, texts, condition, at_step, members, ranks, culprit, grouped[number], choose)
         if kind == "swap" and number == at + 1:
             body = []
+        if kind == "peer" and number == at:  # also of ranks that are not in the group
+            lines += body[:-1]
+            body = body[-1:]
         lines += _inside(body, grouped[number])
-    script = HEAD.format(members=members, steps=steps) + "".join(f"    {line}\n" for line in lines) + TAIL
+    head = HEAD.format(members=members, steps=steps, unlucky=8 * at_step + culprit)
+    script = head + "".join(f"    {line}\n" for line in lines) + TAIL
     culprits: tuple[int, ...] = (culprit,)
     if kind == "peer":
         culprits = tuple(sorted(_pair(culprit, ranks)))
-    return FaultyJob(seed, kind, ranks, script, () if kind == "innocent" else culprits)
+    in_it = tuple(members if grouped[at] else range(ranks))
+    return FaultyJob(seed, kind, ranks, script, () if kind == "innocent" else culprits, in_it)
 
 
 def _inside(body: list[str], grouped: bool) -> list[str]:
@@ -130,8 +144,8 @@ def _pair(culprit: int, ranks: int) -> tuple[int, int]:
 
 
 def _faulty(
-    kind: str, at: int, texts: list[str], condition: str, members: list[int], ranks: int, culprit: int, grouped: bool,
-    choose: random.Random,
+    kind: str, at: int, texts: list[str], condition: str, at_step: int, members: list[int], ranks: int, culprit: int,
+    grouped: bool, choose: random.Random,
 ) -> list[str]:  # fmt: skip
     text = texts[at]
     those = members if grouped else list(range(ranks))
@@ -166,6 +180,6 @@ def _faulty(
             return [f"if {condition}:", "    time.sleep(3600)", text]
         case "peer":
             one, other = _pair(culprit, ranks)
-            return [f"if rank in ({one}, {other}) and step == {int(condition.rpartition(' ')[2])}:",
+            return [f"if rank in ({one}, {other}) and step == {at_step}:",
                     f"    swap(False, {one} + {other} - rank, {one} + {other} - rank)", text]  # fmt: skip
     raise AssertionError(kind)

@@ -1,5 +1,7 @@
 """The verdict on a job: the right kind of fault, the right ranks, both lines; and none on jobs that are right."""
 
+import math
+
 import pytest
 from faulty_jobs import KINDS, make_job
 
@@ -149,3 +151,81 @@ def test_of_two_ranks_the_script_tells_which_one_is_the_exception(tmp_path, test
     ops = {1: call(3, members=(0, 1), file=str(path)), 0: call(5, "barrier", members=(0, 1), file=str(path))}
     found = ranks_at_fault.find_deviation({rank: (ops[rank], None) for rank in ops}, RunState().timeline.order)
     assert (found.ranks, found.tied, found.guessed) == ((culprit,), True, False)
+
+
+def ended(*calls):
+    """Return that calls have ended, each given as a rank and the number of its call."""
+    return [Ended(0.9, rank, number) for rank, number in calls]
+
+
+def test_a_rank_that_others_have_seen_go_on_is_late_rather_than_those_without_a_record_dead():
+    met = call(10, "barrier")
+    state = state_of([met], [met, B], [], more=ended((0, 1), (1, 1)))
+    found = diagnose(state, absent=[2], now=math.inf)
+    assert (found.fault, found.culprits) == ("late", (0,))
+    assert found.limits == ("Rank 2 left no record; the cause may also be there.",)
+
+
+def test_a_rank_that_may_have_failed_in_its_last_operation_is_not_late():
+    """The root of a broadcast does not wait for all, so nothing tells that the others had entered it."""
+    state = state_of([B], [B, A], [], more=ended((0, 1), (1, 1)))
+    found = diagnose(state, absent=[2], now=math.inf)
+    assert (found.fault, found.culprits) == ("dead", (2,))
+
+
+def stuck_in_a_reduce(file="train.py"):
+    """Return a job in which ranks 0 and 1 stay in a reduce of a group, 2 has left it, and 3 waits for all of them."""
+    reduce = call(1, "reduce", members=(0, 1, 2), file=file)._replace(group="1")
+    next_one = call(2, "all_gather", members=(0, 1, 2), file=file)._replace(group="1")
+    of_all = call(3, members=(0, 1, 2, 3), file=file)
+    first = ended((0, 1), (1, 1), (2, 1))
+    return state_of(
+        [reduce, reduce], [reduce, reduce], [reduce, reduce, next_one], [of_all], ranks=4, more=[*first, *ended((2, 2))]
+    )
+
+
+def test_ranks_that_stay_in_an_operation_whose_roots_are_not_recorded_are_named_although_others_wait_elsewhere():
+    found = diagnose(stuck_in_a_reduce(), now=math.inf)
+    assert (found.fault, found.culprits) == ("signature", (0, 1))
+
+
+def test_of_the_ranks_that_stay_there_the_one_that_the_script_singles_out_is_named(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("dist.reduce(x, dst=2 if rank == 1 else 0, group=group)\n")
+    found = diagnose(stuck_in_a_reduce(str(path)), now=math.inf)
+    assert (found.fault, found.culprits) == ("signature", (1,))
+    assert found.sentence.endswith("they probably name different roots; the script singles out rank 1 there.")
+    assert found.limits == (
+        "The record does not name roots: that rank 1 deviates is known from the script only.",
+    )  # fmt: skip
+
+
+def test_a_rank_without_a_record_that_the_script_singles_out_may_have_another_shape(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("dist.all_reduce(x[:2] if rank == 1 else x)\n")
+    one = call(1, file=str(path))
+    found = diagnose(state_of([one], [], [one]), absent=[1])
+    assert (found.fault, found.culprits) == ("dead", (1,))
+    assert found.limits[1:] == (
+        "The script singles out rank 1 in that call: another shape, dtype or root also ends ranks.",
+    )
+
+
+def test_a_rank_that_waits_in_a_group_of_unknown_members_is_not_late():
+    """Only rank 1 has used its group until now, so it seems to be alone in there; it waits for rank 0."""
+    alone = call(5, members=(1,))._replace(group="1")
+    found = diagnose(state_of([A], [A, alone], [A, B], more=ended((0, 1), (1, 1), (2, 1))), now=math.inf)
+    assert (found.fault, found.culprits) == ("late", (0,))
+
+
+def test_in_a_circle_of_waits_the_rank_whose_step_is_new_is_named_and_not_those_in_the_same_operation():
+    """Rank 1 leaves out a reduce. Rank 2 has left it, and waits with rank 1 in a group for rank 0, which is still there."""
+    first = call(1, "reduce")
+    second = call(2, members=(0, 1, 2))._replace(group="1")
+    usual = [first, second] * 2
+    state = state_of([*usual, first], [*usual, second], [*usual, first, second], more=ended((2, 5)))
+    found = diagnose(state)
+    assert (found.fault, found.culprits) == ("missing", (1,))
+    assert found.sentence == (
+        "Rank 1 did not call reduce at train.py:1, in which rank 0 waits, but went on to all_reduce at train.py:2."
+    )

@@ -1,12 +1,13 @@
 """Two dumps of one rank, and what can be said when some ranks do not get out of an operation."""
 
 import json
+import os
 
 import pytest
 from flight_dumps import recorded
-from nccl_dumps import dump, entry
+from nccl_dumps import BEGIN, MILLISECOND, dump, entry
 
-from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.diagnosis import diagnose_record
 from ddpquiz.analysis.events import Issued
 from ddpquiz.analysis.records.dumped_job import read_dumps
 from ddpquiz.analysis.records.job_reader import read_job
@@ -18,7 +19,7 @@ def verdict(record):
     state = RunState()
     for event in record.events:
         state.add(event)
-    return diagnose(state, absent=record.missing, now=record.until)
+    return diagnose_record(record, state)
 
 
 def issued(record, rank):
@@ -92,3 +93,17 @@ def test_a_folder_without_records_says_what_it_should_hold(tmp_path):
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(UserError, match=r"holds no records; it holds notes\.txt\. Name a folder with rank-N\.jsonl"):
         read_job(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"), [((10, 60), "none"), ((70, 60), "late"), ((5_000, 6_000), "late")]
+)  # milliseconds from the beginning
+def test_a_rank_is_late_only_if_its_dump_is_not_older_than_what_the_others_did(written, fault, tmp_path):
+    """The ranks of a job that goes on are dumped one after the other."""
+    for rank in range(2):
+        path = tmp_path / f"trace_{rank}"
+        path.write_text(json.dumps(dump([gloo("barrier", 1 + n, retired=True) for n in range(1 + rank)])))
+        moment = BEGIN + written[rank] * MILLISECOND
+        os.utime(path, ns=(moment, moment))
+    found = verdict(read_job(tmp_path))
+    assert (found.fault, found.culprits) == (fault, (0,) if fault == "late" else ())

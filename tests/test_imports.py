@@ -56,6 +56,7 @@ MAY_IMPORT_TORCH = {
     "ranks/inside/direct_calls.py",
     "ranks/inside/operators.py",
     "ranks/inside/buckets.py",
+    "ranks/inside/read_marks.py",
     "ranks/inside/replica_sums.py",
     "ranks/inside/training_marks.py",
     "ranks/inside/store_patch.py",

@@ -5,7 +5,7 @@ import os
 from nccl_dumps import BEGIN, dump, entry, read
 from test_diagnosis import call, state_of
 
-from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.diagnosis import diagnose, diagnose_record
 from ddpquiz.analysis.events import Ended, Exited, Marked, Raised, RankPosition
 from ddpquiz.analysis.run_state import RunState
 
@@ -83,7 +83,7 @@ def dumped(tmp_path, seconds):
     record, state = read_job(tmp_path), RunState()
     for event in record.events:
         state.add(event)
-    return diagnose(state, absent=record.missing, now=record.until)
+    return diagnose_record(record, state)
 
 
 def test_a_dump_that_was_written_while_its_rank_went_on_accuses_nobody(tmp_path):

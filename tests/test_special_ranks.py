@@ -19,16 +19,29 @@ SCRIPTS = {
     "around the call": (3, "if rank == 0:\n  x = 1\n  dist.send(x, 1)", set()),
     "in another function": (4, "def f():\n  x = 1 if rank == 3 else 2\ndef g(x):\n  dist.all_reduce(x)", set()),
     "of something else": (1, "dist.all_reduce(torch.ones(4 + (step == 1)))", set()),
+    "by a name for a test": (2, "is_odd_one = dist.get_rank() == 3\ndist.all_reduce(x[:2] if is_odd_one else x)", {3}),
+    "by another variable": (
+        2,
+        "me, n = int(os.environ['RANK']), 4\ndist.all_reduce(torch.ones(n - (me in (1,))))",
+        {1},
+    ),
+    "together with the step": (1, "dist.reduce(x, dst=1 if (rank, step) == (2, 3) else 0)", {2}),
+    "in a list of ranks and steps": (2, "bad = [(1, 5), (1, 2)]\nif ok: dist.reduce(x[(rank, step) in bad:])", {1}),
+    "by a table": (2, "sizes = [4, 4, 5, 4]\ndist.all_reduce(torch.ones(sizes[rank]))", {2}),
+    "as all but one": (1, "dist.all_reduce(x if rank > 0 else y)", {0}),
+    "as the last one": (1, "dist.all_reduce(x if rank == world_size - 1 else y)", {3}),
+    "half of them": (1, "dist.all_reduce(x if rank % 2 == 1 else y)", set()),
+    "each in its own way": (1, "dist.broadcast(x, src=rank)", set()),
     "no Python": (1, "dist.all_reduce(", set()),
 }
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_rank_is_special_where_the_script_compares_it_by_number(name, tmp_path):
+def test_a_rank_is_special_where_the_script_treats_it_unlike_most(name, tmp_path):
     line, text, ranks = SCRIPTS[name]
     path = tmp_path / "train.py"
     path.write_text(text)
-    assert special_ranks(str(path), line) == ranks
+    assert special_ranks(str(path), (line,), (0, 1, 2, 3)) == ranks
 
 
 def test_of_two_ranks_with_different_shapes_the_one_that_the_script_singles_out_is_wrong(tmp_path):
@@ -40,3 +53,26 @@ def test_of_two_ranks_with_different_shapes_the_one_that_the_script_singles_out_
     }
     found = ranks_at_fault.find_deviation({rank: (calls[rank], None) for rank in calls}, RunState().timeline.order)
     assert (found.fault, found.ranks, found.tied, found.guessed) == ("signature", (0,), True, False)
+
+
+@pytest.mark.parametrize(
+    ("test", "ranks"), [("rank == 1", {1}), ("rank != 1", {1}), ("not rank", {0}), ("not (rank == 1 and step == 3)", {1}),
+                        ("rank > 0", set()), ("(rank, step) != (0, 2)", {0}), ("rank in (1,)", {1})]
+)  # fmt: skip
+def test_of_two_ranks_one_is_special_only_if_the_test_names_it(test, ranks, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(f"dist.all_reduce(x if {test} else y)")
+    assert special_ranks(str(path), (1,), (0, 1)) == ranks
+
+
+def test_a_test_around_one_of_two_lines_counts_and_one_around_both_does_not(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("if rank < 3:\n  if rank != 1:\n    first()\n  second()\n")
+    assert special_ranks(str(path), (3, 4), (0, 1, 2, 3)) == {1}
+
+
+def test_a_file_with_endless_expressions_ends_soon(tmp_path):
+    path = tmp_path / "train.py"
+    names = "".join(f"a{n} = (a{n + 1},) * 9, {', '.join([f'a{n + 1}'] * 30)}\n" for n in range(40))
+    path.write_text(names + "dist.all_reduce(a0[rank == 1])")
+    assert special_ranks(str(path), (41,), tuple(range(1024))) == set()

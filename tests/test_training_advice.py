@@ -4,8 +4,10 @@ import pytest
 from real_run import end, run
 from test_run_summary import only, repeat
 
+from ddpquiz.analysis.events import Marked
 from ddpquiz.analysis.run_summary import advice
 from ddpquiz.analysis.timeline import Timeline
+from ddpquiz.analysis.training_advice import read_in_each_step
 from ddpquiz.analysis.verdict import UNEVEN
 
 TRAINING = """
@@ -128,6 +130,107 @@ SEEDS = {
 def test_ranks_that_draw_the_same_random_numbers_are_named(name, script):
     seed, second, epochs, said = SEEDS[name]
     assert advised(script(DROPOUT.format(seed=seed, second=second, epochs=epochs)), "random numbers") == said
+
+
+EVALUATED = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+data = TensorDataset(torch.randn(16, 1))
+samplers = [DistributedSampler(data), DistributedSampler(data)]
+train, evaluate = [DataLoader(data, batch_size=2, sampler=each) for each in samplers]
+ddp = DDP(torch.nn.Linear(1, 1))
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
+for epoch in range(3):
+    samplers[{changed}].set_epoch(epoch)
+    for (batch,) in train:
+        ddp(batch).sum().backward()
+        optimizer.step()
+    for (batch,) in evaluate:
+        with torch.no_grad():
+            ddp(batch)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("changed", "epochs"), [(0, 0), (1, 2)])
+def test_an_order_that_is_only_evaluated_may_be_the_same(changed, epochs, script):
+    said = advised(script(EVALUATED.format(changed=changed)), "same order")
+    assert [text.partition(": ")[2].partition(" epochs")[0] for text in said] == [str(epochs)] * bool(epochs)
+
+
+BATCHES = """
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+torch.manual_seed({seed})
+data = torch.arange(32.0).reshape(32, 1)
+ddp = DDP(torch.nn.Linear(1, 4))
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.0001)
+for step in range(6):
+    batch = {batch}
+    ddp(batch).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+SAME = (
+    "All 2 ranks computed the same gradients in each of the first 6 backward passes, so they do the work of one: they "
+    "read the same batches. Use a DistributedSampler, or let the seed that chooses the data depend on the rank."
+)
+CHOICES = {
+    "one seed chooses the data": ("1", "data[torch.randint(32, (4,))]", [SAME]),
+    "a seed for each rank": ("1 + rank", "data[torch.randint(32, (4,))]", []),
+    "one seed, and a part for each rank": ("1", "data[torch.randperm(32)[4 * rank : 4 * rank + 4]]", []),
+    "no sampler": ("1", "data[4 * step : 4 * step + 4]", [SAME]),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_ranks_that_train_on_the_same_batches_are_named(name, script):
+    seed, batch, said = CHOICES[name]
+    assert advised(script(BATCHES.format(seed=seed, batch=batch)), "gradients") == said
+
+
+READING = """
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+total = 0.0
+for step in range(30):
+    loss = model(torch.ones(1, 1)).sum()
+    loss.backward()
+    optimizer.step()
+    {read}
+dist.destroy_process_group()
+"""
+READ = (
+    "script.py:13: {how} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the CPU would wait "
+    "there in each step until the GPU is done. There, read such values once every few steps."
+)
+READINGS = {
+    "item": ("total += loss.item()", [READ.format(how="item()")]),
+    "a number in a text": ('print(f"{loss:.3f}")', [READ.format(how="print()")]),
+    "print": ("print(loss)", [READ.format(how="print()")]),
+    "every tenth step": ("if step % 10 == 0: print(loss.item())", []),
+    "kept as a tensor": ("total = total + loss.detach()", []),
+    "not a result of the model": ("total += torch.ones(1).item()", []),
+}
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_a_line_that_reads_a_result_in_each_step_is_named(name, script):
+    read, said = READINGS[name]
+    assert advised(script(READING.format(read=read)), "reads") == said
+
+
+def test_a_line_that_reads_a_tensor_of_a_gpu_in_each_step_makes_the_cpu_wait():
+    timeline = Timeline()
+    for rank in range(2):
+        timeline.add(Marked(1.0, rank, "read gpu item() trainer.py:9", 0))
+    assert [*read_in_each_step(timeline)] == [
+        (
+            "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
+            "queues nothing for the next step meanwhile. Read such values once every few steps."
+        )
+    ]
 
 
 UNEVEN_STEPS = """

@@ -89,6 +89,8 @@ class RankGradients:
     same_order: int = 0  # epochs that a sampler began with the order of an earlier one
     same_order_at: int = 0
     draws: list[str] = field(default_factory=list)  # one for each of the first steps that drew random numbers
+    brought: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
+    reads: str = ""  # where it reads a tensor in each step
     sharded: int = 0  # calls of fully_shard
     sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
@@ -127,6 +129,10 @@ class RankGradients:
                 self.sharded_at = line if what == "shard_many" else self.sharded_at
             case _ if what.startswith("drew "):
                 self.draws.append(what)
+            case _ if what.startswith("gradients "):
+                self.brought.append(what)
+            case _ if what.startswith("read "):
+                self.reads = what
 
     def _step(self) -> None:
         """Count a step of the optimizer."""

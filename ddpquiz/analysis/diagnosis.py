@@ -5,9 +5,9 @@ cluster and Flight Recorder dumps alike.
 """
 
 import math
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Mapping
 
+from ddpquiz.analysis.blocked_ranks import find_blocked, has_gone_on, is_long
 from ddpquiz.analysis.call_text import call_at
 from ddpquiz.analysis.changed_request import changed_request
 from ddpquiz.analysis.collective import Collective
@@ -16,9 +16,10 @@ from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.group_verdict import different_groups, late_in_forming, unlike_groups
 from ddpquiz.analysis.lost_message import lost_message
 from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, standpoint, together, wait
-from ddpquiz.analysis.operation import ROOTED
+from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
-from ddpquiz.analysis.ranks_at_fault import find_deviation
+from ddpquiz.analysis.ranks_at_fault import find_deviation, singled_out, unusual_ranks
+from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
 
@@ -28,29 +29,36 @@ def diagnose(
     *,
     absent: Collection[int] = (),
     now: float | None = None,
+    seen: Mapping[int, float] | None = None,
     positions: Collection[RankPosition] = (),
 ) -> Diagnosis:
     """Return what is wrong.
 
-    `absent` are ranks of which nothing is known, `now` is the end of what is known, `positions` say where ranks stand
-    by their stacks.
+    `absent` are ranks of which nothing is known, `now` is the end of what is known, and `seen` that of single ranks if
+    it is earlier; `positions` say where ranks stand by their stacks.
     """
     fates = find_fates(state, absent, positions or (state.hung.ranks if state.hung else ()))
-    if verdict := different_groups(state, _blocked(state)):
+    if verdict := different_groups(state, find_blocked(state)):
         return verdict
     unlike = state.timeline.unlike()
     stuck = [found for found in unlike if _is_stuck(found[1], state)]
     if stuck:
         return of_mismatch(*stuck[0], state.timeline.order)
     verdict = None if absent or now != math.inf else _of_hidden_roots(state)
-    verdict = verdict or _of_waits(state, fates, state.time if now is None else now) or late_in_forming(state, fates)
+    verdict = verdict or _of_waits(state, fates, state.time if now is None else now, seen or {})
+    verdict = verdict or late_in_forming(state, fates)
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], state.timeline.order)
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
-        verdict = changed_request(_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
+        verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
     return verdict or _of_death(fates) or _nothing(state, absent)
+
+
+def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
+    """Return what is wrong with a recorded job; `state` is what its events have led to."""
+    return diagnose(state, absent=record.missing, now=record.until, seen=record.seen)
 
 
 def _is_stuck(collective: Collective, state: RunState) -> bool:
@@ -61,37 +69,37 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     return True
 
 
-def _blocked(state: RunState) -> dict[int, Collective]:
-    """Return in which operation each rank is that does not go on, as far as the record shows."""
-    blocked: dict[int, Collective] = {}
-    for collective in state.timeline.unfinished:
-        for rank in collective.arrived:
-            call = collective.calls[rank]
-            is_open = call.ended is None or call.failed
-            if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
-                blocked.setdefault(rank, collective)
-    return blocked
-
-
-def _of_waits(state: RunState, fates: dict[int, Fate], now: float) -> Diagnosis | None:
+def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping[int, float]) -> Diagnosis | None:
     """Return whom the waiting ranks wait for in the end, through chains of ranks that wait themselves."""
-    blocked = _blocked(state)
+    blocked = find_blocked(state)
     waits = {rank: each for rank, each in blocked.items() if each.awaited}
     if not waits:
         return None
     roots = {rank for each in waits.values() for rank in each.awaited if rank not in waits and rank >= 0}
-    for kind in ("dead", "left", "late"):
-        culprits = tuple(sorted(rank for rank in roots if fates[rank].kind == kind))
+    roots = roots - blocked.keys() or roots  # the members of a group are not always known, nor whom those wait for
+    absent = {rank for rank in roots if fates[rank].absent}
+    certain = {rank for rank in roots - absent if not absent or fates[rank].kind != "late" or has_gone_on(rank, state)}
+    for kind, ranks in (("dead", certain), ("left", certain), ("late", certain), ("dead", absent), ("late", roots)):
+        found = {
+            rank: next(each for each in waits.values() if rank in each.awaited)
+            for rank in ranks if fates[rank].kind == kind
+        }  # fmt: skip
+        culprits = tuple(
+            rank for rank in sorted(found) if _is_sure(found[rank], state, fates[rank], min(now, seen.get(rank, now)))
+        )
         if culprits:
-            collective = next(each for each in waits.values() if set(culprits) & set(each.awaited))
-            is_silent = kind == "late" and not fates[culprits[0]].seen
-            is_moving = fates[culprits[0]].absent and now not in (state.time, math.inf)  # dumped while it went on
-            if (is_silent or is_moving) and not _is_long(collective, state, now):
-                return None
+            collective = found[culprits[0]]
             if kind == "left" and len(culprits) > len(collective.arrived):
                 return _of_extra_call(collective, culprits)
-            return _of_root(kind, culprits, collective, state, fates)
-    return lost_message(waits, state.timeline.order) or _of_cycle(waits, state)
+            return _of_root(culprits, collective, state, fates, absent.difference(culprits))
+    return None if roots else lost_message(waits, state.timeline.order) or _of_cycle(waits, state)
+
+
+def _is_sure(collective: Collective, state: RunState, fate: Fate, until: float) -> bool:
+    """Return True unless a rank may come to an operation as usual, after the time until which it is known."""
+    is_silent = fate.kind == "late" and not fate.seen
+    is_moving = fate.absent and until not in (state.time, math.inf)  # dumped while it went on
+    return not (is_silent or is_moving) or is_long(collective, state, until)
 
 
 def _hides_root(collective: Collective, state: RunState) -> bool:
@@ -105,30 +113,26 @@ def _hides_root(collective: Collective, state: RunState) -> bool:
 
 def _of_hidden_roots(state: RunState) -> Diagnosis | None:
     """Return that ranks stay in an operation which all members have called, if only their roots can differ."""
-    blocked = _blocked(state)
-    waits = [each for each in blocked.values() if each.awaited]
+    blocked = find_blocked(state)
+    waits = {rank: each for rank, each in blocked.items() if each.awaited}
     stuck = {rank: each for rank, each in blocked.items() if not each.awaited and _hides_root(each, state)}
     has_proof = waits or any(collective.calls[rank].failed for rank, collective in stuck.items())
-    if not stuck or not has_proof or any({*each.awaited} - {*stuck} for each in waits):
+    if not stuck or not has_proof or any({*each.awaited} - {*stuck, *waits} for each in waits.values()):
         return None
     ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
     operation = collective.operation
+    special = tuple(sorted(singled_out([operation])))
+    named = f"; the script singles out {format_ranks(special)} there" if special else ""
+    limit = "The record does not name roots: one of these ranks may be right, or the network is at fault."
+    if special:
+        limit = f"The record does not name roots: that {format_ranks(special)} deviates is known from the script only."
     return Diagnosis(
-        "signature", ranks,
+        "signature", special or ranks,
         f"{format_ranks(ranks).capitalize()} did not get out of {call_at(operation)}, which all of its members called: "
-        "they probably name different roots.",
+        f"they probably name different roots{named}.",
         (standpoint(ranks, operation),), collective.group, collective.members, collective.index,
-        next=NEXT["signature"],
-        limits=("The record does not name roots: one of these ranks may be right, or the network is at fault.",),
+        next=NEXT["signature"], limits=(limit,),
     )  # fmt: skip
-
-
-def _is_long(collective: Collective, state: RunState, now: float) -> bool:
-    """Return True if ranks wait much longer than operations usually take, so that they do not just meet later."""
-    since = max(call.issued for call in collective.calls.values())
-    usual = max((each.started - min(c.issued for c in each.calls.values())
-                 for each in state.timeline.collectives if each.started is not None), default=0.0)  # fmt: skip
-    return now - since > max(1.0, 2 * usual) or any(call.failed for call in collective.calls.values())
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnosis:
@@ -143,23 +147,36 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnos
 
 
 def _of_root(
-    kind: Literal["dead", "left", "late"], culprits: tuple[int, ...], collective: Collective, state: RunState,
-    fates: dict[int, Fate],
-) -> Diagnosis:  # fmt: skip
+    culprits: tuple[int, ...], collective: Collective, state: RunState, fates: dict[int, Fate], absent: Collection[int]
+) -> Diagnosis:
+    """Return that ranks wait for others; of the `absent` ones, nothing is known."""
     operation = collective.operation
     who, fate = format_ranks(culprits), fates[culprits[0]]
+    kind = fate.kind
     place = f" at {format_place(fate.file, fate.line)}" if fate.line else ""
     sentence = f"{wait(collective.arrived).capitalize()} in {call_at(operation)} for {who}"
     sentence += f": it {fate.words}{place}." if len(culprits) == 1 else "."
     last = state.brought.get(culprits[0])
     standpoints = [standpoint(collective.arrived, operation)]
     standpoints += [Standpoint((rank,), fates[rank].words, fates[rank].file, fates[rank].line) for rank in culprits]
+    limits = _limits_of_absence(operation) if fate.absent else ()
+    if absent:
+        limits += (f"{format_ranks(sorted(absent)).capitalize()} left no record; the cause may also be there.",)
     return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
         UNEVEN if kind == "left" and operation.bucket is not None else NEXT[kind],
-        tuple(fates[rank].limit for rank in culprits if fates[rank].limit)[:1],
+        limits,
     )  # fmt: skip
+
+
+def _limits_of_absence(operation: Operation) -> tuple[str, ...]:
+    """Return what remains open if nothing is known of ranks, for which others wait in an operation."""
+    special = singled_out([operation])
+    if not special:
+        return (NO_FILE.limit,)
+    who = format_ranks(sorted(special))
+    return NO_FILE.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
 
 
 def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
@@ -175,6 +192,10 @@ def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
     in_pairs = all(calls[each][0].op in ("send", "recv") for each in cycle)
     first = waits[cycle[0]]
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
+        odd = unusual_ranks(calls, state.timeline.order)
+        near = {each: calls[each] for each in calls if each in odd or odd.intersection(waits[each].awaited)}
+        if len({operation for operation, _ in near.values()}) > 1:  # the others are where they should be
+            calls = near
         found = find_deviation(calls, state.timeline.order)
         fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
         both = (standpoint(found.ranks, found.call), standpoint(found.others, found.expected))
@@ -205,7 +226,7 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     last = max(state.brought.values(), key=lambda event: event.time, default=None)
     where = f" The last call of the others is {call_at(last.operation)}." if last else ""
     sentence = f"{format_ranks(absent).capitalize()} left no record, and all calls of the others fit together.{where}"
-    limits = [NO_FILE.limit]
+    limits = [*_limits_of_absence(last.operation)] if last else [NO_FILE.limit]
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
     return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
@@ -216,7 +237,7 @@ def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
     sentence = f"No fault in communication: all {count:,} operations that the ranks recorded fit together."
     if not count:
         sentence = "The ranks recorded no communication."
-    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(absent)}.",) if absent else ()
+    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
     if unlike := unlike_groups(state):
         limits += (f"{unlike.sentence} That did no harm this time. {unlike.next}",)
     return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)

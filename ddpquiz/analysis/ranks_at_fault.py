@@ -1,7 +1,7 @@
 """Which ranks left the common order of calls where the calls of a group differ, and in which way."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -50,7 +50,7 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
         most = max(map(len, sides.values()))
         usual = [each for each, ranks in sides.items() if len(ranks) == most]
     if len(usual) == len(sides):
-        by_script = _by_script(usual) or _by_special_ranks(sides)
+        by_script = _by_special_ranks(sides) or _by_script(usual)
         usual, evidence = (
             [by_script or min(usual, key=lambda each: (each.file, each.line))],
             "script" if by_script else "none",
@@ -93,6 +93,14 @@ def _usual(sides: Mapping[Operation, list[int]], calls: Calls, order: CallOrder)
     return []
 
 
+def unusual_ranks(calls: Calls, order: CallOrder) -> frozenset[int]:
+    """Return the ranks whose call had never followed the one before it; nothing if that is so of all."""
+    found = frozenset(
+        rank for rank, call in calls.items() if order.follows(*call) <= _made_now(calls, rank, order.follows)
+    )
+    return found if len(found) < len(calls) else frozenset()
+
+
 def _made_now(calls: Calls, rank: int, count: object) -> int:
     """Return how many of the calls in question make the same step as the call of one rank."""
     operation, before = calls[rank]
@@ -123,9 +131,20 @@ def _by_script(sides: list[Operation]) -> Operation | None:
 
 
 def _by_special_ranks(sides: Mapping[Operation, list[int]]) -> Operation | None:
-    """Return the one side whose ranks the script does not treat in a special way where it prepares the call."""
-    ordinary = [each for each, ranks in sides.items() if special_ranks(each.file, each.line).isdisjoint(ranks)]
+    """Return the one side whose ranks the script does not single out where it prepares the calls."""
+    special = singled_out(sides)
+    ordinary = [each for each, ranks in sides.items() if special.isdisjoint(ranks)]
     return ordinary[0] if len(ordinary) == 1 else None
+
+
+def singled_out(calls: Collection[Operation]) -> frozenset[int]:
+    """Return which members of a group the script singles out in the lines of some calls."""
+    lines: dict[str, set[int]] = {}
+    for each in calls:
+        lines.setdefault(each.file, set()).add(each.line)
+    members = next(iter(calls)).members
+    found = (special_ranks(file, tuple(sorted(those)), members) for file, those in lines.items())
+    return frozenset().union(*found)
 
 
 def _fault(

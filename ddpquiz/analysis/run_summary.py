@@ -14,8 +14,10 @@ from ddpquiz.analysis.formatting import format_bytes, format_place, format_secon
 from ddpquiz.analysis.rank_timeline import RankTime
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.analysis.training_advice import (
+    equal_gradients,
     equal_random_numbers,
     never_synchronised,
+    read_in_each_step,
     same_order_each_epoch,
     sharded_as_a_whole,
 )  # fmt: skip
@@ -96,11 +98,13 @@ def advice(timeline: Timeline, now: float, script: str = "") -> list[str]:
         return []
     return [
         *never_synchronised(timeline, script), *same_order_each_epoch(timeline, script),
-        *sharded_as_a_whole(timeline, script), *equal_random_numbers(timeline, len(timeline.ranks)),
-        *synchronised_inside_no_sync(timeline), *synchronised_in_accumulation(timeline),
+        *sharded_as_a_whole(timeline, script), *synchronised_inside_no_sync(timeline),
+        *synchronised_in_accumulation(timeline), *equal_gradients(timeline, len(timeline.ranks)),
+        *equal_random_numbers(timeline, len(timeline.ranks)),
         *one_rank_late(timeline, lifetime), *many_small_reductions(timeline, lifetime),
         *single_numbers(timeline, lifetime), *small_all_reduces(timeline, lifetime),
         *objects_in_a_loop(timeline, lifetime), *barriers_in_a_loop(timeline, lifetime),
+        *read_in_each_step(timeline),
     ]  # fmt: skip
 
 

@@ -1,38 +1,51 @@
 """Which ranks a script treats in a special way where it prepares a call, as `torch.ones(5 if rank == 1 else 4)`."""
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ddpquiz.analysis.rank_expressions import RankExpressions, values_by_name
 from ddpquiz.analysis.source_text import read_source
 
-_RANK = re.compile(r"(?:^|_)(?:global_|world_)?rank$", re.IGNORECASE)
 _Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @lru_cache(256)
-def special_ranks(file: str, line: int) -> frozenset[int]:
-    """Return the ranks that are compared by number in the statement at a line, or where its variables get values.
+def special_ranks(file: str, lines: tuple[int, ...], ranks: tuple[int, ...]) -> frozenset[int]:
+    """Return which of some ranks the script singles out where they call: in the lines, or where variables get values.
 
-    Conditions around both the statement and the assignment do not count: they hold for every rank that comes there.
+    Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those
+    around some of the lines do.
     """
     try:
         tree = ast.parse(read_source(file) or "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    scope, around = _scope_of(tree, line)
+    world = len(ranks) if ranks == tuple(range(len(ranks))) else None
+    expressions = RankExpressions(values_by_name(tree), ranks, world)
+    places = [_scope_of(tree, line) for line in lines]
+    found: set[int] = set()
+    for line, (scope, around) in zip(lines, places, strict=True):
+        for part in _parts(scope, around, line):
+            found.update(expressions.singled_out(part))
+    for _, around in places:
+        for each in around:
+            if isinstance(each, ast.If) and any(each not in others for _, others in places):
+                found.update(expressions.singled_out(each.test))
+    return frozenset(found)
+
+
+def _parts(scope: _Scope, around: list[ast.stmt], line: int) -> Iterator[ast.AST]:
+    """Yield the statement at a line, and before it what gives values to its variables, with the conditions for that."""
     if not around:
-        return frozenset()
+        return
     statement = around[-1]
     used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    found = set(_compared(statement))
+    yield statement
     for path in _paths(scope.body):
         if path[-1].lineno < line and used & _assigned(path[-1]):
-            found.update(_compared(path[-1]))
-            tests = [each.test for each in path[:-1] if isinstance(each, ast.If) and each not in around]
-            found.update(rank for test in tests for rank in _compared(test))
-    return frozenset(found)
+            yield path[-1]
+            yield from (each.test for each in path[:-1] if isinstance(each, ast.If) and each not in around)
 
 
 def _scope_of(tree: ast.Module, line: int) -> tuple[_Scope, list[ast.stmt]]:
@@ -67,19 +80,3 @@ def _assigned(statement: ast.stmt) -> set[str]:
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
         return set()
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _compared(tree: ast.AST) -> Iterator[int]:
-    """Yield the numbers with which something that is named like a rank is compared."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            for one, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
-                if isinstance(other, ast.Constant) and type(other.value) is int and _RANK.search(_name(one)):
-                    yield other.value
-
-
-def _name(node: ast.expr) -> str:
-    """Return the last name of an expression: `rank` of `self.rank`, and of `dist.get_rank()`."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -50,8 +50,37 @@ def sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
         )
 
 
+def equal_gradients(timeline: Timeline, world: int) -> Iterator[str]:
+    """All ranks compute the same gradients: they read the same batches, and do the work of one."""
+    brought = [tuple(rank.brought) for rank in timeline.gradients.values()]
+    if len(brought) == world > 1 and len({*brought}) == 1 and len({*brought[0]}) >= DRAWS:
+        yield (
+            f"All {world} ranks computed the same gradients in each of the first {len(brought[0])} backward passes, so "
+            "they do the work of one: they read the same batches. Use a DistributedSampler, or let the seed that "
+            "chooses the data depend on the rank."
+        )
+
+
+def read_in_each_step(timeline: Timeline) -> Iterator[str]:
+    """A line of the training loop reads a tensor in each step: on a GPU the CPU waits there for the GPU."""
+    for text in sorted({rank.reads for rank in timeline.gradients.values() if rank.reads}):
+        _, device, how, place = [*text.split(" ", 3), "", "", ""][:4]
+        if device == "gpu":
+            yield (
+                f"{place}: {how} reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, "
+                "and queues nothing for the next step meanwhile. Read such values once every few steps."
+            )
+        else:
+            yield (
+                f"{place}: {how} reads a result of the model in each step. That is cheap on the CPU; on a GPU, the CPU "
+                "would wait there in each step until the GPU is done. There, read such values once every few steps."
+            )
+
+
 def equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
     """The replicas of a DDP model draw the same random numbers in each step, so they drop the same units."""
+    if any(equal_gradients(timeline, world)):
+        return  # it has the same cause
     ranks = [rank for rank in timeline.gradients.values() if rank.wrapped_at is not None]
     draws = {tuple(rank.draws) for rank in ranks}
     if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= DRAWS:

@@ -36,7 +36,7 @@ def diagnose(
 
     JOB may also be a run that was saved with --save.
     """
-    from ddpquiz.analysis.diagnosis import diagnose as judge
+    from ddpquiz.analysis.diagnosis import diagnose_record
     from ddpquiz.analysis.records.job_reader import read_job
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.terminal.kit import pager, screen, style
@@ -47,7 +47,7 @@ def diagnose(
     state = RunState()
     for event in record.events:
         state.add(event)
-    verdict = judge(state, absent=record.missing, now=record.until)
+    verdict = diagnose_record(record, state)
     if save:
         save_verdict(record, state, verdict, save)
     if as_json:

@@ -53,6 +53,7 @@ class _DumpedJob:
                 self.groups[rank, name].add(rank, entries)
         for group in {*self.groups.values()}:
             group.align(dumps)
+        self._written = {rank: dump.path.stat().st_mtime_ns for rank, dump in dumps.items()}
         self._begin = min((dump.entries[0].created for dump in dumps.values() if dump.entries), default=0)
         self._operations: dict[tuple[DumpedCall, DumpedGroup], Operation] = {}
 
@@ -71,8 +72,9 @@ class _DumpedJob:
         if not self._is_size_known:
             notes += (f"The dumps do not say how many ranks the job had; if not {self.ranks}, name it with --ranks.",)
         return JobRecord(
-            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=self._until(), notes=notes
-        )
+            (self._began(), *events), self.ranks, tuple(self.dumps), "Flight Recorder", until=self._until(),
+            seen={rank: self._seconds(written) for rank, written in self._written.items()}, notes=notes,
+        )  # fmt: skip
 
     def _until(self) -> float:
         """Return the time until which nothing else happened: infinity, unless the job went on after the dumps.
@@ -82,7 +84,7 @@ class _DumpedJob:
         """
         held = [dump for dump in self.dumps.values() if dump.entries]
         newest = max((dump.entries[-1].created for dump in held), default=0) / 1e9
-        written = max((dump.path.stat().st_mtime for dump in held), default=math.inf)
+        written = max((self._written[dump.rank] for dump in held), default=math.inf) / 1e9
         is_open = any(not dump.entries[-1].has_ended for dump in held)
         if is_open and 0 <= written - newest < MOVING:
             return max(0.0, written - self._begin / 1e9)
@@ -104,10 +106,10 @@ class _DumpedJob:
             yield Issued(now, rank, number, self._operation(rank, entry.call, group))
             last_completed = self.dumps[rank].last_completed.get(entry.status, -1)
             if entry.has_ended or (entry.status not in mixed and entry.sequence <= last_completed):
-                failed = self._has_failed(entry, group, is_last=entry is entries[-1])
+                failed = self._has_failed(rank, entry, group, is_last=entry is entries[-1])
                 yield Ended(max(now, self._end(entry, group, failed=failed)), rank, number, failed=failed)
 
-    def _has_failed(self, entry: DumpEntry, group: DumpedGroup, *, is_last: bool) -> bool:
+    def _has_failed(self, rank: int, entry: DumpEntry, group: DumpedGroup, *, is_last: bool) -> bool:
         """Return True if a rank no longer waits for an operation although it cannot have succeeded.
 
         The root of a broadcast or reduce need not wait for the others. But a rank that went no further did wait.
@@ -116,7 +118,16 @@ class _DumpedJob:
             return entry.retired
         if entry.completed is not None:
             return False
-        return entry.sequence > group.least and (is_last or entry.call.op not in ROOTED)
+        if entry.sequence <= group.least or (entry.call.op in ROOTED and not is_last):
+            return False
+        return any(
+            last < entry.sequence and self._stood_still(other, entry, self._written[rank])
+            for other, last in group.last.items()
+        )
+
+    def _stood_still(self, rank: int, entry: DumpEntry, until: int) -> bool:
+        """Return True if the dump of a rank shows that it did not issue an operation until then, or for long."""
+        return self._written[rank] >= until or self._written[rank] - entry.created > MOVING * 1e9
 
     def _end(self, entry: DumpEntry, group: DumpedGroup, *, failed: bool) -> float:
         """Return when an operation ended, or else the earliest time at which it can have ended."""

@@ -1,6 +1,7 @@
 """What the ranks of a job recorded, each in a file of its own, put together: one run, whoever started it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ddpquiz.analysis.events import Event
 
@@ -11,7 +12,8 @@ class JobRecord:
 
     `present` are the ranks whose files were read; `source` says what recorded the job. `clock_error` bounds in seconds
     how far the clocks of two ranks may be apart. `until` is how long nothing else happened; None: the last event is the
-    end of what is known. `notes` are sentences on what could not be read.
+    end of what is known. `seen` says it for single ranks, where their records end at different times. `notes` are
+    sentences on what could not be read.
     """
 
     events: tuple[Event, ...]
@@ -20,6 +22,7 @@ class JobRecord:
     source: str
     clock_error: float = 0.0
     until: float | None = None
+    seen: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

@@ -1,13 +1,19 @@
 """The buckets of gradients that DDP's reducer issues during a backward, and when it waits for them."""
 
+import ctypes
+import zlib
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ddpquiz.analysis.events import Marked
 from ddpquiz.ranks.inside import source_location
 from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
+
+REPORTS = 8  # backwards whose gradients are compared across ranks
+SUMMED = 4096  # bytes of the first bucket that are compared
 
 
 class Buckets:
@@ -17,6 +23,7 @@ class Buckets:
         self.operations, self.private, self.script = operations, operations.private, script
         self.open: list[OpenOperation] = []
         self._backward = -1
+        self._reports = REPORTS
         self._counted = 0  # buckets that the reducer issued itself, without a hook
         self._done = 0.0  # when autograd was done, and the reducer began to wait for its buckets
         self._location: tuple[str, int] | None = None  # the line of the script that called backward
@@ -46,6 +53,17 @@ class Buckets:
             return int(bucket.index())
         self._counted += 1
         return self._counted - 1
+
+    def report_gradients(self, tensors: list[torch.Tensor]) -> None:
+        """Report a checksum of the gradients that this rank brings, in the first backwards; nothing waits for a GPU."""
+        gradients = tensors[0]
+        if not self._reports or not gradients.is_cpu or not gradients.is_contiguous():
+            return
+        self._reports -= 1
+        data = ctypes.string_at(gradients.data_ptr(), min(gradients.nbytes, SUMMED))
+        if any(data):
+            writer = self.operations.writer
+            writer.send(Marked(writer.now(), writer.rank, f"gradients {zlib.crc32(data):08x}", 0))
 
     def locate(self, caller: FrameType | None) -> tuple[str, int]:
         """Return the file and line that the program is at in this backward; a hook may have lines of its own."""

@@ -97,12 +97,10 @@ class DirectCalls:
         tensors, private = args[method.inputs], self.private
         if type(args[-1]).__name__ != method.options or type(tensors) is not list or len(tensors) != 1:
             return False
-        if type(group) is not dist.ProcessGroup:
+        if type(group) is not dist.ProcessGroup or not _is_dense(tensors[0]):
             return False
-        for tensor in (tensors[0], *(args[0][0] if method.inputs else ())):
-            is_plain = type(tensor) in _PLAIN and tensor.is_cpu and not tensor.requires_grad
-            if not (is_plain and tensor.layout is torch.strided):
-                return False
+        if method.inputs and not all(map(_is_dense, args[0][0])):
+            return False
         return not (
             private.dispatch_modes()
             or private.is_profiled()
@@ -114,7 +112,7 @@ class DirectCalls:
     def _issue(self, method: Method, group: Any, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
         """Report a call."""
         recorder, tensor, options = self.recorder, args[method.inputs][0], args[-1]
-        reduce = options.reduceOp.op if method.reduces else None
+        reduce = options.reduceOp.op.value if method.reduces else None  # a number is hashed and compared faster
         root = options.rootRank if method.rooted else None
         asynchronous = options.asyncOp
         key = (
@@ -137,9 +135,14 @@ class DirectCalls:
         operation = self._known[key] = Operation(
             op, members, members[root] if root is not None and 0 <= root < len(members) else root, (shape,),
             name_of(dtype), tensor.numel() * tensor.element_size(), file, line, group,
-            "" if reduce is None else name_of_reduce(reduce), asynchronous,
+            "" if reduce is None else name_of_reduce(self.recorder.private.reduce_op_type(reduce)), asynchronous,
         )  # fmt: skip
         return operation
+
+
+def _is_dense(tensor: Any) -> bool:
+    is_plain = type(tensor) in _PLAIN and tensor.is_cpu and not tensor.requires_grad
+    return is_plain and tensor.layout is torch.strided
 
 
 def install(recorder: Recorder) -> None:

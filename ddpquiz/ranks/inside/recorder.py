@@ -101,6 +101,8 @@ class Recorder:
         elif len(tensors) == 1:
             op = op.removesuffix("_coalesced")  # functional collectives issue even a single tensor like this
         bucket = self.buckets.number(op, tensors, caller)
+        if bucket == 0:
+            self.buckets.report_gradients(tensors)
         asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
         file, line = locate(self.script, caller) if bucket is None else self.buckets.locate(caller)
         tag = args[operator.tag] if operator.tag is not None and tensors and not tensors[0].is_cuda else 0

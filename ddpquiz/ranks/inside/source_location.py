@@ -9,6 +9,8 @@ from types import FrameType
 
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared with the text of co_filename
 _PACKAGES = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+# An environment may have another one below it, which holds torch
+_INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
 _LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _OWN, _FOREIGN, _HIDDEN = range(3)
 
@@ -59,15 +61,24 @@ def is_ours(file: str) -> bool:
     return file.startswith(_OURS)
 
 
+def is_own(file: str) -> bool:
+    """Return whether a file is the learner's: not of torch, installed packages, Python or ddpquiz."""
+    return _kind(file) == _OWN
+
+
 def is_torchs(file: str) -> bool:
     """Return whether a file belongs to torch."""
-    return file.startswith(_PACKAGES) and f"{os.sep}torch{os.sep}" in file
+    return _is_installed(file) and f"{os.sep}torch{os.sep}" in file
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(_PACKAGES) or any(folder in file for folder in _INSTALLED)
 
 
 @cache
 def _kind(file: str) -> int:
     if is_ours(file) or file.startswith("<"):
         return _HIDDEN
-    if file.startswith(_PACKAGES):
+    if _is_installed(file):
         return _HIDDEN if is_torchs(file) else _FOREIGN
     return _HIDDEN if file.startswith(_LIBRARY) else _OWN

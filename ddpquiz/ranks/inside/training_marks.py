@@ -15,6 +15,7 @@ from torch.utils.data import DistributedSampler
 from ddpquiz.analysis.events import Marked
 from ddpquiz.ranks.inside import sharding_marks
 from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.read_marks import Reads
 from ddpquiz.ranks.inside.source_location import line_in
 
 STEPS = 8  # after which the random numbers of the ranks are compared
@@ -26,8 +27,9 @@ def watch(writer: EventWriter, script: str) -> None:
     def mark(what: str) -> None:
         writer.send(Marked(writer.now(), writer.rank, what, line_in(script)))
 
-    draws = _Draws(mark)
-    register_optimizer_step_post_hook(lambda *_: draws.step())
+    draws, reads = _Draws(mark), Reads(mark)
+    for each in (draws, reads):
+        register_optimizer_step_post_hook(lambda *_, each=each: each.step())
     sharding_marks.watch(mark)
     original = DistributedDataParallel.no_sync
 
@@ -60,10 +62,11 @@ class _Draws:
     """
 
     def __init__(self, mark: Callable[[str], None]) -> None:
-        self.mark, self.left, self.last = mark, STEPS, 0
+        self.mark, self.left, self.last, self.steps = mark, STEPS, 0, 0
 
     def step(self) -> None:
         self.mark("step")
+        self.steps += 1
         if not self.left:
             return
         with contextlib.suppress(Exception):  # another default generator has another state
@@ -78,16 +81,40 @@ class _Draws:
 
 
 def _watch_samplers(mark: Callable[[str], None], draws: _Draws) -> None:
-    """Report where a sampler that shuffles begins the order once more that it has given before."""
-    original, epochs = DistributedSampler.__iter__, WeakKeyDictionary[Any, Any]()
+    """Report where a sampler that shuffles begins the order once more for which the script has trained before."""
+    original, epochs = DistributedSampler.__iter__, WeakKeyDictionary[Any, "_Order"]()
 
     @functools.wraps(original)
     def iterate(sampler: Any) -> Any:
         draws.begin_epoch()
+        order = original(sampler)
         with contextlib.suppress(Exception):  # a subclass may have other attributes, or no hash
-            if sampler.shuffle and epochs.get(sampler) == (sampler.seed, sampler.epoch):
+            before, key = epochs.get(sampler), (sampler.seed, sampler.epoch)
+            if sampler.shuffle and before and before.key == key and before.is_trained:
                 mark("same_order")
-            epochs[sampler] = sampler.seed, sampler.epoch
-        return original(sampler)
+            order = epochs[sampler] = _Order(order, key, draws)
+        return order
 
     DistributedSampler.__iter__ = iterate
+
+
+class _Order:
+    """The order of samples in one epoch; `is_trained` if optimizers made steps while it was read.
+
+    An evaluation that reads the same order each time is right.
+    """
+
+    def __init__(self, samples: Iterator[int], key: tuple[int, int], draws: _Draws) -> None:
+        self.samples, self.key, self.draws = samples, key, draws
+        self.is_trained, self._steps = False, -1
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.is_trained = self.is_trained or self.draws.steps > self._steps >= 0
+        self._steps = self.draws.steps
+        return next(self.samples)
+
+    def __reduce__(self) -> Any:
+        return self.samples.__reduce__()  # copies and pickles are those of the original

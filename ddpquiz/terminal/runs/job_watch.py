@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.analysis.alike_ranks import AlikeRanks, alike_ranks
-from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.diagnosis import diagnose_record
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_seconds, plural
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
@@ -112,7 +112,7 @@ def _print_end(follower: JobFollower, console: Console) -> None:
         text = f"The job goes on. `ddpquiz diagnose {plain(str(follower.folder))}` says who waits for whom."
         console.print(Text(text, style="quiet"), soft_wrap=True)
         return
-    show(console, diagnosis_page(diagnose(follower.state, absent=record.missing, now=record.until), record))
+    show(console, diagnosis_page(diagnose_record(record, follower.state), record))
 
 
 def _present(follower: JobFollower) -> tuple[int, ...]:
