@@ -328,3 +328,19 @@ def test_a_traceback_shows_calls_of_the_script_and_of_torch_but_not_ours(tmp_pat
     assert "in all_reduce" in raised.traceback
     assert f'File "{path}", line 6' in raised.traceback
     assert "/ddpquiz/ranks/" not in raised.traceback
+
+
+def test_a_parameter_that_got_no_gradient_is_named_with_what_ddp_offers(run):
+    body = """\
+        model = torch.nn.ModuleList([torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)])
+        model.forward = lambda x: model[0](x)
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        for step in range(2):
+            ddp(x).sum().backward()
+    """
+    ended = run(body)[-1]
+    assert ended.why in {
+        f"Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at train.py:10 on rank {rank}."
+        for rank in (0, 1)
+    }
+    assert "find_unused_parameters=True" in ended.mend

@@ -44,6 +44,14 @@ _MEANINGS = {
         "Rank {rank} waits for keyboard input at {where}, but ranks have no keyboard.",
         "Pass the value to the script as an argument.",
     ),
+    r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
+    r"(?P<indices>[\d ]+\d)": (
+        "Parameters {indices} (by index) got no gradient in the step before, so DDP raised at {where} on rank {rank}.",
+        (
+            "Use every parameter in the loss, or give DDP find_unused_parameters=True (static_graph=True if they are the same "
+            "in each step). TORCH_DISTRIBUTED_DEBUG=INFO prints names."
+        ),
+    ),
     r".*op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs\.? (?P<room>\d+)": (
         "Rank {rank} received {got} bytes in {op} at {where}, but its tensor has room for only {room}.",
         "Pass tensors of the same shape and dtype on every rank. Print x.shape before that line to see which differs.",

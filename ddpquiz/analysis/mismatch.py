@@ -17,7 +17,13 @@ _Aspect = tuple["Kind", Callable[[Operation], object], Callable[[Operation], str
 
 LIMIT = 100  # mismatches that are reported
 NEAR = 64  # collectives of a group within which a swapped pair is looked for
-EQUAL_SHAPES = ("all_reduce", "all_gather", "reduce", "broadcast")  # how operators begin that need equal shapes
+EQUAL_SHAPES = (
+    "all_reduce",
+    "all_gather",
+    "reduce",
+    "broadcast",
+    "gather",
+)  # how operators begin that need equal shapes
 
 Kind = Literal["missing", "operator", "reduce", "root", "dtype", "shape", "order"]
 
