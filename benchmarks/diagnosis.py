@@ -93,8 +93,10 @@ def hidden(job: FaultyJob, files: Path) -> str:
     culprits, present = {*job.culprits}, {int(path.name.partition("_")[2]) for path in files.glob("*_*")}
     if job.kind in ("exit", "raise", "kill"):
         return "" if {*range(job.ranks)} - present == culprits else "ranks that had finished left no dump either"
+    if job.kind == "peer":
+        return "" if culprits <= present else "ranks at fault left no dump"
     sides = culprits & present, (present - culprits) & {*job.members}
-    return "" if job.kind in ("sleep", "innocent", "peer") or all(sides) else "the ranks of one side left no dump"
+    return "" if job.kind in ("sleep", "innocent") or all(sides) else "the ranks of one side left no dump"
 
 
 def launch(job: FaultyJob, folder: Path, source: str) -> list[int]:

@@ -189,12 +189,19 @@ def test_ranks_that_stay_in_an_operation_whose_roots_are_not_recorded_are_named_
     assert (found.fault, found.culprits) == ("signature", (0, 1))
 
 
+def test_a_rank_that_only_brings_another_tensor_need_not_name_another_root(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("dist.reduce(x if rank == 1 else y, dst=0, group=group)\n")
+    found = diagnose(stuck_in_a_reduce(str(path)), now=math.inf)
+    assert (found.fault, found.culprits) == ("signature", (0, 1))
+
+
 def test_of_the_ranks_that_stay_there_the_one_that_the_script_singles_out_is_named(tmp_path):
     path = tmp_path / "train.py"
     path.write_text("dist.reduce(x, dst=2 if rank == 1 else 0, group=group)\n")
     found = diagnose(stuck_in_a_reduce(str(path)), now=math.inf)
     assert (found.fault, found.culprits) == ("signature", (1,))
-    assert found.sentence.endswith("they probably name different roots; the script singles out rank 1 there.")
+    assert found.sentence.endswith("they probably name different roots; the script gives rank 1 another one.")
     assert found.limits == (
         "The record does not name roots: that rank 1 deviates is known from the script only.",
     )  # fmt: skip

@@ -225,12 +225,11 @@ def test_a_line_that_reads_a_tensor_of_a_gpu_in_each_step_makes_the_cpu_wait():
     timeline = Timeline()
     for rank in range(2):
         timeline.add(Marked(1.0, rank, "read gpu item() trainer.py:9", 0))
-    assert [*read_in_each_step(timeline)] == [
-        (
-            "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
-            "queues nothing for the next step meanwhile. Read such values once every few steps."
-        )
-    ]
+    (said,) = read_in_each_step(timeline)
+    assert said == (
+        "trainer.py:9: item() reads a tensor of the GPU in each step. The CPU waits there until the GPU is done, and "
+        "queues nothing for the next step meanwhile. Read such values once every few steps."
+    )
 
 
 UNEVEN_STEPS = """

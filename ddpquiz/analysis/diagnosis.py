@@ -121,8 +121,8 @@ def _of_hidden_roots(state: RunState) -> Diagnosis | None:
         return None
     ranks, collective = tuple(sorted(stuck)), next(iter(stuck.values()))
     operation = collective.operation
-    special = tuple(sorted(singled_out([operation])))
-    named = f"; the script singles out {format_ranks(special)} there" if special else ""
+    special = tuple(sorted(singled_out([operation], in_roots=True)))
+    named = f"; the script gives {format_ranks(special)} another one" if special else ""
     limit = "The record does not name roots: one of these ranks may be right, or the network is at fault."
     if special:
         limit = f"The record does not name roots: that {format_ranks(special)} deviates is known from the script only."

@@ -48,8 +48,8 @@ _MEANINGS = {
     r"(?P<indices>[\d ]+\d)": (
         "Parameters {indices} (by index) got no gradient in the step before, so DDP raised at {where} on rank {rank}.",
         (
-            "Use every parameter in the loss, or give DDP find_unused_parameters=True (static_graph=True if they are the same "
-            "in each step). TORCH_DISTRIBUTED_DEBUG=INFO prints names."
+            "Use every parameter in the loss, or give DDP find_unused_parameters=True, or static_graph=True if they are always "
+            "the same. TORCH_DISTRIBUTED_DEBUG=INFO prints names."
         ),
     ),
     r".*op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs\.? (?P<room>\d+)": (

@@ -137,13 +137,13 @@ def _by_special_ranks(sides: Mapping[Operation, list[int]]) -> Operation | None:
     return ordinary[0] if len(ordinary) == 1 else None
 
 
-def singled_out(calls: Collection[Operation]) -> frozenset[int]:
-    """Return which members of a group the script singles out in the lines of some calls."""
+def singled_out(calls: Collection[Operation], *, in_roots: bool = False) -> frozenset[int]:
+    """Return which members of a group the script singles out in the lines of some calls, or where they name roots."""
     lines: dict[str, set[int]] = {}
     for each in calls:
         lines.setdefault(each.file, set()).add(each.line)
     members = next(iter(calls)).members
-    found = (special_ranks(file, tuple(sorted(those)), members) for file, those in lines.items())
+    found = (special_ranks(file, tuple(sorted(those)), members, in_roots=in_roots) for file, those in lines.items())
     return frozenset().union(*found)
 
 

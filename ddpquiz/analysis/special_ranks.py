@@ -7,15 +7,18 @@ from functools import lru_cache
 from ddpquiz.analysis.rank_expressions import RankExpressions, values_by_name
 from ddpquiz.analysis.source_text import read_source
 
+_ROOTS = ("src", "dst", "group_src", "group_dst")  # arguments that name a root; also the second one of a call
 _Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @lru_cache(256)
-def special_ranks(file: str, lines: tuple[int, ...], ranks: tuple[int, ...]) -> frozenset[int]:
+def special_ranks(
+    file: str, lines: tuple[int, ...], ranks: tuple[int, ...], *, in_roots: bool = False
+) -> frozenset[int]:
     """Return which of some ranks the script singles out where they call: in the lines, or where variables get values.
 
     Conditions around both a line and the assignment do not count: they hold for every rank that comes there. Those
-    around some of the lines do.
+    around some of the lines do. With `in_roots`, only what names a root counts.
     """
     try:
         tree = ast.parse(read_source(file) or "")
@@ -26,7 +29,7 @@ def special_ranks(file: str, lines: tuple[int, ...], ranks: tuple[int, ...]) -> 
     places = [_scope_of(tree, line) for line in lines]
     found: set[int] = set()
     for line, (scope, around) in zip(lines, places, strict=True):
-        for part in _parts(scope, around, line):
+        for part in _parts(scope, around, line, in_roots=in_roots):
             found.update(expressions.singled_out(part))
     for _, around in places:
         for each in around:
@@ -35,17 +38,26 @@ def special_ranks(file: str, lines: tuple[int, ...], ranks: tuple[int, ...]) -> 
     return frozenset(found)
 
 
-def _parts(scope: _Scope, around: list[ast.stmt], line: int) -> Iterator[ast.AST]:
+def _parts(scope: _Scope, around: list[ast.stmt], line: int, *, in_roots: bool) -> Iterator[ast.AST]:
     """Yield the statement at a line, and before it what gives values to its variables, with the conditions for that."""
     if not around:
         return
-    statement = around[-1]
-    used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    yield statement
+    parts: list[ast.AST] = [*_roots(around[-1])] if in_roots else [around[-1]]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    yield from parts
     for path in _paths(scope.body):
         if path[-1].lineno < line and used & _assigned(path[-1]):
             yield path[-1]
             yield from (each.test for each in path[:-1] if isinstance(each, ast.If) and each not in around)
+
+
+def _roots(statement: ast.stmt) -> Iterator[ast.expr]:
+    """Yield the arguments of calls that may name a root."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            yield from (each.value for each in node.keywords if each.arg in _ROOTS)
+            yield from node.args[1:2]
 
 
 def _scope_of(tree: ast.Module, line: int) -> tuple[_Scope, list[ast.stmt]]:
