@@ -47,10 +47,7 @@ _MEANINGS = {
     r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
     r"(?P<indices>[\d ]+\d)": (
         "Parameters {indices} (by index) got no gradient in the step before, so DDP raised at {where} on rank {rank}.",
-        (
-            "Use every parameter in the loss, or give DDP find_unused_parameters=True, or static_graph=True if they are always "
-            "the same. TORCH_DISTRIBUTED_DEBUG=INFO prints names."
-        ),
+        "Use all parameters in the loss, or pass find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO names them.",
     ),
     r".*op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs\.? (?P<room>\d+)": (
         "Rank {rank} received {got} bytes in {op} at {where}, but its tensor has room for only {room}.",
