@@ -236,3 +236,22 @@ def test_in_a_circle_of_waits_the_rank_whose_step_is_new_is_named_and_not_those_
     assert found.sentence == (
         "Rank 1 did not call reduce at train.py:1, in which rank 0 waits, but went on to all_reduce at train.py:2."
     )
+
+
+def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))\n"
+        "for batch in range(6 if dist.get_rank() == 0 else 5):\n"
+        "    model(torch.ones(2, 4)).sum().backward()\n"
+        "dist.all_reduce(torch.ones(1))\n"
+    )
+    run = Run(Request(path, ranks=3, device="cpu", timeout=1.5))
+    list(run.events())
+    found = diagnose(run.seen)
+    assert found.sentence == (
+        "Ranks 1 and 2 went on to all_reduce at job.py:6, while rank 0 called all_reduce at job.py:5."
+    )
+    assert "model.join()" in found.next

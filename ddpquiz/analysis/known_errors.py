@@ -51,7 +51,7 @@ _MEANINGS = {
     ),
     r".*op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs\.? (?P<room>\d+)": (
         "Rank {rank} received {got} bytes in {op} at {where}, but its tensor has room for only {room}.",
-        "Pass tensors of the same shape and dtype on every rank. Print x.shape before that line to see which differs.",
+        "Shapes, dtypes and split sizes must agree on all ranks. Print them before that line to see which differ.",
     ),
 }
 

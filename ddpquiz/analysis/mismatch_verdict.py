@@ -7,7 +7,7 @@ from ddpquiz.analysis.formatting import format_place, format_ranks, format_shape
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
-from ddpquiz.analysis.verdict import NEXT, SENDS, SIZES, Diagnosis, FaultKind, Standpoint
+from ddpquiz.analysis.verdict import NEXT, SENDS, SIZES, UNEVEN, Diagnosis, FaultKind, Standpoint
 
 MOST_SIDES = 6  # that a sentence lists
 
@@ -28,9 +28,16 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
         standpoints = (standpoint(found.ranks, found.call), standpoint(found.others, found.expected))
     return Diagnosis(
         fault, culprits, sentence, standpoints, collective.group, collective.members, collective.index,
-        together(found), SENDS if found.call.op in POINT_TO_POINT else NEXT[fault],
+        together(found), _next(fault, found),
         (f"As many ranks are on both sides: {format_ranks(found.others)} may be wrong.",) if found.tied else (),
     )  # fmt: skip
+
+
+def _next(fault: FaultKind, found: Deviation) -> str:
+    """Return what to do: where some ranks are in DDP's backward and the others are not, those left the loop earlier."""
+    if (found.call.bucket is None) != (found.expected.bucket is None):
+        return UNEVEN
+    return SENDS if found.call.op in POINT_TO_POINT else NEXT[fault]
 
 
 def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:
@@ -70,6 +77,8 @@ def deviation_sentence(fault: FaultKind, found: Deviation) -> str:
     """Write which ranks deviate, and from which call of the others."""
     who, others = format_ranks(found.ranks).capitalize(), format_ranks(found.others)
     call, expected = call_at(found.call), call_at(found.expected)
+    if fault == "missing" and found.extra and len(found.ranks) > len(found.others):
+        return f"{who} went on to {call}, while {others} called {expected}."
     if fault == "missing" and found.extra:
         return f"Only {who.lower()} called {call}; {others} called {expected} instead."
     if fault == "missing":
