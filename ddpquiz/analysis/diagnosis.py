@@ -44,6 +44,12 @@ def diagnose(
     verdict = verdict or _of_waits(state, fates, state.time if now is None else now, seen or {})
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], state.timeline.order)
+    if (
+        verdict
+        and {*verdict.culprits} <= {*absent}
+        and (last := next((e for e in unlike if _is_last(e[1], state)), None))
+    ):
+        return of_mismatch(*last, state.timeline.order)  # that is certain, and that a rank left no record may follow
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
         verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
@@ -62,6 +68,11 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     if collective.complete and all(call.ended is not None and not call.failed for call in calls):
         return any(rank in state.raised for rank in collective.members)
     return True
+
+
+def _is_last(collective: Collective, state: RunState) -> bool:
+    """Return True if no rank has gone on after an operation."""
+    return all(state.brought[rank].number == call.number for rank, call in collective.calls.items())
 
 
 def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping[int, float]) -> Diagnosis | None:
