@@ -240,8 +240,10 @@ def test_in_a_circle_of_waits_the_rank_whose_step_is_new_is_named_and_not_those_
 
 def test_calls_that_do_not_match_are_named_rather_than_a_rank_without_a_record():
     """Gloo ends a rank whose tensor has no room, so it leaves nothing; rank 3 still waits for it in another group."""
-    other = call(10, shape=(9,), members=(0, 1, 2))
-    one = call(10, members=(0, 1, 2))
+    other, one = (
+        call(10, shape=(9,), members=(0, 1)),
+        call(10, members=(0, 1)),
+    )  # who used the group, as far as is known
     state = state_of([other], [one], [], [call(20, members=(0, 1, 2, 3))], ranks=4, more=ended((0, 1), (1, 1)))
     found = diagnose(state, absent=[2], now=math.inf)
     assert (found.fault, found.culprits) == ("signature", (0, 1))
