@@ -195,7 +195,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -
 
     def write(*, stacks: bool) -> None:
         data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
-        if entries_in(data):
+        if entries_in(data) or dist.is_initialized():
             (files / f".{rank}").write_bytes(data)
             (files / f".{rank}").rename(files / f"{'stacks' if stacks else 'dump'}_{rank}")
 
@@ -219,7 +219,10 @@ def wait_until_retired() -> None:
     from torch._C import _distributed_c10d as c10d
 
     end = time.monotonic() + 1.0
-    while time.monotonic() < end and not entries_in(c10d._dump_fr_trace(True, False, False))[-1]["retired"]:  # noqa: SLF001
+    while time.monotonic() < end:
+        entries = entries_in(c10d._dump_fr_trace(True, False, False))  # noqa: SLF001
+        if not entries or entries[-1]["retired"]:
+            break
         time.sleep(0.001)
 
 

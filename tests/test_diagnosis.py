@@ -255,3 +255,14 @@ def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_pa
         "Ranks 1 and 2 went on to all_reduce at job.py:6, while rank 0 called all_reduce at job.py:5."
     )
     assert "model.join()" in found.next
+
+
+def test_calls_that_do_not_match_are_named_rather_than_a_rank_without_a_record():
+    """Gloo ends a rank whose tensor has no room, so it leaves nothing; rank 3 still waits for it in another group."""
+    other, one = (
+        call(10, shape=(9,), members=(0, 1)),
+        call(10, members=(0, 1)),
+    )  # who used the group, as far as is known
+    state = state_of([other], [one], [], [call(20, members=(0, 1, 2, 3))], ranks=4, more=ended((0, 1), (1, 1)))
+    found = diagnose(state, absent=[2], now=math.inf)
+    assert (found.fault, found.culprits) == ("signature", (0, 1))

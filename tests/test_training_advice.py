@@ -73,7 +73,7 @@ def test_a_small_tensor_is_not_named_where_ranks_wait_for_a_slow_one_or_compute(
 
 
 SHARDED = """
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard
 model = torch.nn.Sequential({layers})
 {shard}
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -84,12 +84,19 @@ dist.destroy_process_group()
 LAYERS = "torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)"
 WHOLE = (
     "script.py:8: the model is sharded only as a whole, so each step gathers all parameters at once: memory has to hold "
-    "the full model, and nothing overlaps. Call fully_shard on each block first, then on the model."
+    "the full model, and nothing overlaps. Call fully_shard on each block first, then on the model, or give FSDP an "
+    "auto_wrap_policy."
 )
+ON_CPU = "device_id=torch.device('cpu')"
+POLICY = "torch.distributed.fsdp.wrap.ModuleWrapPolicy({torch.nn.Linear})"
+REPLICATED = "torch.distributed.fsdp.ShardingStrategy.NO_SHARD"
 SHARDINGS = {
     "the whole": (LAYERS, "fully_shard(model)", [WHOLE]),
     "each layer": (LAYERS, "[fully_shard(each) for each in (*model, model)]", []),
     "one layer": ("torch.nn.Linear(4, 4)", "fully_shard(model)", []),
+    "the whole, with FSDP": (LAYERS, f"model = FSDP(model, {ON_CPU})", [WHOLE]),
+    "each layer, with FSDP": (LAYERS, f"model = FSDP(model, auto_wrap_policy={POLICY}, {ON_CPU})", []),
+    "not at all, with FSDP": (LAYERS, f"model = FSDP(model, sharding_strategy={REPLICATED}, {ON_CPU})", []),
 }
 
 

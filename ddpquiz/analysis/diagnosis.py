@@ -10,18 +10,18 @@ from collections.abc import Collection, Mapping
 from ddpquiz.analysis.blocked_ranks import find_blocked, has_gone_on, is_long
 from ddpquiz.analysis.call_text import call_at
 from ddpquiz.analysis.changed_request import changed_request
+from ddpquiz.analysis.circular_wait import circular_wait
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.group_verdict import different_groups, late_in_forming, unlike_groups
-from ddpquiz.analysis.lost_message import lost_message
-from ddpquiz.analysis.mismatch_verdict import deviation_sentence, of_mismatch, standpoint, together, wait
+from ddpquiz.analysis.mismatch_verdict import of_mismatch, standpoint, wait
 from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
-from ddpquiz.analysis.ranks_at_fault import find_deviation, singled_out, unusual_ranks
+from ddpquiz.analysis.ranks_at_fault import singled_out
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import NEXT, SENDS, UNEVEN, Diagnosis, FaultKind, Standpoint
+from ddpquiz.analysis.verdict import NEXT, UNEVEN, Diagnosis, Standpoint
 
 
 def diagnose(
@@ -49,6 +49,12 @@ def diagnose(
     verdict = verdict or late_in_forming(state, fates)
     if unlike and (verdict is None or verdict.fault != "dead"):  # calls that do not match, and came to an end
         return of_mismatch(*unlike[0], state.timeline.order)
+    if (
+        verdict
+        and {*verdict.culprits} <= {*absent}
+        and (last := next((e for e in unlike if _is_last(e[1], state)), None))
+    ):
+        return of_mismatch(*last, state.timeline.order)  # that is certain, and that a rank left no record may follow
     if absent and (verdict is None or {*verdict.culprits} <= {*absent}):
         verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
@@ -67,6 +73,11 @@ def _is_stuck(collective: Collective, state: RunState) -> bool:
     if collective.complete and all(call.ended is not None and not call.failed for call in calls):
         return any(rank in state.raised for rank in collective.members)
     return True
+
+
+def _is_last(collective: Collective, state: RunState) -> bool:
+    """Return True if no rank has gone on after an operation."""
+    return all(state.brought[rank].number == call.number for rank, call in collective.calls.items())
 
 
 def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping[int, float]) -> Diagnosis | None:
@@ -92,7 +103,7 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping
             if kind == "left" and len(culprits) > len(collective.arrived):
                 return _of_extra_call(collective, culprits)
             return _of_root(culprits, collective, state, fates, absent.difference(culprits))
-    return None if roots else lost_message(waits, state.timeline.order) or _of_cycle(waits, state)
+    return None if roots else circular_wait(waits, state.timeline.order)
 
 
 def _is_sure(collective: Collective, state: RunState, fate: Fate, until: float) -> bool:
@@ -177,38 +188,6 @@ def _limits_of_absence(operation: Operation) -> tuple[str, ...]:
         return (NO_FILE.limit,)
     who = format_ranks(sorted(special))
     return NO_FILE.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
-
-
-def _of_cycle(waits: dict[int, Collective], state: RunState) -> Diagnosis:
-    """Return who is at fault where ranks wait for each other, each in another operation."""
-    rank = min(waits, key=lambda each: waits[each].calls[each].issued)
-    cycle = [rank]
-    while (following := next((other for other in waits[cycle[-1]].awaited if other in waits), None)) is not None:
-        if following in cycle:
-            cycle = cycle[cycle.index(following) :]
-            break
-        cycle.append(following)
-    calls = {each: (waits[each].calls[each].operation, waits[each].calls[each].after) for each in waits}
-    in_pairs = all(calls[each][0].op in ("send", "recv") for each in cycle)
-    first = waits[cycle[0]]
-    if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
-        odd = unusual_ranks(calls, state.timeline.order)
-        near = {each: calls[each] for each in calls if each in odd or odd.intersection(waits[each].awaited)}
-        if len({operation for operation, _ in near.values()}) > 1:  # the others are where they should be
-            calls = near
-        found = find_deviation(calls, state.timeline.order)
-        fault: FaultKind = "missing" if found.fault == "missing" and not found.extra else "order"
-        both = (standpoint(found.ranks, found.call), standpoint(found.others, found.expected))
-        return Diagnosis(
-            fault, found.ranks, deviation_sentence(fault, found), both, first.group, first.members, first.index,
-            together(found), NEXT[fault],
-        )  # fmt: skip
-    standpoints = tuple(standpoint((each,), calls[each][0]) for each in sorted(cycle))
-    text = "; ".join(f"rank {each} in {call_at(calls[each][0])}" for each in sorted(cycle))
-    return Diagnosis(
-        "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
-        first.index, "", SENDS if in_pairs else NEXT["order"],
-    )  # fmt: skip
 
 
 def _of_death(fates: dict[int, Fate]) -> Diagnosis | None:

@@ -46,7 +46,8 @@ def sharded_as_a_whole(timeline: Timeline, script: str) -> Iterator[str]:
         place = f"{format_place(script, found[0].sharded_at)}: " if found[0].sharded_at else ""
         yield (
             f"{place}the model is sharded only as a whole, so each step gathers all parameters at once: memory has to "
-            "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model."
+            "hold the full model, and nothing overlaps. Call fully_shard on each block first, then on the model, or "
+            "give FSDP an auto_wrap_policy."
         )
 
 

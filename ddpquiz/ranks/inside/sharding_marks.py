@@ -1,4 +1,4 @@
-"""Where a script shards a model with fully_shard, and whether it shards several layers as a whole."""
+"""Where a script shards a model, with fully_shard or with FSDP, and whether it shards several layers as a whole."""
 
 import functools
 import sys
@@ -10,12 +10,14 @@ from ddpquiz.ranks.inside.after_import import after_import
 _PACKAGE = "torch.distributed.fsdp"
 _DEFINED_IN = f"{_PACKAGE}._fully_shard._fully_shard"
 _NAMED_IN = (_DEFINED_IN, f"{_PACKAGE}._fully_shard", _PACKAGE)  # what has been imported by the time of the fork
+_FSDP = f"{_PACKAGE}.fully_sharded_data_parallel"
 LAYERS = 2  # modules with parameters of their own, from which on a model is sharded in parts
 
 
 def watch(mark: Callable[[str], None]) -> None:
-    """Report each call of fully_shard, once the script has imported it."""
+    """Report each model that is sharded, once the script has imported what shards it."""
     after_import(_DEFINED_IN, lambda: _wrap(mark))
+    after_import(_FSDP, lambda: _wrap_fsdp(mark))
 
 
 def _wrap(mark: Callable[[str], None]) -> None:
@@ -33,6 +35,23 @@ def _wrap(mark: Callable[[str], None]) -> None:
     for name in _NAMED_IN:
         if getattr(sys.modules.get(name), "fully_shard", None) is original:
             sys.modules[name].fully_shard = fully_shard  # type: ignore[attr-defined]
+
+
+def _wrap_fsdp(mark: Callable[[str], None]) -> None:
+    """Watch FullyShardedDataParallel, which makes one for each block by itself if it is given a policy."""
+    kind = getattr(sys.modules[_FSDP], "FullyShardedDataParallel", None)
+    if kind is None:
+        return
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def init(model: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        layers = _layers(module)
+        original(model, module, *args, **kwargs)
+        if getattr(getattr(model, "sharding_strategy", None), "name", "") != "NO_SHARD":
+            mark("shard_many" if layers >= LAYERS else "shard")
+
+    kind.__init__ = init
 
 
 def _layers(module: Any) -> int:
