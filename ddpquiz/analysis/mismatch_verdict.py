@@ -6,7 +6,7 @@ from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
-from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation
+from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation, left_a_loop
 from ddpquiz.analysis.verdict import NEXT, SENDS, SIZES, UNEVEN, Diagnosis, FaultKind, Standpoint
 
 MOST_SIDES = 6  # that a sentence lists
@@ -34,9 +34,10 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
 
 
 def _next(fault: FaultKind, found: Deviation) -> str:
-    """Return what to do: where some ranks are in DDP's backward and the others are not, those left the loop earlier."""
-    if (found.call.bucket is None) != (found.expected.bucket is None):
-        return UNEVEN
+    """Return what to do: where some ranks have left a loop in which others reduce gradients, their batches differ."""
+    for inner, outer in ((found.call, found.expected), (found.expected, found.call)):
+        if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer):
+            return UNEVEN
     return SENDS if found.call.op in POINT_TO_POINT else NEXT[fault]
 
 

@@ -184,24 +184,50 @@ def opposite_branches(one: Operation, other: Operation) -> bool:
     return any(first[at] != second[at] for at in first.keys() & second.keys())
 
 
+def left_a_loop(inner: Operation, outer: Operation) -> bool:
+    """Return True if one call stands in a loop of a function, and the other after it in the same function."""
+    if inner.file != outer.file:
+        return False
+    (function, loops), (other, others) = (_loops_around(each.file, each.line) for each in (inner, outer))
+    return function == other and bool(loops - others) and inner.line < outer.line
+
+
+@lru_cache(256)
+def _loops_around(file: str, line: int) -> tuple[int, frozenset[int]]:
+    """Return the lines where the innermost function around a line and the loops in it begin; 0 for the module."""
+    function, loops = 0, set[int]()
+    for node in sorted(_statements(file), key=lambda node: node.lineno):
+        if node.lineno <= line <= (node.end_lineno or 0):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                function, loops = node.lineno, set()
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+                loops.add(node.lineno)
+    return function, frozenset(loops)
+
+
 @lru_cache(256)
 def branches_of(file: str, line: int) -> tuple[tuple[int, str], ...]:
     """Return the `if` statements around a line of a file: the line of each, and the branch.
 
     The branch is "if" or "else"; after a test such as `rank != 1` or `not ...` it is "unless" or "not unless".
     """
-    try:
-        tree = ast.parse(read_source(file) or "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree):
+    for node in _statements(file):
         if isinstance(node, ast.If):
             names = ("unless", "not unless") if _leaves_out(node.test) else ("if", "else")
             for branch, body in zip(names, (node.body, node.orelse), strict=True):
                 if body and body[0].lineno <= line <= (body[-1].end_lineno or 0):
                     found.append((node.lineno, branch))
     return tuple(found)
+
+
+def _statements(file: str) -> list[ast.stmt]:
+    """Return all statements of a file; none if it cannot be read as Python."""
+    try:
+        tree = ast.parse(read_source(file) or "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
 
 
 def _leaves_out(test: ast.expr) -> bool:
