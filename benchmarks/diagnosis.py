@@ -183,10 +183,10 @@ def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -
     dist.init_process_group = lambda *args, **kwargs: init(*args, timeout=TIMEOUT, **kwargs)
     dist.new_group = lambda *args, **kwargs: new_group(*args, timeout=TIMEOUT, **kwargs)
 
-    failed = threading.Event()
+    failed, finished = threading.Event(), threading.Event()
 
     def dump() -> None:
-        while moment and not entries_in(c10d._dump_fr_trace(True, False, False)):  # noqa: SLF001
+        while moment and not (finished.is_set() or entries_in(c10d._dump_fr_trace(True, False, False))):  # noqa: SLF001
             time.sleep(0.001)
         while not failed.wait(moment or PACE):
             write(stacks=False)  # with stacks, the call does not return while the main thread hangs
@@ -195,7 +195,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -
 
     def write(*, stacks: bool) -> None:
         data = c10d._dump_fr_trace(True, stacks, False)  # noqa: SLF001  # what NCCL's watchdog calls
-        if entries_in(data) or dist.is_initialized():
+        if entries_in(data) or dist.is_initialized() or finished.is_set():
             (files / f".{rank}").write_bytes(data)
             (files / f".{rank}").rename(files / f"{'stacks' if stacks else 'dump'}_{rank}")
 
@@ -203,6 +203,7 @@ def run_rank(rank: int, script: Path, files: Path, source: str, moment: float) -
     thread.start()
     try:
         runpy.run_path(str(script), run_name="__main__")
+        finished.set()
         if moment:
             thread.join()
     except RuntimeError:  # the time-out
