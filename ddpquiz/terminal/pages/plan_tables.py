@@ -57,8 +57,10 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
     yield Text(f"{gpus:,} is the smallest number of GPUs on which a layout fits (1, 2, 4, then whole machines).")
     if before:
         least, limit_of = even_states(best.job, before) / GIB, best.capacity / GIB
+        why = "; no layout fits the rest beside them" if least <= limit_of else ""
         yield Text(
-            f"On {before:,}, states alone need {least:,.1f} GiB of each, spread evenly; {limit_of:,.1f} is the limit."
+            f"On {before:,}, states alone need {least:,.1f} GiB of each, spread evenly;"
+            f" {limit_of:,.1f} is the limit{why}."
         )
 
 
