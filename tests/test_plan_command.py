@@ -39,7 +39,7 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search").stdout
     assert "no layout fits the rest beside them." in " ".join(page.split())  # 73.9 GiB are below the limit of 75.2
     assert "24 is the smallest number of GPUs on which a layout fits" in page
-    assert "What limits the best, after computing: " in page
+    assert "Of the best: Computing takes " in page
     command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace("\n", " "))[1]
     assert "fits below 94%" in piped(home, *command.split()).stdout
 

@@ -74,7 +74,7 @@ def pipelines(model: Transformer, pp: int) -> list[tuple[PipelineSchedule, int]]
 
 
 def search(job: Job, machine: Accelerator, gpus: int) -> Found:
-    """Try all layouts; the plans are sorted by the time of a step."""
+    """Try all layouts; the plans are the fastest for each way to split the GPUs, sorted by the time of a step."""
     found = Found()
     best: list[tuple[float, int, int, Layout]] = []
     model, sizes, limit = job.model, job.sizes, HEADROOM * machine.hardware.memory
@@ -97,8 +97,10 @@ def search(job: Job, machine: Accelerator, gpus: int) -> Found:
             candidate = Job(model, tried, sizes)
             works = works or stage_works(candidate, machine)
             best.append((step_time(candidate, machine, works).total, zero, len(best), tried))
-    best.sort()
-    found.plans = [predict(Job(model, layout, sizes), machine) for *_, layout in best[:BEST]]
+    fastest: dict[tuple[int, ...], Layout] = {}
+    for *_, layout in sorted(best):
+        fastest.setdefault((layout.tp, layout.cp, layout.pp, layout.ep), layout)
+    found.plans = [predict(Job(model, layout, sizes), machine) for layout in [*fastest.values()][:BEST]]
     return found
 
 

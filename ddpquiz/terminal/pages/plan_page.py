@@ -136,17 +136,18 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     result = Text(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", style="head")
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
     yield result.append(f"{tokens / 1e12:g} T tokens")
-    share = getattr(plan.time, plan.limit) / plan.time.total
-    yield Text(f"What limits it, after computing: {limit(plan)} ({share:.1%} of the step)")
+    yield Text(shares(plan))
     attention = "half" if plan.machine.causal else "all"
     counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes per parameter, {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
     yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
 
 
-def limit(plan: Plan) -> str:
-    """Name in words what takes most of a step after computing."""
-    return f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
+def shares(plan: Plan) -> str:
+    """Write what share of a step computing takes, and what takes most of the rest."""
+    computing, next_ = (getattr(plan.time, name) / plan.time.total for name in ("compute", plan.limit))
+    what = f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
+    return f"Computing takes {computing:.1%} of the step; next is {what} with {next_:.1%}"
 
 
 def amount(value: float) -> str:

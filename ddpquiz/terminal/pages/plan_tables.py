@@ -12,7 +12,7 @@ from ddpquiz.planning.search import Found, even_states
 from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_traffic import Job
 from ddpquiz.planning.validation import RunComparison, fails, mean_errors
-from ddpquiz.terminal.pages.plan_page import amount, limit
+from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
 
@@ -34,13 +34,11 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     if found.plans:
         best = found.plans[0]
         lines += [Text(title(best.job, best.machine, gpus), style="head"), *_smallest(best, gpus, before)]
-    lines.append(Text(f"{found.tried:,} layouts tried, {found.fitting:,} fit. The best, by the time of a step:"))
+    tried = f"{found.tried:,} layouts tried, {found.fitting:,} fit."
+    lines.append(Text(f"{tried} The fastest of each way to split the GPUs:"))
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
-        share = getattr(best.time, best.limit) / best.time.total
-        lines.append(
-            Text(f"What limits the best, after computing: {limit(best)} ({share:.1%} of the step)", style="head")
-        )
+        lines.append(Text(f"Of the best: {shares(best)}", style="head"))
         lines.append(Text(f"Its page: {start} {arguments(best)}", style="code"))
     return Group(*lines, Text("Why not the others", style="title"), *_refusals(found))
 
