@@ -101,7 +101,7 @@ def until_clear(pools: list[list[Question]], learners: int) -> None:
 
 
 def _play(s: float, left: list[Question], order: str, dice: random.Random) -> tuple[int, bool]:
-    from ddpquiz.curriculum.posed import pose
+    from ddpquiz.curriculum.posed_question import pose
 
     posed = [pose(question, dice) for question in left]
     asked, answers = [], []

@@ -19,7 +19,7 @@ from ddpquiz.curriculum.concept import (
     Trap,
     Variable,
 )
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.log_rows import AnswerRow
 from ddpquiz.learning.quiz_answer import Answer

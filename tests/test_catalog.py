@@ -304,7 +304,7 @@ def test_demos_are_listed_without_running_them(tmp_path):
 
 
 def test_loading_content_imports_nothing_heavy():
-    code = "import sys; from ddpquiz.curriculum import loading, posed; print(*sys.modules)"
+    code = "import sys; from ddpquiz.curriculum import loading, posed_question; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "pydantic", "markdown_it", "rich", "typer", "numpy"} & set(loaded)
 

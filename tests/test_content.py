@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from ddpquiz.curriculum import posed
+from ddpquiz.curriculum import posed_question
 from ddpquiz.curriculum.concept import CodeProof, Kind
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.survey import survey
@@ -41,10 +41,12 @@ def test_a_key_is_what_its_proof_prints_for_every_draw(question):
     """A proof runs on one draw at a time, and only some may show that a capacity must be a whole number."""
     for draw in itertools.product(*(variable.values for variable in question.variables)):
         values = dict(zip((variable.name for variable in question.variables), draw, strict=True))
-        names = {"__name__": "__main__", "rank": 0, "world_size": 1} | {n: posed.number(v) for n, v in values.items()}
+        names = {"__name__": "__main__", "rank": 0, "world_size": 1} | {
+            n: posed_question.number(v) for n, v in values.items()
+        }
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(f"import math, os, torch\n{question.proof.code}", names)  # as a rank does
-        key, shown = float(posed.filled(question, values).answer), float(printed.getvalue().split()[-1])
+        key, shown = float(posed_question.filled(question, values).answer), float(printed.getvalue().split()[-1])
         assert math.isclose(key, shown, rel_tol=max(question.tolerance, 1e-6)), values
 
 

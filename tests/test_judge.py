@@ -7,7 +7,7 @@ import pytest
 from sample import BYTES, HOOKS, PHASES, PRINTS, QUESTIONS, STEPS
 
 from ddpquiz.curriculum.concept import Option
-from ddpquiz.curriculum.posed import Posed, pose
+from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.learning.judge import answered, chance, expected, judge
 
 STRAIGHT = {

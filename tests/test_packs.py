@@ -21,7 +21,7 @@ from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed, require_consent
 from ddpquiz.curriculum.pack_labs import load_pack_lab
 from ddpquiz.curriculum.packs import find, packs
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.learning.answers import save_answer

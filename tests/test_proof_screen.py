@@ -9,7 +9,7 @@ from program import LEAVE_SCREEN, sample
 from sample import BYTES, HOOKS, PRINTS, STEPS
 
 from ddpquiz.curriculum.concept import CodeProof, Line, Option, Shows
-from ddpquiz.curriculum.posed import pose
+from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings import proof
 

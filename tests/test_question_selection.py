@@ -11,7 +11,7 @@ from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from seats import play, quizzing, right, screen
 
 from ddpquiz.curriculum.concept import Kind, Level
-from ddpquiz.curriculum.posed import pose
+from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, question_selection
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.learning.question_selection import choose_questions

@@ -9,7 +9,7 @@ from seats import press, quizzing, screen, spoken
 from spot_question import CODE, SPOT, spot_complaints, spot_file
 
 from ddpquiz.curriculum.concept import Shows, Trap
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import fault, fixed_script, script_lines, without
 from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import answered, chance, expected, judge

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from program import piped
 from sample import BYTES, DDP, HOOKS, PHASES, PRINTS, RING, STEPS, answer_row
 
-from ddpquiz.curriculum.posed import pose
+from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning.answers import answer_text, beliefs
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.progress import Progress

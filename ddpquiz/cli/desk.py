@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import Concept, DemoLink
-    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.curriculum.posed_question import Posed
     from ddpquiz.learning.progress import Progress
     from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.run_state import RunState
     from ddpquiz.curriculum.catalog import Catalog
     from ddpquiz.curriculum.concept import DemoLink, Question
-    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.curriculum.posed_question import Posed
     from ddpquiz.terminal.runs.frame import Hint
     from ddpquiz.terminal.sittings.prediction import Prediction
 
@@ -64,7 +64,7 @@ def ask(
     Raises NoRun if the learner declines the run.
     """
     from ddpquiz.curriculum import loading
-    from ddpquiz.curriculum.posed import pose
+    from ddpquiz.curriculum.posed_question import pose
     from ddpquiz.terminal.sittings import prediction
 
     known = loading.load()

@@ -13,7 +13,7 @@ from ddpquiz.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.curriculum.posed_question import Posed
 
 
 def prove(
@@ -23,7 +23,7 @@ def prove(
     """Run the proof behind an answer on real ranks, and show what was observed."""
     from ddpquiz.curriculum.concept import Question
     from ddpquiz.curriculum.loading import load
-    from ddpquiz.curriculum.posed import pose
+    from ddpquiz.curriculum.posed_question import pose
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.sittings.proof import show
 

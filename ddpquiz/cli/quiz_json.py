@@ -9,7 +9,7 @@ from ddpquiz.cli import clock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ddpquiz.curriculum.posed import Posed
+    from ddpquiz.curriculum.posed_question import Posed
     from ddpquiz.learning.log_rows import Row
     from ddpquiz.learning.quiz_answer import Answer
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines

@@ -12,7 +12,7 @@ from yaml import MappingNode, Node
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import DemoProof, Question, Variable
 from ddpquiz.curriculum.fields import Fields, peek
-from ddpquiz.curriculum.posed import fill, placeholders, worth
+from ddpquiz.curriculum.posed_question import fill, placeholders, worth
 from ddpquiz.curriculum.proof_reader import MOST_RANKS
 from ddpquiz.curriculum.snippet import check_snippet
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Question
-from ddpquiz.curriculum.posed import Posed, filled
+from ddpquiz.curriculum.posed_question import Posed, filled
 from ddpquiz.curriculum.spot import script_lines
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import Kind, Question
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates, fault, places_of, script_lines
 from ddpquiz.learning import units
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ddpquiz.curriculum.concept import Level, Question
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.mastery import Belief, Label
 from ddpquiz.learning.quiz_state import Quiz

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ddpquiz.curriculum.concept import Question
-from ddpquiz.curriculum.posed import Posed, pose
+from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.learning import exam
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.question_selection import ask_next

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import Verdict
 
 _HINTED = 0.5  # the credit of a right answer after a hint

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.calibration import Calibration, calibration
 from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import Quiz

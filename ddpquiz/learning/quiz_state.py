@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from ddpquiz.curriculum.concept import Question
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import Verdict, judge
 from ddpquiz.learning.quiz_answer import Answer
 

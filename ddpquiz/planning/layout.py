@@ -127,7 +127,8 @@ def _wrong_splits(model: Transformer, layout: Layout, sequence: int) -> Iterator
         fits = nearest(tp, lambda size: model.heads % size == 0 and model.kv_heads % size == 0)
         yield f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
     if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
-        fits = nearest(layout.pp, lambda size: splits_layers(model.layers, size * layout.chunks))
+        stages = layout.gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
+        fits = nearest(layout.pp, lambda size: stages % size == 0 and splits_layers(model.layers, size * layout.chunks))
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
         yield f"pp={layout.pp}{chunks} does not divide the {model.layers} layers; pp={fits} would do."
     if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):

@@ -10,7 +10,7 @@ from ddpquiz.analysis.events import Output
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question, Shows
 from ddpquiz.curriculum.demo_scripts import read_demo
 from ddpquiz.curriculum.pack_consent import require_consent
-from ddpquiz.curriculum.posed import Posed, number, worth
+from ddpquiz.curriculum.posed_question import Posed, number, worth
 from ddpquiz.curriculum.spot import fixed_script
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demo_file, demos_dir

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Question, Shows
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.snippet import has_option_line, with_option
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, CardLevel, Kind, Level, Prompt
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates, fault, script_lines
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.terminal.kit.style import plain

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Source
 from ddpquiz.curriculum.concept import Card, CodeProof, Item, Kind, Option, Prompt, Proof, Question
-from ddpquiz.curriculum.posed import Posed, pose
+from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.learning.judge import expected
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, numbered_code, plain, prose

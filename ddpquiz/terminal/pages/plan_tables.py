@@ -15,6 +15,7 @@ from ddpquiz.planning.validation import RunComparison, fails, mean_errors
 from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
+LEGEND = "mb: micro-batch. next: what takes most after computing. See `ddpquiz learn choosing-parallelism`."
 
 
 def _table(names: Sequence[str], left: int = 1) -> Table:
@@ -38,9 +39,10 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     lines.append(Text(f"{tried} The fastest of each way to split the GPUs:"))
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
+        lines.append(Text(LEGEND, style="quiet"))
         lines.append(Text(f"Of the best: {shares(best)}", style="head"))
         lines.append(Text(f"Its page: {start} {arguments(best)}", style="code"))
-    return Group(*lines, Text("Why not the others", style="title"), *_refusals(found))
+    return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
 
 def title(job: Job, machine: Accelerator, gpus: int) -> str:
@@ -63,7 +65,7 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
 
 
 def _best(plans: Sequence[Plan]) -> RenderableType:
-    names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "limit"]
+    names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "next"]
     has_experts = plans[0].job.model.experts is not None
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="title")
     for name in names:
@@ -88,9 +90,12 @@ def _nothing(found: Found) -> Text:
     )
 
 
-def _refusals(found: Found) -> Iterator[Text]:
+def _refusals(found: Found) -> RenderableType:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True, min_width=7)
     for reason, count in found.refused.most_common():
-        yield Text(f"{count:>7,}  {reason}; for instance: {found.examples[reason]}")
+        table.add_row(f"{count:,}", f"{reason}; for instance: {found.examples[reason]}")
+    return table
 
 
 def arguments(plan: Plan) -> str:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 from ddpquiz.curriculum.concept import Kind, Question
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates
 from ddpquiz.learning.judge import chosen_line
 from ddpquiz.learning.quiz_answer import Answer

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import Verdict, expected, judge
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.style import plain, prose

@@ -11,7 +11,7 @@ from rich.constrain import Constrain
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Option, Question
-from ddpquiz.curriculum.posed import Posed, number, worth
+from ddpquiz.curriculum.posed_question import Posed, number, worth
 from ddpquiz.curriculum.spot import fault, fixed_script
 from ddpquiz.ranks import proof_runner
 from ddpquiz.terminal.kit import layout

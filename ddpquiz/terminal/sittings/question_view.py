@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.judge import Verdict, answered, chosen_line, expected
 from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import Quiz

@@ -5,7 +5,7 @@ import random
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz_state import Given, Quiz, QuizAction, SetSureness

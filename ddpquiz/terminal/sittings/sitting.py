@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Source
 from ddpquiz.curriculum.concept import Concept, DemoLink, Question
-from ddpquiz.curriculum.posed import Posed
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress

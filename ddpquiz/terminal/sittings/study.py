@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Question
-from ddpquiz.curriculum.posed import pose
+from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Line, Option, Question, Trap, Variable
-from ddpquiz.curriculum.posed import fill, pose
+from ddpquiz.curriculum.posed_question import fill, pose
 
 NUMBER = Question(
     concept="ring",
