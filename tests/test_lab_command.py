@@ -119,3 +119,15 @@ def test_the_solution_is_shown_before_an_attempt_only_when_asked_twice(tmp_path)
     screen.press("s", "The solution")
     screen.press("qq")
     screen.end()
+
+
+def test_a_new_verdict_is_read_from_its_first_line_also_below_hints(tmp_path):
+    file = tmp_path / NAME
+    screen = ddpquiz("lab", "ring-all-reduce", home=tmp_path / "home", DDPQUIZ_LABS=str(tmp_path))
+    screen.wait("Line 18 is still to be written", "waits for the next save")
+    for number in (1, 2, 3):
+        screen.press("h", f"Hint {number} of 3")
+    file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
+    screen.wait("✗ On rank 0 of 2, element 0 of", "waits for the next save")
+    screen.press("q")
+    screen.end()

@@ -119,7 +119,7 @@ class LabScreen(KeyScreen):
 
     @property
     def scene(self) -> Hashable:
-        return self._page
+        return self._page, id(self._checker.state.verdict)  # a new verdict is read from its first line
 
     @property
     def early(self) -> tuple[str, ...]:
