@@ -137,7 +137,7 @@ def following(progress, concept=PREDICTED):
 
 def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(progress):
     seat, rooms = following(progress)
-    assert screen(seat) == ("1 of 6: lesson\n\nthe lesson of ring\nspace next page · enter go on · esc stages")
+    assert screen(seat) == ("1 of 6: lesson\n\nthe lesson of ring\nenter next page · s skip · esc stages · ? help")
     press(seat, "enter")
     assert rooms.seen == [("ring", "allreduce", True)]
     progress.answer(answer_row("ring/bytes", 0.0), START)  # as the prediction is saved
@@ -187,6 +187,23 @@ def test_a_stage_is_done_only_if_it_went_to_its_end(progress, visit, stage, said
     assert said in shown
 
 
+def test_the_rest_of_a_lesson_can_be_skipped_and_a_lesson_that_was_read_stays_read(progress):
+    seat, rooms = following(progress)
+    press(seat, "s")
+    assert (states(progress)["lesson"], rooms.seen) == ("skipped", [("ring", "allreduce", True)])
+    press(seat, "1", "enter")
+    assert states(progress)["lesson"] == "done"
+    press(seat, "1", "s")
+    assert states(progress)["lesson"] == "done"
+
+
+def test_the_labs_of_a_path_say_how_many_are_built_and_which_is_next(progress):
+    progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
+    progress.stage("ring/lesson", "done", START)
+    seat, _ = following(progress)
+    assert "6 lab         ✓ done  1 of 2 built, next is A slow ring, about 40 minutes" in screen(seat)
+
+
 def test_a_pipe_gets_the_lesson_and_the_stages(home):
     done = piped(home, "learn", "ddp")
     assert done.stdout.startswith("DDP\n")
@@ -228,10 +245,12 @@ def test_cards_and_questions_say_where_one_is_and_the_path_goes_on_where_it_was_
 def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal = ddpquiz("learn", "all-reduce-ring", home=tmp_path, DDPQUIZ_LABS=str(tmp_path / "labs"))
     terminal.wait("1 of 6: lesson")
+    terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
+    terminal.press("\x1b[F", "more above · ↑")
     terminal.press("\r", "^2 of 6: prediction · demo allreduce")
     terminal.press("1", "^3 of 6: demo", "step 0 of")
     terminal.press("\x1b[F", "You predicted", "step (\\d+) of \\1")
-    terminal.press("q", "done in")
+    terminal.press("\r", "done in")
     terminal.press("q", "Next is 4 of 6: cards", "[✓✗] You predicted .* The run showed")
     terminal.press("s", "Next is 5 of 6")
     terminal.press("s", "Next is 6 of 6")

@@ -82,6 +82,21 @@ def test_a_key_that_scrolls_is_not_obeyed_and_a_new_question_is_shown_from_its_t
     assert ["line 0" in frame for frame in shown.frames] == [True, False, False, True]
 
 
+def test_escape_where_it_means_nothing_says_how_to_leave():
+    assert play(Counter(), ScriptedKeys("escape", "ctrl+d")).note == "Press q to leave."
+    assert play(Counter(), ScriptedKeys("escape", "x", "ctrl+d")).note == ""
+
+
+class Pages(Counter):
+    """Enter shows the next page."""
+
+    turning = ("enter",)
+
+
+def test_a_key_that_turns_pages_is_obeyed_only_at_the_end():
+    assert play(Pages(), ScriptedKeys(*["enter"] * 5, "q")).obeyed == ["enter", "q"]  # 30 lines, 8 at a time
+
+
 @pytest.mark.parametrize("back", ["escape", "q", "backspace", "?"])
 def test_help_is_left_by_the_keys_that_go_back_and_by_no_other(back):
     shown = play(Counter(), ScriptedKeys("?", "x", "space", "n", back, "x", "q"))

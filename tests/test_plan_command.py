@@ -25,6 +25,15 @@ def test_the_page_fits_80_by_24(home):
     assert any(re.match(r"Memory +[\d.]+ of 80 GiB on the fullest rank \(stage 0\): fits", line) for line in lines)
 
 
+def test_a_plan_that_does_not_fit_says_how_to_find_one_that_does(home):
+    page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "8", "--layout", "tp=8").stdout
+    assert "(stage 0): does not fit" in page
+    assert "\nIf it did fit: " in page
+    assert "\n--search lists the layouts that fit;" in page
+    assert "Computing takes" not in page
+    assert "If it did fit" not in piped(home, *JOB).stdout
+
+
 def test_json_has_all_of_the_page(home):
     found = json.loads(piped(home, *JOB, "--json").stdout)
     memory, time = found["memory_bytes"], found["step_seconds"]
@@ -40,7 +49,7 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     assert "no layout fits the rest beside them." in " ".join(page.split())  # 73.9 GiB are below the limit of 75.2
     assert "24 is the smallest number of GPUs on which a layout fits" in page
     assert "Of the best: Computing takes " in page
-    command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace("\n", " "))[1]
+    command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace(" \\\n", " "), re.DOTALL)[1]
     assert "fits below 94%" in piped(home, *command.split()).stdout
 
 

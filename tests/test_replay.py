@@ -174,7 +174,9 @@ def test_a_run_is_stepped_forward_and_back_in_a_terminal():
     terminal.press("\x1b[D", "step 0 of")
     assert re.search("calls (send|recv)", terminal.press("n", "step 1 of"))
     terminal.press("N", "step 0 of")
-    terminal.press("q")
+    terminal.press("\r", "step 1 of")
+    terminal.press("\x1b[F", f"step {last} of {last}")
+    terminal.press("\r")  # at the end it leaves
     assert terminal.end() == 0
 
 

@@ -40,7 +40,7 @@ SAVED = (StageState.DONE, StageState.SKIPPED)  # what a row of the log holds
 
 @dataclass(frozen=True, slots=True)
 class PathStage:
-    """A stage of a path: how far it is, how many cards or questions it has, and how many of them are left."""
+    """A stage of a path: how far it is, how many cards, questions or labs it has, and how many of them are left."""
 
     stage: StageName
     state: StageState
@@ -113,7 +113,11 @@ def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory
         **({StageName.QUESTIONS: not questions} if others else {}),
         **({StageName.LAB: any(each.id in history.passed for each in mine)} if lab else {}),
     }
-    counts = {StageName.CARDS: (len(concept.cards), cards), StageName.QUESTIONS: (asked, questions)}
+    counts = {
+        StageName.CARDS: (len(concept.cards), cards),
+        StageName.QUESTIONS: (asked, questions),
+        StageName.LAB: (len(mine), sum(each.id not in history.passed for each in mine)),
+    }
 
     def state(stage: StageName) -> StageState:
         said = history.stages.get(f"{concept.id}/{stage}", StageState.OPEN)

@@ -72,6 +72,11 @@ class KeyScreen(ABC):
         return False
 
     @property
+    def turning(self) -> tuple[str, ...]:
+        """The keys that show the next screenful while there is one, and are pressed as usual at the end."""
+        return ()
+
+    @property
     def closed(self) -> bool:
         return self.left
 
@@ -104,8 +109,11 @@ class KeyScreen(ABC):
         self.note = ""
         if key == HELP.key:
             self.helping = True
-        else:
-            self.press(key)
+            return
+        before = self.scene
+        self.press(key)
+        if key == "escape" and not (self.left or self.note) and self.scene == before:
+            self.note = "Press q to leave."
 
     def interrupt(self) -> None:
         """Handle ctrl+c: raise KeyboardInterrupt, unless a subclass has something to end first."""
@@ -152,6 +160,8 @@ class KeyScreen(ABC):
                 self.opened()
             scene = now
             key = self.wait(keys) or ""
+            if key in self.turning and not screen.at_end:
+                key = "pagedown"
             if key == "ctrl+c":
                 self.interrupt()
             elif self.tick():

@@ -43,6 +43,9 @@ _LIMITS = {
 }
 
 
+DOES_NOT_FIT = "--search lists the layouts that fit; without --gpus, on as few GPUs as do."
+
+
 def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
     """Draw a plan on one screen of 80 x 24."""
     return Group(
@@ -133,10 +136,11 @@ def algorithm(part: Traffic) -> str:
 
 def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     each = STATE_BYTES[plan.job.sizes.states]
-    result = Text(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", style="head")
+    result = Text("" if plan.fits else "If it did fit: ")
+    result.append(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", "head")
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
     yield result.append(f"{tokens / 1e12:g} T tokens")
-    yield Text(shares(plan))
+    yield Text(shares(plan)) if plan.fits else Text(DOES_NOT_FIT, style="bad")
     attention = "half" if plan.machine.causal else "all"
     counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes per parameter, {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
@@ -147,7 +151,7 @@ def shares(plan: Plan) -> str:
     """Write what share of a step computing takes, and what takes most of the rest."""
     computing, next_ = (getattr(plan.time, name) / plan.time.total for name in ("compute", plan.limit))
     what = f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
-    return f"Computing takes {computing:.1%} of the step; next is {what} with {next_:.1%}"
+    return f"Computing takes {computing:.1%} of the step, {what} {next_:.1%}"
 
 
 def amount(value: float) -> str:

@@ -12,6 +12,7 @@ from ddpquiz.planning.search import Found, even_states
 from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_traffic import Job
 from ddpquiz.planning.validation import RunComparison, fails, mean_errors
+from ddpquiz.terminal.kit.style import code
 from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
@@ -41,7 +42,7 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     if found.plans:
         lines.append(Text(LEGEND, style="quiet"))
         lines.append(Text(f"Of the best: {shares(best)}", style="head"))
-        lines.append(Text(f"Its page: {start} {arguments(best)}", style="code"))
+        lines += [Text("Its page:"), code(f"{start} {arguments(best)}")]
     return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
 

@@ -18,7 +18,7 @@ from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = (
-    Hotkey("← →", "step", "go to the previous or next call of a rank"),
+    Hotkey("← →", "step", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
     Hotkey("n N", "operation", "go to the next or previous operation of all ranks"),
     Hotkey("space", "play", "play the steps one after the other, or stop"),
 )
@@ -94,9 +94,11 @@ class ReplayScreen(RunScreen):
 
     def press(self, key: str) -> None:
         match key:
-            case "space" | "enter":
+            case "space":
                 self._go(self._at, playing=not self._playing)
-            case "right":
+            case "enter" if self._at == len(self._stops) - 1:
+                self._leave_screen()
+            case "right" | "enter":
                 self._go(self._at + 1)
             case "left":
                 self._go(self._at - 1)
@@ -109,8 +111,11 @@ class ReplayScreen(RunScreen):
             case "end":
                 self._go(len(self._stops))
             case "q" | "escape":
-                self.screen.to_top()
-                self.left = True
+                self._leave_screen()
+
+    def _leave_screen(self) -> None:
+        self.screen.to_top()
+        self.left = True
 
     def _go(self, step: int, *, playing: bool = False) -> None:
         last = len(self._stops) - 1

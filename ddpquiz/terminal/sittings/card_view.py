@@ -41,7 +41,7 @@ WELCOME = (
 def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    called = "due because of a wrong answer" if sitting.called else ""
+    called = "due because of a question you had trouble with" if sitting.called else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
     cram = "cram: the schedule does not change" if sitting.cram else ""

@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
 from ddpquiz.terminal.kit.layout import columns, counted, indented, section
-from ddpquiz.terminal.kit.style import plain, prose
+from ddpquiz.terminal.kit.style import code, plain, prose
 
 _WIDE = 110  # columns that two files side by side need
 
@@ -59,7 +59,7 @@ def repeat(found: LabVerdict) -> list[RenderableType]:
     if not found.repeat or found.outcome == "unwritten":
         return []
     what = "Repeat this run:" if found.repeat.startswith("torchrun") else "Repeat the check:"
-    return [Text(), Text(what, style="quiet"), Text(plain(found.repeat), style="code")]
+    return [Text(), Text(what, style="quiet"), code(found.repeat)]
 
 
 def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[RenderableType]:

@@ -74,6 +74,10 @@ class PathScreen(SittingScreen):
         return self._reads
 
     @property
+    def turning(self) -> tuple[str, ...]:
+        return ("enter",) if self._reads else ()
+
+    @property
     def over(self) -> bool:
         return False
 
@@ -89,9 +93,10 @@ class PathScreen(SittingScreen):
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
         if self._reads:
-            on = Hotkey("enter", "go on", "the lesson is read: go on with the next stage")
+            on = Hotkey("enter", "next page", "show the next page; after the last one, go on with the next stage")
+            skip = Hotkey("s", "skip", "leave the rest of the lesson out, and go on with the next stage")
             back = Hotkey("esc", "stages", "back to the stages; the lesson stays open (q and backspace do it too)")
-            return [Hotkey("space", "next page", "scroll to the next screenful"), on, back]
+            return [on, skip, back, HELP]
         following = Hotkey("n", "next concept", "go on with the path of the next concept")
         keys = [
             Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}") if now else following,
@@ -117,9 +122,10 @@ class PathScreen(SittingScreen):
             self.left = True
 
     def _press_in_lesson(self, key: str) -> None:
-        if key == "enter":
+        if key in ("enter", "s"):
             self._reads, is_first = False, self._is_current(StageName.LESSON)
-            self._save(StageName.LESSON, StageState.DONE)
+            if key == "enter" or is_first:
+                self._save(StageName.LESSON, StageState.DONE if key == "enter" else StageState.SKIPPED)
             if is_first and self.path.current:
                 self._open(self.path.current)
         elif key in GOES_BACK:
@@ -209,5 +215,6 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
             return f"{counted(each.count, 'question')}{left}"
         case StageName.LAB if lab:
-            return plain(f"{lab.title}, about {lab.minutes} minutes")
+            built = f"{each.count - each.left} of {each.count} built, next is " if 0 < each.left < each.count else ""
+            return plain(f"{built}{lab.title}, about {lab.minutes} minutes")
     return ""

@@ -121,7 +121,7 @@ def _next(done: QuizResult) -> RenderableType:
     if weak := wanting(quiz):
         rows.append((f"ddpquiz learn {weak}", "read about the concept that cost most"))
     if done.called:
-        rows.append(("ddpquiz study", f"{counted(done.called, 'card')} became due because of wrong answers"))
+        rows.append(("ddpquiz study", f"{counted(done.called, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
         command = f"{test} --wrong" if quiz.retry else done.command.whole or test
         rows.append((command, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
