@@ -127,6 +127,10 @@ def test_a_rank_without_a_record_is_named_with_what_that_leaves_open():
 def test_a_rank_that_finished_early_has_left():
     found = diagnose(state_of([A, A], [A, A], [A], more=[Exited(0.1, 2, 0)]))
     assert (found.fault, found.culprits) == ("left", (2,))
+    assert "the results since then mix different steps" in found.next
+    other = diagnose(state_of([A, call(20)], [A, call(20)], [A], more=[Exited(0.1, 2, 0)]))
+    assert (other.fault, other.culprits) == ("left", (2,))
+    assert "mix" not in other.next  # it never called that line
 
 
 def test_each_of_two_ranks_that_both_receive_first_is_named():

@@ -21,7 +21,7 @@ from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import singled_out
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import NEXT, UNEVEN, Diagnosis, Standpoint
+from ddpquiz.analysis.verdict import MIXED, NEXT, UNEVEN, Diagnosis, FaultKind, Standpoint
 
 
 def diagnose(
@@ -176,9 +176,17 @@ def _of_root(
     return Diagnosis(
         kind, culprits, sentence, tuple(standpoints), collective.group, collective.members, collective.index,
         f"{who.capitalize()} last called {call_at(last.operation)}." if last else "",
-        UNEVEN if kind == "left" and operation.bucket is not None else NEXT[kind],
+        _next(kind, operation, last.operation if last else None),
         limits,
     )  # fmt: skip
+
+
+def _next(kind: FaultKind, operation: Operation, last: Operation | None) -> str:
+    """Return what to do about a rank for which others wait in an operation; `last` is what the rank called last."""
+    if kind == "left" and operation.bucket is not None:
+        return UNEVEN
+    repeats = last is not None and last.place == operation.place
+    return f"{NEXT[kind]} {MIXED}" if kind == "left" and repeats else NEXT[kind]
 
 
 def _limits_of_absence(operation: Operation) -> tuple[str, ...]:

@@ -58,6 +58,10 @@ NEXT = {
     "none": "If the job is slow, `ddpquiz diagnose DIR --summary` shows which lines cost most.",
 }
 UNEVEN = "Ranks make different numbers of steps. Give all as many batches, or put the loop inside `with model.join():`."
+MIXED = (
+    "Calls pair by their order: if it left one out in an earlier step, the results since then mix different steps, "
+    "and are wrong on all ranks."
+)
 SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
 TAGS = "A receive takes only messages with its own tag: print both tags before these lines."

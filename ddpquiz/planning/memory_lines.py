@@ -24,9 +24,13 @@ class PlanLine:
     note: str = ""
 
 
+_STATES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer states"}
+
+
 def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
     held = rank_stages(plan.job.model, plan.job.layout, plan.memory.stage)
     layout, value = plan.job.layout, getattr(plan.memory, line) / GIB
+    holds = "a shard" if layout.zero >= stage else "all of them"
     shards = layout.sharded_over if layout.zero >= stage else 1
     dense = sum(each.parameters for each in held)
     routed = sum(each.routed for each in held)
@@ -41,7 +45,8 @@ def _states(plan: Plan, line: str, stage: int, per_parameter: int) -> PlanLine:
         f"{filled} / 2**30",
         "arXiv 1910.02054, figure 1",
         "zero-stages",
-        f"States: {plan.job.sizes.states}. ZeRO-{layout.zero} shards {line} from stage {stage} on.",
+        f"States: {plan.job.sizes.states}. ZeRO shards {_STATES[line]} from stage {stage} on; with stage {layout.zero},"
+        f" each rank holds {holds}.",
     )
 
 

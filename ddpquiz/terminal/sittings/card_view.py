@@ -43,7 +43,7 @@ def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
     called = "due because of a question you had trouble with" if sitting.called else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
-    place = f"Card {sitting.place}/{sitting.count}" if sitting.count else ""
+    place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
     cram = "cram: the schedule does not change" if sitting.cram else ""
     first, *more = filter(None, (place, once_more))
     flag = "flagged" if flagged else ""

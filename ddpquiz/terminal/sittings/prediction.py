@@ -14,7 +14,7 @@ from ddpquiz.terminal.sittings.answer_entry import AnswerScreen
 from ddpquiz.terminal.sittings.sitting import note_lines
 from ddpquiz.terminal.sittings.typing_screen import ESCAPE, command_line
 
-NONE = Hotkey("s", "no prediction", "run the demo without one (enter with no answer does it too)")
+NONE = Hotkey("s", "no prediction", "run the demo without a prediction")
 LEAVE = Hotkey("q", "leave", "leave without running the demo (esc does it too)")
 _COMMANDS = (NONE, HELP, LEAVE)
 
@@ -67,9 +67,10 @@ class PredictionScreen(AnswerScreen):
         super().handle_key(key)
 
     def enter(self, key: str) -> None:
-        """Add a key to the answer; enter without an answer gives no prediction."""
+        """Add a key to the answer; enter without an answer asks for one."""
         if key == "enter" and not self.entry.text:
-            self.left = True
+            how = "Type an answer, or press esc, then s," if self.typing else "Choose an answer, or press s"
+            self.note = f"{how} to run the demo without a prediction."
         else:
             super().enter(key)
 
