@@ -221,17 +221,17 @@ The computing before train.py:5 (all_reduce) cost the other ranks most: they
 waited for rank 1, which spent longer there than they did, 1 s in all, 21% of
 their time.
 
-Time of each rank
+Time of each rank (waiting includes forming process groups)
                             compute  communication   waiting  overlapped
   rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1 s  21%           -
   rank 1  ━━━━████████   1.5 s  32%    3.25 s  68%         -           -
 
 Where communication went
-                          calls     bytes   time  of it waiting
-  train.py:5  all_reduce  1 x 2     4 KiB    5 s            1 s
-  train.py:6  all_reduce  1 x 2  32 bytes  2.5 s              -
+                          calls  tensor bytes   time  of it waiting
+  train.py:5  all_reduce  1 x 2         4 KiB    5 s            1 s
+  train.py:6  all_reduce  1 x 2      32 bytes  2.5 s              -
 
-Bytes sent, by group
+Bytes sent, by group (a collective counts as a ring)
   ranks 0 and 1  4.03 KiB
 
 What does not fit

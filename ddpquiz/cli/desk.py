@@ -89,7 +89,10 @@ def run_command(command: Callable[[], None]) -> None:
 
 
 def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -> None:
-    """Show a sitting, or read its commands from a pipe; its summary stays in the scrollback."""
+    """Show a sitting, or read its commands from a pipe; its summary stays in the scrollback.
+
+    A stage of a guided path leaves no summary: the path goes on, and has its own.
+    """
     from ddpquiz.terminal.kit.layout import show
     from ddpquiz.terminal.kit.screen import is_interactive
 
@@ -101,6 +104,7 @@ def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -
             sitting.read(console, sys.stdin, asked=sys.stdin.isatty())
     except KeyboardInterrupt:
         interrupted = True
-    show(console, sitting.summary())
+    if not sitting.desk.place:
+        show(console, sitting.summary())
     if interrupted:
         raise typer.Exit(130)

@@ -35,7 +35,7 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
         files.begin(now)
         screen = LabScreen(now, files.file(now), LabScreenActions(now, files.file(now)), place)
         screen.show(style.console())
-        if not screen.has_passed:
+        if not screen.passed_here:
             typer.echo(f"{files.file(now)}: go on with `ddpquiz lab {now.id}`.")
         now, place = next_lab(now) if screen.wants_next else None, ""
 

@@ -18,7 +18,9 @@ TITLES: dict[FaultKind, str] = {
     "none": "No fault found",
 }
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
-LINE_HEADS = ("calls", "bytes", "time", "of it waiting")
+LINE_HEADS = ("calls", "tensor bytes", "time", "of it waiting")
+TIME_TITLE = "Time of each rank (waiting includes forming process groups)"
+GROUP_TITLE = "Bytes sent, by group (a collective counts as a ring)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,9 +40,9 @@ def summary_sections(account: RunSummary) -> list[Section]:
     more = (f"and {account.other_lines} more",) if account.other_lines else ()
     groups = tuple((format_ranks(each.members), format_bytes(each.bytes)) for each in account.groups if each.bytes)
     every = (
-        Section(title="Time of each rank", heads=("", *TIME_HEADS), rows=times),
+        Section(title=TIME_TITLE, heads=("", *TIME_HEADS), rows=times),
         Section(title="Where communication went", heads=("line", "operation", *LINE_HEADS), rows=lines, sentences=more),
-        Section(title="Bytes sent, by group", heads=("group", "bytes"), rows=groups),
+        Section(title=GROUP_TITLE, heads=("group", "bytes"), rows=groups),
         Section(title="What does not fit", sentences=account.mismatches),
         Section(title="Advice", sentences=account.advice),
     )

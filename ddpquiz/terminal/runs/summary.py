@@ -5,7 +5,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.analysis.formatting import format_bytes, format_ranks
-from ddpquiz.analysis.frames.report import LINE_HEADS, TIME_HEADS, line_cells, line_names, time_cells
+from ddpquiz.analysis.frames.report import (
+    GROUP_TITLE,
+    LINE_HEADS,
+    TIME_HEADS,
+    TIME_TITLE,
+    line_cells,
+    line_names,
+    time_cells,
+)  # fmt: skip
 from ddpquiz.analysis.rank_timeline import RankTime
 from ddpquiz.analysis.run_summary import LineCost, RunSummary
 from ddpquiz.terminal.kit.layout import bullets, columns, section
@@ -20,13 +28,13 @@ def summary(account: RunSummary) -> RenderableType:
     parts: list[RenderableType] = []
     if account.costliest:
         parts += [Text(), prose(str(account.costliest))]
-    parts += section("Time of each rank", _times(account.ranks))
+    parts += section(TIME_TITLE, _times(account.ranks))
     if account.lines:
         parts += section("Where communication went", _lines(account.lines))
         parts += [Text(f"  and {account.other_lines} more", style="quiet")] if account.other_lines else []
     if any(group.bytes for group in account.groups):
         groups = ((Text(format_ranks(each.members)), Text(format_bytes(each.bytes))) for each in account.groups)
-        parts += section("Bytes sent, by group", columns(groups))
+        parts += section(GROUP_TITLE, columns(groups))
     if account.mismatches:
         parts += section("What does not fit", bullets(prose(text, "bad") for text in account.mismatches))
     if account.advice:

@@ -147,7 +147,7 @@ class LabScreen(KeyScreen):
             parts.append(Text(plain(state.fault), style="bad"))
         if not state.verdict or state.verdict.outcome == "unwritten":
             parts += section("Task", lab_view.task_text(self.lab))
-        if self._shows_hints:
+        if self._shows_hints and not self.has_passed:
             parts += [
                 part for number in range(1, self._hints + 1) for part in (Text(), lab_view.hint(self.lab, number))
             ]
@@ -208,6 +208,11 @@ class LabScreen(KeyScreen):
         elif self._hints < len(self.lab.hints):
             self._hints, self._shows_hints = self._hints + 1, True
             self._try(lambda: self._actions.saw_hints(self._hints))
+
+    @property
+    def passed_here(self) -> bool:
+        """True if any check since the screen was opened was a pass."""
+        return self._saved is not None
 
     @property
     def has_passed(self) -> bool:

@@ -71,7 +71,7 @@ def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[R
         parts.append(Text.assemble(mark, plain(f"{star.name}: {star.say}"), "" if met else " (not met)"))
     if figures:
         top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
-        where = f"On {counted(found.ranks, 'rank')}, the rank with the most"
+        where = f"The last run with all its cases, on {counted(found.ranks, 'rank')}: the rank with the most"
         parts += section(where, columns([top, *map(_figure, figures)]))
     return parts
 
