@@ -121,6 +121,7 @@ def test_a_search_ranks_what_holds_all_words_in_its_heading_first(folder):
     found = catalog.search("large chunk")
     assert found[0].heading == "How large is a chunk in the ring?"
     assert catalog.search("no-such-word ring") == catalog.search("ring")
+    assert catalog.search('"large chunk"') == found
     assert catalog.search("  ") == catalog.search("no-such-word") == ()
 
 
@@ -389,3 +390,10 @@ def test_a_folder_that_cannot_hold_a_copy_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "file"))
     assert loading.cached(DATA, lambda: load(DATA / "content")).concepts
+
+
+def test_a_search_ranks_a_phrase_and_the_first_word_of_a_heading_higher():
+    catalog = load()
+    assert catalog.search("zero")[0].key == "zero-stages"
+    first, *_ = catalog.search("out of memory")
+    assert "out of memory" in f"{first.heading} {first.more}".lower()

@@ -57,7 +57,7 @@ RUNNING = {
     "last: barrier · rank 1 alone · took 200 ms": [
         Issued(0.1, 1, 1, Operation("barrier", (1,), None, (), "", 0, "demo.py", 5)), Ended(0.3, 1, 1)
     ],
-    "last: barrier · rank 1 came 300 ms late · took 200 ms from then": [
+    "last: barrier · rank 1 came 300 ms late · then took 200 ms": [
         Issued(0.1, 0, 1, Operation("barrier", (0, 1), None, (), "", 0, "demo.py", 5)),
         Issued(0.4, 1, 1, Operation("barrier", (0, 1), None, (), "", 0, "demo.py", 5)),
         Ended(0.5, 0, 1), Ended(0.6, 1, 1),

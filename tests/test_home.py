@@ -82,7 +82,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Streak     3 days in a row\n"
         "Weakest    The ring (ring): weak, 2–22%\n\n"
         "Tracks, the weakest first\n"
-        "  collectives  1 weak, 1 unknown\n\n"
+        "  collectives  1 weak, 1 no verdict\n\n"
         "Next\n"
         "  s      study: 2 cards coming again\n"
         '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
@@ -299,7 +299,7 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
     assert "Due        2 cards due now." in second
-    assert "Weakest unknown until you have answered more questions about one concept" in " ".join(second.split())
+    assert "Weakest no verdict yet: answer more questions about one concept" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third

@@ -96,7 +96,7 @@ def test_a_strength_is_told_with_how_sure_it_is():
     assert str(strength(ten(10)[::3], TODAY)) == "Based on 4 answers: probably 36–96% (no verdict yet)"
     assert strength(ten(10)[::3], TODAY).short == "probably 36–96%"
     assert str(strength([], TODAY)) == "no answers yet"
-    assert str(strength([Answer("c/a", 1.0)], TODAY)) == "unknown yet"
+    assert str(strength([Answer("c/a", 1.0)], TODAY)) == "no verdict yet"
 
 
 @pytest.mark.parametrize(

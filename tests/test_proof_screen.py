@@ -57,6 +57,15 @@ observed: every rank prints '1800.0'
     assert agrees
 
 
+def test_several_lines_that_ranks_print_are_a_block():
+    two_lines = replace(PRINTS, code="print(world_size)\nprint([1])", answer="2\n[1]", proof=CodeProof("2"))
+    text, agrees = shown(two_lines)
+    assert text.endswith("observed: every rank prints\n  2\n  [1]\n✓ the answer is\n  2\n  [1]\n")
+    assert agrees
+    text, _ = shown(replace(two_lines, code="print(rank)\nprint([1])"))
+    assert "observed:\nrank 0  0\n        [1]\nrank 1  1\n        [1]\n" in text
+
+
 def test_answers_that_are_put_in_are_named_and_set_as_code():
     text, agrees = shown(INSERTED, width=80)
     assert "It runs once for each answer, which stands where this says <option>.\n" in text

@@ -51,7 +51,7 @@ def test_the_end_shows_the_score_by_concept_and_level_and_what_to_do_next(progre
 Done: 1 of 2 right.
 
 Verdict on ring
-  unknown yet
+  no verdict yet
   A verdict takes 3 answers or more.
 
 By level
@@ -72,7 +72,7 @@ def test_a_retry_asks_what_was_wrong_and_does_not_count_for_the_strength(progres
     assert screen(seat).startswith("Question 1/1 · once more · medium · ring\n")
     seat = press(seat, "2", "enter")
     assert screen(seat).startswith("Done: 1 of 2 right.\nOnce more: 1 of 1 right. It does not count for the verdict.\n")
-    assert "unknown yet" in screen(seat)
+    assert "no verdict yet" in screen(seat)
     assert "--wrong" not in screen(seat)
     assert [row.retry for row in progress.entries("answer")] == [False, False, True]
 

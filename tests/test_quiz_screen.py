@@ -189,8 +189,9 @@ Verdict on ring
 What the percentages mean
   The range is how much of a concept you probably know (80% sure), judged by
   your last answer to each question; of several on one day, the first counts.
-  Strong: all of the range is over 70%. Weak: all of it is under 50%. Fair:
-  neither, and all of it is from 35 to 85%. Otherwise there is no verdict yet.
+  Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair:
+  neither, and the whole range lies between 35 and 85%. Otherwise there is no
+  verdict yet.
 """
     assert verdict + legend in screen(seat)
     assert legend in screen(press(seat, "?"))

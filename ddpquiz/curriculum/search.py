@@ -17,6 +17,8 @@ from ddpquiz.paths import demo_file
 
 _WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, a word that it is a part of
 _HEADING = 3.0  # how much more a word counts in a heading than below it
+_FIRST = 1.2  # how much more it counts there as the first word
+_PHRASE = 2.0  # how much more a text counts that has all the words one after the other
 _KINDS = {"concept": 2.0, "demo": 1.8, "card": 1.0, "question": 0.9}
 _RELEVANT = 0.3  # of the best hit's score; less is noise
 _meaning = lru_cache(meaning)
@@ -40,14 +42,18 @@ class Hit:
 
 def search(concepts: Sequence[Concept], demos: Path, words: str) -> tuple[Hit, ...]:
     """Return everything that contains some of the words, the best match first: rare words and headings count most."""
-    terms = [_Term(word) for word in dict.fromkeys(words.lower().split())]
+    phrase = " ".join(words.lower().replace('"', " ").split())
+    terms = [_Term(word) for word in dict.fromkeys(phrase.split())]
     hits = list(_searchable(concepts, demos)) if terms else []
     scores = [0.0] * len(hits)
     texts = [(f"{hit.key} {hit.key.replace('_', ' ')} {hit.heading}".lower(), hit.more.lower()) for hit in hits]
     for term in terms:
-        found = [max(_HEADING * term.closeness(heading), term.closeness(more)) for heading, more in texts]
+        found = [max(_HEADING * term.closeness_in_heading(heading), term.closeness(more)) for heading, more in texts]
         rare = math.log(1 + len(hits) / (1 + sum(map(bool, found))))
         scores = [score + rare * each for score, each in zip(scores, found, strict=True)]
+    if len(terms) > 1:
+        together = [any(phrase in " ".join(part.split()) for part in text) for text in texts]
+        scores = [score * (_PHRASE if is_phrase else 1.0) for score, is_phrase in zip(scores, together, strict=True)]
     scored = [(score * _KINDS[hit.kind], hit) for score, hit in zip(scores, hits, strict=True) if score]
     least = _RELEVANT * max((score for score, _ in scored), default=0.0)
     return tuple(hit for score, hit in sorted(scored, key=lambda pair: -pair[0]) if score >= least)
@@ -62,6 +68,10 @@ class _Term:
         self._whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
         self._beginnings = beginnings(word)
         self._forms = re.compile(rf"\b(?:{'|'.join(map(re.escape, self._beginnings))})\w*")
+
+    def closeness_in_heading(self, heading: str) -> float:
+        """Return how close the closest word of a heading is; its first word counts more."""
+        return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
 
     def closeness(self, text: str) -> float:
         """Return how close the closest word of a text is; 0.0 if no word is close."""

@@ -41,8 +41,8 @@ MEANING = (
     "of several on one day, the first counts."
 )
 WORDS = (
-    "Strong: all of the range is over 70%. Weak: all of it is under 50%. Fair: neither, and all of it is from 35 to "
-    "85%. Otherwise there is no verdict yet."
+    "Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair: neither, and the whole range lies "
+    "between 35 and 85%. Otherwise there is no verdict yet."
 )
 
 
@@ -53,6 +53,11 @@ class Label(StrEnum):
     FAIR = "fair"
     WEAK = "weak"
     UNKNOWN = "unknown"
+
+    @property
+    def words(self) -> str:
+        """The label as a learner reads it."""
+        return "no verdict" if self is Label.UNKNOWN else str(self)
 
 
 # The range of s that each label claims; the first claim that holds is used
@@ -138,7 +143,7 @@ class Strength:
         """Return the verdict as a sentence, such as `Based on 4 answers: probably 2–28% (weak)`."""
         if self.answers < _ENOUGH:
             return self.short
-        word = "no verdict yet" if self.label is Label.UNKNOWN else self.label
+        word = f"{self.label.words} yet" if self.label is Label.UNKNOWN else self.label
         return f"Based on {self.answers} answers: probably {self.share} ({word})"
 
     @property
@@ -150,7 +155,7 @@ class Strength:
     def short(self) -> str:
         """The verdict where there is little room; MEANING belongs below."""
         if self.answers < _ENOUGH:
-            return f"{self.label} yet" if self.answers else "no answers yet"
+            return f"{self.label.words} yet" if self.answers else "no answers yet"
         return f"{'probably' if self.label is Label.UNKNOWN else f'{self.label},'} {self.share}"
 
     def outlook(self, questions: Iterable[tuple[str, str, float]]) -> str:

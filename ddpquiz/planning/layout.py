@@ -132,7 +132,7 @@ def _wrong_splits(model: Transformer, layout: Layout, sequence: int) -> Iterator
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
         yield f"pp={layout.pp}{chunks} does not divide the {model.layers} layers; pp={fits} would do."
     if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):
-        yield f"A sequence of {sequence:,} tokens does not divide by cp x tp = {layout.cp * tp}."
+        yield f"A sequence of {sequence:,} tokens is not divisible by cp x tp = {layout.cp * tp}."
     if layout.ep > 1 and model.experts is None:
         yield f"{model.name} has no experts; ep=1 would do."
     elif model.experts and (model.experts.count % layout.ep or layout.replicas % layout.ep):
@@ -146,7 +146,7 @@ def _wrong_batch(layout: Layout, batch: int) -> Iterator[str]:
     if batch % share or batch < share:
         fits = max(round(batch / share), 1) * share
         yield (
-            f"A batch of {batch:,} sequences does not divide by dp x micro-batch = {layout.dp} x"
+            f"A batch of {batch:,} sequences is not divisible by dp x micro-batch = {layout.dp} x"
             f" {layout.micro_batch}; a batch of {fits:,} would do."
         )
 

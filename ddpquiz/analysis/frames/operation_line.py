@@ -74,7 +74,7 @@ def outcome(collective: Collective) -> list[str]:
     came = [f"rank {collective.entered_last} came {format_seconds(waited)} late"] if late else []
     if collective.seconds is None:
         return came
-    return [*came, f"took {format_seconds(collective.seconds)}{' from then' if late else ''}"]
+    return [*came, f"{'then ' if late else ''}took {format_seconds(collective.seconds)}"]
 
 
 def _pieces(

@@ -8,7 +8,7 @@ from ddpquiz.analysis.formatting import format_shapes
 from ddpquiz.analysis.run_state import RunState
 
 DIGITS = (4, 3, 2)  # digits of a number in a tensor: fewer where there is no room
-DONE = "done"  # an operation is over, and its result is too large to show
+DONE = "done"  # an operation is over, and its result is not known
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")  # with a point or an exponent; others are whole
 _BETWEEN = re.compile(r"\]+, \[+")
 

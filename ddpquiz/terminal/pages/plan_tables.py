@@ -16,7 +16,7 @@ from ddpquiz.terminal.kit.style import code
 from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
-LEGEND = "mb: micro-batch. next: what takes most after computing. See `ddpquiz learn choosing-parallelism`."
+LEGEND = "mb: micro-batch. next: the largest cost besides computing. See `ddpquiz learn choosing-parallelism`."
 
 
 def _table(names: Sequence[str], left: int = 1) -> Table:

@@ -175,7 +175,7 @@ def _sure(sure: SurenessBand) -> tuple[Text, Text]:
 def _strengths(now: Statistics, width: int) -> list[RenderableType]:
     rows: list[list[RenderableType]] = []
     for concept, strength in now.strengths:
-        label = Text(strength.label, style=_STYLES[strength.label])
+        label = Text(strength.label.words, style=_STYLES[strength.label])
         share = Text(strength.share, style="quiet")
         bar: list[RenderableType] = [_bar(strength)] if width >= 60 else []
         rows.append([label, *bar, share, Text(plain(concept.title))])

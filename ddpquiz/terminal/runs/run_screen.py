@@ -182,7 +182,7 @@ VALUES: dict[Piece, str] = {
     ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
     ("doing", "quiet"): "the operation that the rank is in, or computing",
     ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
-    ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is too large to show",
+    ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
     ("arrived", "accent"): "ranks that have called the current operation",
     ("awaiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",

@@ -213,14 +213,14 @@ def _figures(now: Standing) -> RenderableType:
     if now.weakest and now.weakness:
         rows.append(("Weakest", f"{now.weakest.title} ({now.weakest.id}): {now.weakness.short}"))
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
-        rows.append(("Weakest", "unknown until you have answered more questions about one concept"))
+        rows.append(("Weakest", "no verdict yet: answer more questions about one concept"))
     lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
     return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
 
 
 def _tracks(now: Standing) -> RenderableType:
     def counts(labels: dict[Label, int]) -> str:
-        return ", ".join(f"{labels[label]} {label}" for label in Label if labels[label])
+        return ", ".join(f"{labels[label]} {label.words}" for label in Label if labels[label])
 
     rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
     more = len(now.tracks) - _TRACKS

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import termios
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -172,10 +173,18 @@ def _lines_in_order(asked: Question) -> str | None:
 
 
 def _observed(observed: proof_runner.Observed) -> Text:
-    if observed.hung or observed.raised or observed.failed or len(set(observed.printed.values())) == 1:
+    texts = set(observed.printed.values())
+    if observed.hung or observed.raised or observed.failed or (len(texts) == 1 and "\n" not in min(texts)):
         return Text(f"observed: {plain(str(observed))}", style="head")
-    lines = [f"rank {rank}  {plain(text)}" for rank, text in observed.printed.items()]
+    if len(texts) == 1:
+        return Text(f"observed: every rank prints\n{_below(min(texts), 2)}", style="head")
+    lines = [f"rank {rank}  {_below(text, len(f'rank {rank}  ')).lstrip()}" for rank, text in observed.printed.items()]
     return Text("observed:\n" + "\n".join(lines), style="head")
+
+
+def _below(text: str, columns: int) -> str:
+    """Indent all lines of a text."""
+    return textwrap.indent(plain(text), " " * columns)
 
 
 def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
@@ -192,6 +201,8 @@ def _answer(posed: Posed, observed: proof_runner.Observed) -> ProofOutcome:
     else:
         held = proof_runner.prints(asked, asked.answer, observed)
     mark = ("✓ ", "good") if held else ("✗ ", "bad")
+    if "\n" in asked.answer:
+        return ProofOutcome(Text.assemble(mark, f"the answer is\n{_below(asked.answer, 2)}"), held)
     return ProofOutcome(Text.assemble(mark, plain(f"the answer is {asked.answer} {asked.unit}".rstrip())), held)
 
 

@@ -20,7 +20,7 @@ from ddpquiz.terminal.sittings.sitting import header
 
 _HOW = {
     Kind.CHOICE: "Choose one.",
-    Kind.CHOICES: "Choose all that are right.",
+    Kind.CHOICES: "Choose all that are right, and no other.",
     Kind.NUMBER: "Type a number.",
     Kind.ORDER: "Type the numbers of the lines in the right order.",
     Kind.OUTPUT: "Type what this prints.",
