@@ -137,7 +137,7 @@ def test_each_of_two_ranks_that_both_receive_first_is_named():
     calls = [[call(5, "recv", members=(0, 1), peer=1 - rank)] for rank in range(2)]
     found = diagnose(state_of(*calls, ranks=2))
     assert (found.fault, found.culprits) == ("order", (0, 1))
-    assert found.next.startswith("Every send needs a receive")
+    assert found.next.startswith("All of them wait for a message, and none sends: let one side send first")
 
 
 def test_ranks_that_join_anew_are_compared_from_there():

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import CARDS, DDP_CARDS, RING_CARDS, START, Clock, card
 
-from ddpquiz.learning.deal import DealRules, Return, deal, due_now, due_soon, should_return
+from ddpquiz.learning.deal import Deal, DealRules, Return, deal, due_now, due_soon, should_return
 from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
 from ddpquiz.learning.study import Hiding, StudyAction, begin, news, step, sum_up
+from ddpquiz.terminal.sittings import card_view
 
 TODAY = study_day(START)
 SCHEDULE = Schedule(Weights())
@@ -307,3 +308,8 @@ def test_what_was_done_last_is_nothing_after_a_skip():
     skipped = play(state, StudyAction.SKIP)
     assert (skipped.last, skipped.stuck) == (None, None)
     assert play(skipped, StudyAction.UNDO).last == state.last
+
+
+def test_a_card_of_earlier_today_that_comes_before_all_others_has_no_number():
+    rules = DealRules(limit=3, new=3, earlier={CARDS[0].key: (Grade.HARD, Grade.HARD)})
+    assert card_view.where(begin(Deal(rules, CARDS[:3]), {}, SCHEDULE, START)).plain == "────────── once more · ring"

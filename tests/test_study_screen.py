@@ -9,9 +9,8 @@ from sample import CARDS, DDP, RING, RING_CARDS, START
 from seats import press, screen, spoken, studying
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning import standing, study
-from ddpquiz.learning.deal import Deal, DealRules
-from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, study_day
+from ddpquiz.learning import standing
+from ddpquiz.learning.schedule import Grade, Memory, study_day
 from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey, key_line
 from ddpquiz.terminal.runs import replay, watch
 from ddpquiz.terminal.sittings import card_view
@@ -364,12 +363,6 @@ def test_a_resumed_sitting_knows_which_cards_come_again(progress):
     seat = studying(progress, CARDS[:3])
     assert screen(seat).startswith("────────── once more · ring\n")
     assert "Done: 1 card." in screen(press(seat, "space", "3"))
-
-
-def test_a_card_of_earlier_today_that_comes_before_all_others_has_no_number():
-    rules = DealRules(limit=3, new=3, earlier={CARDS[0].key: (Grade.HARD, Grade.HARD)})
-    sitting = study.begin(Deal(rules, CARDS[:3]), {}, Schedule(Weights()), START)
-    assert card_view.where(sitting).plain == "────────── once more · ring"
 
 
 def test_lines_of_a_pipe_do_what_keys_do(progress):

@@ -8,7 +8,7 @@ from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.lost_message import lost_message
 from ddpquiz.analysis.mismatch_verdict import deviation_sentence, standpoint, together
 from ddpquiz.analysis.ranks_at_fault import find_deviation, unusual_ranks
-from ddpquiz.analysis.verdict import NEXT, SENDS, Diagnosis, FaultKind
+from ddpquiz.analysis.verdict import NEXT, Diagnosis, FaultKind, advise_pairs
 
 
 def circular_wait(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
@@ -44,5 +44,5 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
     text = "; ".join(f"rank {each} in {call_at(calls[each][0])}" for each in sorted(cycle))
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
-        first.index, "", SENDS if in_pairs else NEXT["order"],
+        first.index, "", advise_pairs({calls[each][0].op for each in cycle}) if in_pairs else NEXT["order"],
     )  # fmt: skip

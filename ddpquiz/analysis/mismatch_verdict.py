@@ -7,7 +7,7 @@ from ddpquiz.analysis.formatting import format_place, format_ranks, format_shape
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation, left_a_loop
-from ddpquiz.analysis.verdict import NEXT, SENDS, SIZES, UNEVEN, Diagnosis, FaultKind, Standpoint
+from ddpquiz.analysis.verdict import NEXT, SIZES, UNEVEN, Diagnosis, FaultKind, Standpoint, advise_pairs
 
 MOST_SIDES = 6  # that a sentence lists
 
@@ -38,7 +38,7 @@ def _next(fault: FaultKind, found: Deviation) -> str:
     for inner, outer in ((found.call, found.expected), (found.expected, found.call)):
         if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer):
             return UNEVEN
-    return SENDS if found.call.op in POINT_TO_POINT else NEXT[fault]
+    return advise_pairs((found.call.op, found.expected.op)) if found.call.op in POINT_TO_POINT else NEXT[fault]
 
 
 def _of_pair(collective: Collective, order: CallOrder) -> Diagnosis:

@@ -10,8 +10,10 @@ from ddpquiz.analysis.events import FAULT, Exited, Hung, Issued, Raised, RankPos
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.known_errors import OUT_OF_MEMORY, explain
 from ddpquiz.analysis.mismatch import Mismatch
+from ddpquiz.analysis.operation import POINT_TO_POINT
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import code_at, frames_in, own_frame
+from ddpquiz.analysis.verdict import advise_pairs
 
 GRACE = 0.3  # seconds after the first failure in which the other ranks may still report; then they are stopped
 # What a rank raises because another one has failed or does not arrive: never the cause.
@@ -26,7 +28,6 @@ TIMED_OUT = re.compile(
 
 SAME_CALLS = "All ranks of a group must make the same calls in the same order, with the same shapes, dtypes and roots."
 MAKE_THIS_CALL = "All ranks of a group must make the same calls. Find out what stops {ranks} from making this one."
-PAIR_SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,8 @@ def _of_hang(hung: Hung, state: RunState) -> Cause:
         since = f"The process group timed out after {hung.seconds:g} s"
     if not missing:
         calls = _gathered((f"{each.waits_in} at {_where(each.file, each.line)}", each.rank) for each in waiting)
-        mend = PAIR_SENDS if any(each.waits_in in ("send", "recv") for each in waiting) else SAME_CALLS
+        ops = {each.waits_in for each in waiting}
+        mend = advise_pairs(ops) if ops & {*POINT_TO_POINT} else SAME_CALLS
         return Cause(None, f"{since}: {_waits(calls)}.", mend)
     calls = _gathered((each.waits_in, each.rank) for each in waiting)
     absent = " and for ".join(_absent(each, hung, raised.get(each.rank), state) for each in missing)

@@ -1,5 +1,6 @@
 """A verdict on a job, as data: what is wrong, who is at fault, where each rank stands, and what to look at next."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -62,7 +63,15 @@ MIXED = (
     "Calls pair by their order: if it left one out in an earlier step, the results since then mix different steps, "
     "and are wrong on all ranks."
 )
-SENDS = "Every send needs a receive that runs at the same time. Let one side receive first, or use isend."
 MESSAGES = "Count the sends and receives between the two ranks: each needs its other half, also in the last step."
 TAGS = "A receive takes only messages with its own tag: print both tags before these lines."
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
+
+
+def advise_pairs(ops: Collection[str]) -> str:
+    """Return what to do about ranks that wait for each other in sends and receives."""
+    if {*ops} == {"recv"}:
+        return "All of them wait for a message, and none sends: let one side send first, or send with isend."
+    if {*ops} == {"send"}:
+        return "All of them send, and none receives: let one side receive first, or send with isend."
+    return "Every send needs a receive that runs at the same time: let one side receive first, or send with isend."
