@@ -88,7 +88,7 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
     from ddpquiz.curriculum.concept import Prompt
 
     if "/" not in name or any(name == concept.id for concept in known.concepts):
-        return known.concept(name).explain
+        return tuple(known.concept(name).explain)
     item = known.item(name)
     if not isinstance(item, Prompt):
         meant = ", ".join(prompt.key for prompt in known.concept(item.concept).explain)

@@ -1,6 +1,6 @@
 """What a concept file holds, as plain frozen data: a concept with its cards, questions, proofs and demos."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -226,13 +226,13 @@ class Concept:
     why: str
     lesson: str
     needs: tuple[str, ...]
-    commands: tuple[Command, ...]
-    mistakes: tuple[Mistake, ...]
+    commands: Sequence[Command]
+    mistakes: Sequence[Mistake]
     remember: tuple[str, ...]
     demos: tuple[DemoLink, ...]
     cards: tuple[Card, ...]
-    questions: tuple[Question, ...]
-    explain: tuple[Prompt, ...]
+    questions: Sequence[Question]
+    explain: Sequence[Prompt]
 
     def items(self) -> tuple[Item, ...]:
         return (*self.cards, *self.questions, *self.explain)

@@ -1,7 +1,8 @@
 """Load the catalog: from a copy if there is a fresh one, else from the content files, which takes half a second.
 
 A copy is used only if neither the files nor the code has changed since it was made. It contains plain data in the
-format of Python's own compiled files (`marshal`). A wheel contains a copy (see hatch_build.py); otherwise the first
+format of Python's own compiled files (`marshal`), and what the first screen of a command does not need is built when
+it is used. A wheel contains a copy (see hatch_build.py); otherwise the first
 start writes one into the user's cache folder, and later starts refuse a file there that another user can write to.
 """
 
@@ -11,11 +12,11 @@ import marshal
 import os
 import stat
 from binascii import crc32
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
@@ -27,10 +28,50 @@ if TYPE_CHECKING:
     from ddpquiz.curriculum.packs import Pack
 
 FILE = "catalog.marshal"
-_CLASSES: tuple[type, ...] = tuple(
-    each
-    for each in (*vars(data).values(), Track, Source)
-    if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+_LATER = ("commands", "mistakes", "questions", "explain")  # fields of a concept that are built when they are used
+
+
+class StoredTuple(Sequence[Any]):
+    """The items of a tuple, which are built when the first one is needed; how many there are is known before."""
+
+    __slots__ = ("_count", "_items", "_stored")
+
+    def __init__(self, count: int, stored: bytes) -> None:
+        self._count, self._stored = count, stored
+        self._items: tuple[Any, ...] | None = None
+
+    def _all(self) -> tuple[Any, ...]:
+        if self._items is None:
+            self._items = _objects(marshal.loads(self._stored))  # noqa: S302  # our own file, see below
+        return self._items
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        return self._all()[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == (other._all() if isinstance(other, StoredTuple) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+
+_CLASSES: tuple[type, ...] = (
+    StoredTuple,
+    *(
+        each
+        for each in (*vars(data).values(), Track, Source)
+        if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
+    ),
 )
 _NUMBERS: dict[Any, int] = {each: number for number, each in enumerate(_CLASSES)}
 
@@ -131,6 +172,8 @@ def _plain(value: Any) -> Any:
     """Return plain data: a dataclass or enum as a tuple with the class's number, a tuple as a list."""
     if isinstance(value, Enum):
         return (_NUMBERS[type(value)], value.value)
+    if isinstance(value, data.Concept):
+        return (_NUMBERS[data.Concept], *(_plain_field(value, each.name) for each in fields(value)))
     if is_dataclass(value):
         return (_NUMBERS[type(value)], *(_plain(getattr(value, each.name)) for each in fields(value)))
     if isinstance(value, tuple):
@@ -138,6 +181,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     return value
+
+
+def _plain_field(concept: data.Concept, name: str) -> Any:
+    """Return a field of a concept as plain data; of one that is built later, the number of items and their bytes."""
+    value = _plain(getattr(concept, name))
+    return (_NUMBERS[StoredTuple], len(value), marshal.dumps(value)) if name in _LATER else value
 
 
 def _objects(value: Any) -> Any:

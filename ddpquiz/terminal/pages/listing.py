@@ -46,11 +46,12 @@ def curriculum(catalog: Catalog, marks: Marks = MappingProxyType({}), labs: int 
     totals = [
         counted(len(catalog.concepts), "concept"),
         counted(len(catalog.cards()), "card"),
-        counted(len(catalog.questions()), "question"),
+        counted(sum(len(concept.questions) for concept in catalog.concepts), "question"),
         counted(len({link.run for concept in catalog.concepts for link in concept.demos}), "demo"),
         *([counted(labs, "lab")] if labs else []),
     ]
-    found = Counter(mark for one in catalog.concepts for item in one.items() for mark in marks.get(item.key, ()))
+    items = (item for one in catalog.concepts for item in one.items()) if marks else ()  # building them takes time
+    found = Counter(mark for item in items for mark in marks.get(item.key, ()))
     marked_items = [Text(f"You marked: {' · '.join(f'{found[kind]} {MARKS[kind]}' for kind in MARKS if found[kind])}")]
     names_them = [f"--{option}" for option, kinds in _NAMED_BY.items() if any(found[kind] for kind in kinds)]
     commands = [f"ddpquiz list {' '.join(names_them)}"] if found else []

@@ -20,6 +20,7 @@ GOOD = Hotkey("space", "good", "recalled, as usual (enter does it too)")
 UNDO = Hotkey("u", "undo", "undo what you did to the last card; press it again to go further back")
 SKIP = Hotkey("s", "skip", "leave this card out of this sitting")
 BURY = Hotkey("b", "hide today", "hide this card until tomorrow")
+LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 SUSPEND = Hotkey("x", "hide", "hide this card until `ddpquiz progress restore` brings it back")
 GRADES = {
     Grade.AGAIN: "you did not know it; it comes again in this sitting",

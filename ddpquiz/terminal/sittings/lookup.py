@@ -22,7 +22,6 @@ from ddpquiz.terminal.sittings import question_view
 _SHOWN = 8  # hits; more words find fewer
 _WIDE = 1_000_000  # columns: the words are one line
 _EMPTY = TextArea()
-LOOK = Hotkey("/", "look up", "search for a concept or an item, read it, and come back here")
 
 
 @dataclass(frozen=True, slots=True)

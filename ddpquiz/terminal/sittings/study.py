@@ -1,9 +1,12 @@
 """The screen of a sitting with cards: each grade is saved before the next card is shown."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Hashable, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -19,9 +22,11 @@ from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Folded
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view
-from ddpquiz.terminal.sittings.card_view import BURY, GOOD, GRADES, NAMES, SHOW, SKIP, SUSPEND, UNDO
-from ddpquiz.terminal.sittings.lookup import LOOK, Lookup
+from ddpquiz.terminal.sittings.card_view import BURY, GOOD, GRADES, LOOK, NAMES, SHOW, SKIP, SUSPEND, UNDO
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF, SOURCE, Desk, SittingScreen, note_lines
+
+if TYPE_CHECKING:
+    from ddpquiz.terminal.sittings.lookup import Lookup
 
 _ACTIONS = {"s": StudyAction.SKIP, "x": StudyAction.SUSPEND, "b": StudyAction.BURY, "q": StudyAction.STOP}
 
@@ -127,6 +132,8 @@ class StudyScreen(SittingScreen):
         card = self.sitting.card
         match key:
             case "/":
+                from ddpquiz.terminal.sittings.lookup import Lookup  # here, because the first card must not wait for it
+
                 self.lookup = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
             case "u":
                 self._do(StudyAction.UNDO)
