@@ -197,13 +197,16 @@ class Disk:
         self._restarts.die(self._restarts.stage + 1)
 
 
-def same(found: Any, expected: Any, *, tolerance: float = 0.0) -> bool:
+def same(found: Any, expected: Any, *, tolerance: float = 0.0, what: str = "") -> bool:
     """Return whether a tensor or number is as expected; print the first difference if it is not.
 
-    `tolerance` is relative to the largest number that is expected. Use it in a claim:
-    `assert same(mine, total), "every rank holds the sum"`.
+    `tolerance` is relative to the largest number that is expected. `what` says what was counted or compared, such as
+    `batches` or `losses`; a count needs it. Use it in a claim: `assert same(mine, total), "every rank holds the sum"`.
     """
     difference = _difference(found, expected, tolerance)
+    if difference and what:
+        is_count = type(found) is type(expected) is int
+        difference = f"{found} {what}, expected {expected}" if is_count else f"{what}: {difference}"
     if difference:
         print(f"differs: {difference}", flush=True)
     return not difference
@@ -349,7 +352,8 @@ def _print_phase(name: str, values: dict[str, float]) -> None:
 
 def _difference(found: Any, expected: Any, tolerance: float) -> str:
     if found is None:
-        return f"the result is None, expected {_kind(expected)}"
+        wanted = _kind(expected) if isinstance(expected, torch.Tensor) else _short(expected)
+        return f"the result is None, expected {wanted}"
     if not isinstance(expected, torch.Tensor):
         if isinstance(expected, float) or tolerance:
             fine = isinstance(found, int | float) and abs(found - expected) <= tolerance * abs(expected)

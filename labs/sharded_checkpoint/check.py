@@ -70,7 +70,7 @@ for seed in check.seeds():
                 found, shard = check.learner.load(folder, rank % ranks, ranks)
                 measured["peak"] = memory.peak
                 measured["read"] = sum(Path(file).stat().st_size for file in disk.read)
-            assert found == step or differs(f"step {found} after step {step} was saved"), (
+            assert found == step or differs(f"`load` found step {found} after step {step} was saved"), (
                 "once `save` has returned on a rank, `load` finds that checkpoint there"
             )
             assert same(shard, numbers(step)[begin:end]), "each rank loads its shard, whatever the number of ranks"
@@ -85,7 +85,7 @@ for stage in range(restarts.stage, 3):
         found = load_after_kill(folder, ranks)
         assert found is not None, "after a rank was killed in the middle of a save, there is a checkpoint to load"
         assert found[0] in (2 * stage - 1, 2 * stage) or differs(
-            f"step {found[0]} after step {2 * stage - 1} was saved and step {2 * stage} was interrupted"
+            f"`load` found step {found[0]} after step {2 * stage - 1} was saved and step {2 * stage} was interrupted"
         ), "after an interrupted save, `load` finds the checkpoint before it or the new one"
         assert same(found[1], numbers(found[0])[begin:end]), "what `load` finds after an interrupted save is whole"
     dist.barrier()
