@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -215,6 +216,15 @@ def same(found: Any, expected: Any, *, tolerance: float = 0.0, what: str = "") -
 def differs(text: str) -> None:
     """Print what is wrong, in words: `3 all_reduce calls, expected 1`. The verdict shows it beside the claim."""
     print(f"differs: {text}", flush=True)
+
+
+def raised(call: str, wrong: Exception, file: Path) -> None:
+    """Print what a function of the learner's file raised, where the check catches it: the type, line and message."""
+    here = str(file.absolute())
+    line = next((at.lineno for at in reversed(traceback.extract_tb(wrong.__traceback__)) if at.filename == here), None)
+    where = f" in line {line}" if line else " when the check called it"
+    message = str(wrong).strip().partition("\n")[0]
+    differs(f"`{call}` raised {type(wrong).__name__}{where}{': ' if message else ''}{message[:300]}")
 
 
 @contextlib.contextmanager

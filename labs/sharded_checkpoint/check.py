@@ -4,7 +4,6 @@ torchrun --nproc-per-node 4 --max-restarts 2 labs/sharded_checkpoint/check.py sh
 """
 
 import sys
-import traceback
 from itertools import accumulate
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, Disk, LiveMemory, Restarts, differs, same
+from lab_tools import Check, Disk, LiveMemory, Restarts, differs, raised, same
 
 
 def numbers(step: int) -> torch.Tensor:
@@ -36,14 +35,12 @@ def load_after_kill(folder: Path, ranks: int) -> tuple[int, torch.Tensor] | None
     try:
         return check.learner.load(folder, rank % ranks, ranks)
     except Exception as wrong:  # noqa: BLE001  # a torn file can raise anything
-        line = next(at.lineno for at in reversed(traceback.extract_tb(wrong.__traceback__)) if at.filename == learner)
-        return differs(f"`load` raised {type(wrong).__name__} in line {line}")
+        return raised("load", wrong, check.args.file)
 
 
 check = Check("save", "load")
 n, rank = check.world_size, check.rank
 restarts = Restarts()
-learner = str(check.args.file.absolute())
 disk = Disk(restarts)
 
 # 1. Two checkpoints without a failure, loaded by several numbers of ranks.
