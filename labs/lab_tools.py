@@ -385,7 +385,8 @@ def _difference(found: Any, expected: Any, tolerance: float) -> str:
     at = int(wrong.nonzero()[0])
     which = f"element {at} of {wrong.numel()}" if wrong.numel() > 1 else "the number"
     more = f" ({count} elements differ)" if count > 1 else ""
-    return f"{which} is {ours[at].item():.7g}, expected {theirs[at].item():.7g}{more}"
+    digits = 7 if f"{ours[at].item():.7g}" != f"{theirs[at].item():.7g}" else 17
+    return f"{which} is {ours[at].item():.{digits}g}, expected {theirs[at].item():.{digits}g}{more}"
 
 
 def _kind(value: Any) -> str:

@@ -29,7 +29,10 @@ for _ in check.seeds():
     uneven = [check.random.randrange(1, 2 * short) for _ in range(n)]
     uneven[0] = 2 * short
     last_empty = [*uneven[:-1], 0 if n > 1 else 1]
-    many = [2049, *(2 * check.random.randrange(1, short) for _ in range(n - 1))]  # in float16, 2049 and its sum are 2048
+    many = [
+        2049,
+        *(2 * check.random.randrange(1, short) for _ in range(n - 1)),
+    ]  # in float16, 2049 and its sum are 2048
     for length, tokens in ((short, uneven), (short, last_empty), (LONG, many)):
         weight = torch.randn(WIDTH, VOCABULARY, requires_grad=True)
         inputs = [torch.randn(2, length, WIDTH) for _ in range(n)]
