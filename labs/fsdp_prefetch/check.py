@@ -22,9 +22,9 @@ class Memory(LiveMemory):
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default):
-            if args[0].shape[-2] * args[1].shape[-1] < WIDTH * WIDTH:
-                print("computing: a product", flush=True)
+        multiplies = func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default)
+        if multiplies and args[0].shape[-2] * args[1].shape[-1] < WIDTH * WIDTH:
+            print("computing: a product", flush=True)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
