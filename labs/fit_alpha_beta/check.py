@@ -56,9 +56,9 @@ for seed in check.seeds():
         seconds = learner.measure(network.timer, list(SIZES), REPEATS)
     for size in SIZES:
         calls = network.calls[size]
-        assert REPEATS <= calls <= REPEATS + 2 or differs(f"{calls} all-reduces of {size} bytes, expected {REPEATS}"), (
-            "every rank runs each size `repeats` times, and at most twice more to warm up"
-        )
+        assert REPEATS <= calls <= REPEATS + 2 or differs(
+            f"{calls} all-reduces of {size} bytes, expected {REPEATS} to {REPEATS + 2}"
+        ), "every rank runs each size `repeats` times, and at most twice more to warm up"
     shape = list(seconds.shape)
     assert same(shape, [len(SIZES)], what="shape of the result"), "`measure` returns one time for each size"
     for size, found in zip(SIZES, seconds.tolist(), strict=True):
