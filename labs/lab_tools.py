@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -197,13 +198,16 @@ class Disk:
         self._restarts.die(self._restarts.stage + 1)
 
 
-def same(found: Any, expected: Any, *, tolerance: float = 0.0) -> bool:
+def same(found: Any, expected: Any, *, tolerance: float = 0.0, what: str = "") -> bool:
     """Return whether a tensor or number is as expected; print the first difference if it is not.
 
-    `tolerance` is relative to the largest number that is expected. Use it in a claim:
-    `assert same(mine, total), "every rank holds the sum"`.
+    `tolerance` is relative to the largest number that is expected. `what` says what was counted or compared, such as
+    `batches` or `losses`; a count needs it. Use it in a claim: `assert same(mine, total), "every rank holds the sum"`.
     """
     difference = _difference(found, expected, tolerance)
+    if difference and what:
+        is_count = type(found) is type(expected) is int
+        difference = f"{found} {what}, expected {expected}" if is_count else f"{what}: {difference}"
     if difference:
         print(f"differs: {difference}", flush=True)
     return not difference
@@ -212,6 +216,15 @@ def same(found: Any, expected: Any, *, tolerance: float = 0.0) -> bool:
 def differs(text: str) -> None:
     """Print what is wrong, in words: `3 all_reduce calls, expected 1`. The verdict shows it beside the claim."""
     print(f"differs: {text}", flush=True)
+
+
+def raised(call: str, wrong: Exception, file: Path) -> None:
+    """Print what a function of the learner's file raised, where the check catches it: the type, line and message."""
+    here = str(file.absolute())
+    line = next((at.lineno for at in reversed(traceback.extract_tb(wrong.__traceback__)) if at.filename == here), None)
+    where = f" in line {line}" if line else " when the check called it"
+    message = str(wrong).strip().partition("\n")[0]
+    differs(f"`{call}` raised {type(wrong).__name__}{where}{': ' if message else ''}{message[:300]}")
 
 
 @contextlib.contextmanager
@@ -349,7 +362,8 @@ def _print_phase(name: str, values: dict[str, float]) -> None:
 
 def _difference(found: Any, expected: Any, tolerance: float) -> str:
     if found is None:
-        return f"the result is None, expected {_kind(expected)}"
+        wanted = _kind(expected) if isinstance(expected, torch.Tensor) else _short(expected)
+        return f"the result is None, expected {wanted}"
     if not isinstance(expected, torch.Tensor):
         if isinstance(expected, float) or tolerance:
             fine = isinstance(found, int | float) and abs(found - expected) <= tolerance * abs(expected)
@@ -371,7 +385,8 @@ def _difference(found: Any, expected: Any, tolerance: float) -> str:
     at = int(wrong.nonzero()[0])
     which = f"element {at} of {wrong.numel()}" if wrong.numel() > 1 else "the number"
     more = f" ({count} elements differ)" if count > 1 else ""
-    return f"{which} is {ours[at].item():.7g}, expected {theirs[at].item():.7g}{more}"
+    digits = 7 if f"{ours[at].item():.7g}" != f"{theirs[at].item():.7g}" else 17
+    return f"{which} is {ours[at].item():.{digits}g}, expected {theirs[at].item():.{digits}g}{more}"
 
 
 def _kind(value: Any) -> str:

@@ -7,11 +7,11 @@ import pytest
 
 from ddpquiz.analysis.phases import Phase
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.curriculum.budget_rule import read_rule
+from ddpquiz.curriculum.budget_rule import Limit, read_rule
 from ddpquiz.curriculum.lab import Budget, LabRun
-from ddpquiz.curriculum.labs import load_lab
+from ddpquiz.curriculum.labs import lab_names, load_lab
 from ddpquiz.ranks.lab_failure import FinishedRun
-from ddpquiz.ranks.lab_limits import exceeded
+from ddpquiz.ranks.lab_limits import UNITS, exceeded
 
 LAB = load_lab("ring-all-reduce")
 
@@ -25,14 +25,24 @@ def verdict(rule, **values):
 @pytest.mark.parametrize(
     ("rule", "values", "sentence", "found"),
     [
-        ("kept <= 2 * n", {"kept": 5}, "5 kept; at most 4 are allowed", "5 (at most 4 allowed)"),
-        ("kept <= 0", {"kept": 1}, "1 kept; none is allowed", "1 (none allowed)"),
-        ("kept <= 100 / 3", {"kept": 40}, "40 kept; at most 33 are allowed", "40 (at most 33 allowed)"),
-        ("calls >= n", {}, "0 operations called; at least 2 are needed", "0 (at least 2 needed)"),
-        ("calls == 1", {}, "0 operations called; exactly 1 is needed", "0 (exactly 1 needed)"),
-        ("rounds > 0", {}, "0 rounds of messages; more than 0 are needed", "0 (more than 0 needed)"),
-        ("calls_send >= 1", {"calls_send": 0}, "0 calls of send; at least 1 is needed", "0 (at least 1 needed)"),
-        ("kept < 1", {"kept": 1}, "1 kept; fewer than 1 is allowed", "1 (fewer than 1 allowed)"),
+        ("kept <= 2 * n", {"kept": 5}, "5 bytes kept; at most 4 are allowed", "5 bytes kept (at most 4 allowed)"),
+        ("kept <= 0", {"kept": 1}, "1 byte kept; none is allowed", "1 byte kept (none allowed)"),
+        (
+            "held <= 10 / 3",
+            {"held": 4},
+            "4 micro-batches held; at most 3 are allowed",
+            "4 micro-batches held (at most 3 allowed)",
+        ),
+        ("calls >= n", {}, "0 operations called; at least 2 are needed", "0 operations called (at least 2 needed)"),
+        ("calls == 1", {}, "0 operations called; exactly 1 is needed", "0 operations called (exactly 1 needed)"),
+        ("rounds > 0", {}, "0 rounds of messages; more than 0 are needed", "0 rounds of messages (more than 0 needed)"),
+        (
+            "calls_send >= 1",
+            {"calls_send": 0},
+            "0 calls of send; at least 1 is needed",
+            "0 calls of send (at least 1 needed)",
+        ),
+        ("kept < 1", {"kept": 1}, "1 byte kept; fewer than 1 is allowed", "1 byte kept (fewer than 1 allowed)"),
         ("first send before label done", {}, "the first send did not happen", "not in this order"),
     ],
 )
@@ -45,3 +55,10 @@ def test_a_limit_that_is_not_kept_gets_a_plain_sentence(rule, values, sentence, 
 def test_one_is_not_written_as_several():
     assert "1 call of send; " in verdict("calls_send == 2", calls_send=1).sentence
     assert verdict("calls_send <= 1", calls_send=1) is None
+
+
+def test_every_amount_that_a_budget_of_a_lab_limits_has_a_unit():
+    for lab in map(load_lab, lab_names()):
+        for budget in (*lab.budgets, *lab.stars):
+            left = budget.rule.left if isinstance(budget.rule, Limit) else ""
+            assert not left or left in UNITS or left.startswith("calls_"), f"{lab.id}: {left}"

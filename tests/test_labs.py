@@ -39,6 +39,17 @@ def test_the_solution_passes_and_the_starter_does_not(name, number):
     assert prove_attempt(lab, attempts(lab)[number], fresh=5).complaint == ""
 
 
+@pytest.mark.parametrize("name", [name for name in lab_names() if load_lab(name).stars])
+def test_the_solution_or_a_variant_meets_every_star(name):
+    lab = quick(name)
+    missed = {star.name for star in lab.stars}
+    for attempt in (attempts(lab)[0], *lab.variants):
+        missed -= set(prove_attempt(lab, attempt, fresh=5).verdict.stars)
+        if not missed:
+            return
+    pytest.fail(f"no solution meets {missed}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), OTHERS)
 def test_a_variant_passes_and_a_mutant_is_caught_by_what_it_names(name, number):

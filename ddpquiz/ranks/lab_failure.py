@@ -16,6 +16,7 @@ from ddpquiz.analysis.verdict import SIZES
 from ddpquiz.curriculum.lab import Lab, LabRun
 from ddpquiz.ranks.lab_verdict import LabVerdict, Outcome
 
+_NAMED_LINE = re.compile(r"^`\w+` raised \w+ in line (\d+)")  # what `raised` of lab_tools prints
 _WRONG_CALL = re.compile(r"\(\) (takes|missing|got an unexpected|got multiple)|positional argument")
 
 
@@ -63,10 +64,9 @@ def _broken_claim(claim: ClaimText, ranks: Sequence[int], file: Path, finished: 
     text = claim.text
     values = {rank: _difference(rank, finished) or "not as claimed" for rank in ranks}
     rank = ranks[0]
-    line, op = _last_line(rank, file, finished)
     found = _difference(rank, finished)
+    line, after = _place(rank, found, file, finished)
     what = f", {found}. This must hold: {text}." if found else f", this does not hold: {text}."
-    after = f" The last operation there was {op} in line {line}." if line else ""
     sentence = f"On rank {rank} of {finished.run.ranks}{what}{after}"
     held = finished.seen.claims.get(claim.line, {})
     others = {
@@ -88,13 +88,26 @@ def _difference(rank: int, finished: FinishedRun) -> str:
     return printed[-1] if printed else ""
 
 
-def _last_line(rank: int, file: Path, finished: FinishedRun) -> tuple[int, str]:
-    """Return the line of the last operation that a rank called in the learner's file, and the operation."""
-    path = str(file.absolute())
-    for event in reversed(finished.events):
-        if isinstance(event, Issued) and event.rank == rank and event.operation.file == path:
-            return event.operation.line, event.operation.op
-    return 0, ""
+def _place(rank: int, found: str, file: Path, finished: FinishedRun) -> tuple[int, str]:
+    """Return the line of the learner's file that broke a claim, or 0, and a sentence on what came before.
+
+    The line is known if the difference names it, or if the rank called operations in no other line with this seed. The
+    last of several operations is often innocent.
+    """
+    if named := _NAMED_LINE.search(found):
+        return int(named[1]), ""
+    path, calls = str(file.absolute()), list[Operation]()
+    for event in finished.events:
+        if isinstance(event, Output) and event.rank == rank and event.label == "seed":
+            calls.clear()
+        elif isinstance(event, Issued) and event.rank == rank and event.operation.file == path:
+            calls.append(event.operation)
+    if not calls:
+        return 0, ""
+    last = f"{calls[-1].op} in line {calls[-1].line}"
+    if len({call.line for call in calls}) == 1:
+        return calls[-1].line, f" The only operation that your file called there is {last}."
+    return 0, f" Its last operation was {last}; the fault need not be there."
 
 
 def _raised(raised: Raised, lab: Lab, file: Path, finished: FinishedRun) -> LabVerdict:

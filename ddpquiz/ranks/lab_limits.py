@@ -22,6 +22,9 @@ UNITS = {  # of one, and of several
     "in_flight": ("operation in flight at once", "operations in flight at once"),
     "overlapped": ("operation overlapped", "operations overlapped"),
     "peak": ("byte alive at the peak", "bytes alive at the peak"),
+    "kept": ("byte kept", "bytes kept"),
+    "read": ("byte read", "bytes read"),
+    "held": ("micro-batch held", "micro-batches held"),
 }
 _BOUNDS = {  # what a comparison asks for
     "<=": ("at most ", "allowed"), "<": ("fewer than ", "allowed"), ">=": ("at least ", "needed"),
@@ -125,7 +128,8 @@ def _forbids(sign: str, bound: float) -> bool:
 def _value(budget: Budget, phase: Phase, ranks: int) -> str:
     if isinstance(budget.rule, Limit):
         found, bound = budget.rule.sides(_values(phase, ranks))
-        return f"{spell(found)} ({_bound(budget.rule.sign, bound)} {_asks(budget.rule.sign, bound)})"
+        asked = f"{_bound(budget.rule.sign, bound)} {_asks(budget.rule.sign, bound)}"
+        return f"{_counted(found, budget.rule.left)} ({asked})"
     return "as wanted" if meets(budget, phase, ranks) else "not in this order"
 
 

@@ -102,11 +102,11 @@ for _ in check.seeds():
             check.learner.work(job.gradient_of, weights, STEPS)
             for step, found in enumerate(job.seen):
                 assert found[rank] == step or differs(
-                    f"the weights for step {step} contain {found[rank]:g} of its gradients, expected {step}"
+                    f"the weights for step {step} contain {found[rank]:g} gradients of this rank, expected {step}"
                 ), "the weights that a worker gets contain all gradients that it has sent"
                 least, other = min((int(found[each]), each) for each in range(1, n))
                 assert least >= step - bound or differs(
-                    f"step {step} began when rank {other} had finished {least}, and the bound is {bound}"
+                    f"step {step} began when rank {other} had finished {least} steps, and the bound is {bound}"
                 ), "a worker begins a step only if it is at most `bound` steps ahead of the slowest"
 
 check.end()

@@ -49,10 +49,12 @@ for _ in check.seeds():
         with check.phase("dispatch", bytes=4 * WIDTH * moving):
             found = check.learner.dispatch(tokens, wanted[rank].clone(), expert, capacity)
 
-        assert len(expert.calls) <= 1 or differs(f"the expert ran {len(expert.calls)} times, expected 1"), (
+        assert len(expert.calls) <= 1 or differs(f"expert {rank} ran {len(expert.calls)} times, expected 1 time"), (
             "each expert runs once, on all its tokens together"
         )
-        assert same(sum(expert.calls), asked), "each expert gets every token that was sent to it, and no other"
+        assert same(sum(expert.calls), asked, what=f"tokens came to expert {rank}"), (
+            "each expert gets every token that was sent to it, and no other"
+        )
         scale = (wanted[rank] + 2.0).unsqueeze(1)
         expected = torch.where(kept[rank].unsqueeze(1), scale * inputs[rank] + 1, inputs[rank])
         assert same(found, expected), "each token has the answer of its expert, and a dropped token stays as it is"

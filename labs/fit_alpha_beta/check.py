@@ -43,7 +43,7 @@ def near(name: str, found: float, expected: float, within: float) -> bool:
     """Return whether a number of seconds is right; print it in microseconds if not."""
     is_near = abs(found - expected) <= within * expected
     if not is_near:
-        differs(f"{name}: {found * 1e6:.4g} us, expected {expected * 1e6:.4g}")
+        differs(f"{name}: {found * 1e6:.4g} us, expected {expected * 1e6:.4g} us")
     return is_near
 
 
@@ -56,10 +56,11 @@ for seed in check.seeds():
         seconds = learner.measure(network.timer, list(SIZES), REPEATS)
     for size in SIZES:
         calls = network.calls[size]
-        assert REPEATS <= calls <= REPEATS + 2 or differs(f"{calls} all-reduces of {size} bytes, not {REPEATS}"), (
-            "every rank runs each size `repeats` times, and at most twice more to warm up"
-        )
-    assert same(list(seconds.shape), [len(SIZES)]), "`measure` returns one time for each size"
+        assert REPEATS <= calls <= REPEATS + 2 or differs(
+            f"{calls} all-reduces of {size} bytes, expected {REPEATS} to {REPEATS + 2}"
+        ), "every rank runs each size `repeats` times, and at most twice more to warm up"
+    shape = list(seconds.shape)
+    assert same(shape, [len(SIZES)], what="shape of the result"), "`measure` returns one time for each size"
     for size, found in zip(SIZES, seconds.tolist(), strict=True):
         assert near(f"{size} bytes", found, network.seconds(size, n), 0.1), (
             "each time is that of an all-reduce without disturbance, from its start, within 10 %"

@@ -25,9 +25,10 @@ for _ in check.seeds():
         with memory:
             model = [check.learner.ShardedLinear(copy) for copy in copies]
         del copies
-        measured["held"] = memory.wait_below(layers * layer / n)
+        measured["kept"] = memory.wait_below(layers * layer / n)
     shards = [each.shard for each in model]
-    assert same([tuple(shard.shape) for shard in shards], [(WIDTH // n, WIDTH)] * layers), "a shard is 1/n of the rows"
+    shapes = [tuple(shard.shape) for shard in shards]
+    assert same(shapes, [(WIDTH // n, WIDTH)] * layers, what="shapes of the shards"), "a shard is 1/n of the rows"
     for shard in shards:
         trains = shard.requires_grad and shard.is_leaf
         if not trains:

@@ -52,7 +52,7 @@ for _ in check.seeds():
             nn.functional.mse_loss,
             (SAMPLES, WIDTH),
         )
-    assert same("".join(stage.events), "F" * count + "B" * count), (
+    assert same("".join(stage.events), "F" * count + "B" * count, what="forwards (F) and backwards (B)"), (
         "each stage runs all micro-batches forward, then all of them backward"
     )
     for ours, theirs in zip(stage.parameters(), model[rank].parameters(), strict=True):

@@ -56,7 +56,7 @@ class Timing:
         may_go, sent = min(waiting, default=len(self.plan)), len(self.ddp.sent)
         if sent != may_go and not self.wrong:
             buckets = f"{sent} of the {len(self.plan)} buckets had been sent"
-            self.wrong = f"{buckets} after the hook of {name}, whose gradient was complete; expected {may_go}"
+            self.wrong = f"{buckets} after the hook of {name}, whose gradient was complete; expected {may_go} buckets"
 
 
 def places(buckets: list[list[nn.Parameter]], parameters: list[nn.Parameter]) -> list[list[int]]:

@@ -53,9 +53,12 @@ for _ in check.seeds():
                 list(targets.clone()) if rank == n - 1 else [None] * count,
             )
             measured["held"] = stage.held
-        assert same(
-            f"{stage.forwards} forwards, {stage.backwards} backwards", f"{count} forwards, {count} backwards"
-        ), "each stage runs each micro-batch once forward and once backward"
+        assert same(stage.forwards, count, what="forwards of micro-batches"), (
+            "each stage runs each micro-batch once forward and once backward"
+        )
+        assert same(stage.backwards, count, what="backwards of micro-batches"), (
+            "each stage runs each micro-batch once forward and once backward"
+        )
         for ours, theirs in zip(stage.parameters(), model[rank].parameters(), strict=True):
             assert same(ours.grad, theirs.grad, tolerance=1e-4), "each stage has the gradients of the whole batch"
 

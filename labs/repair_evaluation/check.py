@@ -56,7 +56,7 @@ for _ in check.seeds():
             "rank 0 returns the share that its model gets right, in evaluation mode"
         )
     else:
-        assert same(shares, []), "other ranks return no shares"
+        assert same(shares, [], what="shares returned"), "other ranks return no shares"
     for ours, theirs in zip(model.buffers(), replicas[rank].buffers(), strict=True):
         assert same(ours, theirs, tolerance=1e-4), "the statistics of BatchNorm are those without evaluation"
 

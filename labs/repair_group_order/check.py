@@ -58,8 +58,10 @@ for _ in check.seeds():
         row, column = check.learner.make_groups(width)
     row_ranks = [each for each in range(n) if each // width == rank // width]
     column_ranks = [each for each in range(n) if each % width == rank % width]
-    assert same(sorted(dist.get_process_group_ranks(row)), row_ranks), "the first group is the row of this rank"
-    assert same(sorted(dist.get_process_group_ranks(column)), column_ranks), (
+    assert same(sorted(dist.get_process_group_ranks(row)), row_ranks, what="ranks of the first group"), (
+        "the first group is the row of this rank"
+    )
+    assert same(sorted(dist.get_process_group_ranks(column)), column_ranks, what="ranks of the second group"), (
         "the second group is the column of this rank"
     )
 

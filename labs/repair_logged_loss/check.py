@@ -32,11 +32,13 @@ for _ in check.seeds():
         reported = check.learner.train(weight, [batch[rank].clone() for batch in batches], every)
     assert same(weight, plain, tolerance=1e-4), "the weights are those of one process that has all batches"
     if rank == 0:
-        assert same(len(reported), len(expected)), "rank 0 reports a loss in every step that is due"
+        assert same(len(reported), len(expected), what="losses reported"), (
+            "rank 0 reports a loss in every step that is due"
+        )
         assert same(torch.tensor(reported), torch.tensor(expected), tolerance=1e-4), (
             "rank 0 reports the mean loss of all ranks"
         )
     else:
-        assert same(reported, []), "only rank 0 reports losses"
+        assert same(reported, [], what="losses reported"), "only rank 0 reports losses"
 
 check.end()

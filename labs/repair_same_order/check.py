@@ -30,7 +30,9 @@ for seed in check.seeds():
     with check.phase("read"):
         batches = list(check.learner.read(dataset, epochs, 4, seed))
     again = list(check.learner.read(dataset, epochs, 4, seed))
-    assert same(len(batches), epochs * each // 4), "each rank reads equally many batches in every epoch"
+    assert same(len(batches), epochs * each // 4, what=f"batches in {epochs} epochs"), (
+        "each rank reads equally many batches in every epoch"
+    )
     read = torch.stack([batch for batch, _ in batches]).view(epochs, each)
     noise = torch.cat([drawn for _, drawn in batches])
     repeated = torch.cat(

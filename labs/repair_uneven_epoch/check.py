@@ -36,7 +36,7 @@ for _ in check.seeds():
     check.delay()
     with check.phase("epoch", steps=max(counts)):
         used = check.learner.train_epoch(model, mine, RATE)
-    assert same(used, counts[rank]), "every rank uses all of its batches"
+    assert same(used, counts[rank], what="batches used"), "every rank uses all of its batches"
     for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
         assert same(ours, theirs, tolerance=1e-4), "all ranks end with the weights of one process that saw every batch"
 

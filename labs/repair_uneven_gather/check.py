@@ -21,11 +21,11 @@ for _ in check.seeds():
         [most - (each % 3) for each in range(n)],  # nearly alike, the last batch is shorter
         [0 if each == n - 1 else 2 + each for each in range(n)],  # nothing on the last rank
     ]
-    for samples in cases:
-        predictions = [torch.randint(-9, 9, (count, classes)).float() for count in samples]
+    for samples, dtype in zip(cases, (torch.float32, torch.float64, torch.float32), strict=True):
+        predictions = [torch.randint(-9, 9, (count, classes)).to(dtype) / 7 for count in samples]
         mine = predictions[rank].clone()
         check.delay()
-        with check.phase("gather", row=4 * classes, longest=max(samples), samples=sum(samples)):
+        with check.phase("gather", row=predictions[0].itemsize * classes, longest=max(samples), samples=sum(samples)):
             found = check.learner.gather_predictions(mine)
         assert same(found, torch.cat(predictions)), "every rank holds all predictions in the order of ranks"
         assert same(mine, predictions[rank]), "the input stays as it was"

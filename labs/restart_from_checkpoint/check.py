@@ -4,7 +4,6 @@ torchrun --nproc-per-node 4 --max-restarts 1 labs/restart_from_checkpoint/check.
 """
 
 import sys
-import traceback
 from pathlib import Path
 
 import torch
@@ -12,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, Disk, Restarts, differs, same
+from lab_tools import Check, Disk, Restarts, differs, raised, same
 
 STEPS, EVERY, WIDTH = 8, 3, 4
 check = Check("Job", "train", "save", "load", moment="step")
@@ -65,9 +64,7 @@ def loads(job) -> bool:
     try:
         check.learner.load(job, folder)
     except Exception as wrong:  # noqa: BLE001  # a torn file can raise anything
-        learner = str(check.args.file.absolute())
-        line = next(at.lineno for at in reversed(traceback.extract_tb(wrong.__traceback__)) if at.filename == learner)
-        differs(f"`load` raised {type(wrong).__name__} in line {line}")
+        raised("load", wrong, check.args.file)
         return False
     return True
 

@@ -19,7 +19,7 @@ for _ in check.seeds():
         check.delay()
         with check.phase("all-gather", bytes=mine.nbytes):
             parts = check.learner.all_gather(mine)
-        assert same(len(parts), n), "the result has one tensor per rank"
+        assert same(len(parts), n, what="tensors in the result"), "the result has one tensor per rank"
         for found, expected in zip(parts, inputs, strict=True):
             assert same(found, expected), "the tensors of all ranks come in the order of ranks"
         for part in parts:

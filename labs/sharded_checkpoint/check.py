@@ -4,7 +4,6 @@ torchrun --nproc-per-node 4 --max-restarts 2 labs/sharded_checkpoint/check.py sh
 """
 
 import sys
-import traceback
 from itertools import accumulate
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.append(str(Path(__file__).parents[1]))
-from lab_tools import Check, Disk, LiveMemory, Restarts, differs, same
+from lab_tools import Check, Disk, LiveMemory, Restarts, differs, raised, same
 
 
 def numbers(step: int) -> torch.Tensor:
@@ -36,14 +35,12 @@ def load_after_kill(folder: Path, ranks: int) -> tuple[int, torch.Tensor] | None
     try:
         return check.learner.load(folder, rank % ranks, ranks)
     except Exception as wrong:  # noqa: BLE001  # a torn file can raise anything
-        line = next(at.lineno for at in reversed(traceback.extract_tb(wrong.__traceback__)) if at.filename == learner)
-        return differs(f"`load` raised {type(wrong).__name__} in line {line}")
+        return raised("load", wrong, check.args.file)
 
 
 check = Check("save", "load")
 n, rank = check.world_size, check.rank
 restarts = Restarts()
-learner = str(check.args.file.absolute())
 disk = Disk(restarts)
 
 # 1. Two checkpoints without a failure, loaded by several numbers of ranks.
@@ -70,7 +67,7 @@ for seed in check.seeds():
                 found, shard = check.learner.load(folder, rank % ranks, ranks)
                 measured["peak"] = memory.peak
                 measured["read"] = sum(Path(file).stat().st_size for file in disk.read)
-            assert found == step or differs(f"step {found} after step {step} was saved"), (
+            assert found == step or differs(f"`load` found step {found} after step {step} was saved"), (
                 "once `save` has returned on a rank, `load` finds that checkpoint there"
             )
             assert same(shard, numbers(step)[begin:end]), "each rank loads its shard, whatever the number of ranks"
@@ -85,7 +82,7 @@ for stage in range(restarts.stage, 3):
         found = load_after_kill(folder, ranks)
         assert found is not None, "after a rank was killed in the middle of a save, there is a checkpoint to load"
         assert found[0] in (2 * stage - 1, 2 * stage) or differs(
-            f"step {found[0]} after step {2 * stage - 1} was saved and step {2 * stage} was interrupted"
+            f"`load` found step {found[0]} after step {2 * stage - 1} was saved and step {2 * stage} was interrupted"
         ), "after an interrupted save, `load` finds the checkpoint before it or the new one"
         assert same(found[1], numbers(found[0])[begin:end]), "what `load` finds after an interrupted save is whole"
     dist.barrier()

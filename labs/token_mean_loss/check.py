@@ -12,7 +12,7 @@ import torch.distributed as dist
 sys.path.append(str(Path(__file__).parents[1]))
 from lab_tools import Check, differs, same
 
-WIDTH, VOCABULARY = 4, 6
+WIDTH, VOCABULARY, LONG = 4, 6, 1100
 
 check = Check("token_mean_loss")
 n, rank = check.world_size, check.rank
@@ -25,11 +25,15 @@ def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 for _ in check.seeds():
-    length = check.random.randrange(6, 10)
-    uneven = [check.random.randrange(1, 2 * length) for _ in range(n)]
-    uneven[0] = 2 * length
+    short = check.random.randrange(6, 10)
+    uneven = [check.random.randrange(1, 2 * short) for _ in range(n)]
+    uneven[0] = 2 * short
     last_empty = [*uneven[:-1], 0 if n > 1 else 1]
-    for tokens in (uneven, last_empty):
+    many = [
+        2049,
+        *(2 * check.random.randrange(1, short) for _ in range(n - 1)),
+    ]  # in float16, 2049 and its sum are 2048
+    for length, tokens in ((short, uneven), (short, last_empty), (LONG, many)):
         weight = torch.randn(WIDTH, VOCABULARY, requires_grad=True)
         inputs = [torch.randn(2, length, WIDTH) for _ in range(n)]
         labels = [torch.randint(0, VOCABULARY, (2, length)) for _ in range(n)]

@@ -25,12 +25,12 @@ class VocabParallelLoss(torch.autograd.Function):
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
         shifted = logits - largest
         exponentials = shifted.exp()
-        total = exponentials.sum(dim=1, keepdim=True)
         target = shifted.gather(1, local).squeeze(1) * here
-        dist.all_reduce(total)
-        dist.all_reduce(target)
-        loss = (total.log().squeeze(1) - target).mean()
-        probabilities = exponentials / total  # of this rank's words
+        sums = torch.stack([exponentials.sum(dim=1), target])  # one message for both
+        dist.all_reduce(sums)
+        total, target = sums
+        loss = (total.log() - target).mean()
+        probabilities = exponentials / total.unsqueeze(1)  # of this rank's words
         # lab: end
         context.save_for_backward(probabilities, local, here)
         return loss

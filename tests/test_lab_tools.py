@@ -1,0 +1,33 @@
+"""What the checks of labs print about values that are not as expected."""
+
+import importlib.util
+
+import pytest
+import torch
+
+from ddpquiz.curriculum.labs import load_lab
+
+SPEC = importlib.util.spec_from_file_location(
+    "lab_tools", load_lab("ring-all-reduce").check.parents[1] / "lab_tools.py"
+)
+lab_tools = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(lab_tools)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "what", "printed"),
+    [
+        (2, 3, "batches used", "2 batches used, expected 3"),
+        (None, 3, "batches used", "batches used: the result is None, expected 3"),
+        ([1], [], "losses reported", "losses reported: [1], expected []"),
+        (torch.ones(2), torch.zeros(2), "weight", "weight: element 0 of 2 is 1, expected 0 (2 elements differ)"),
+        (
+            torch.tensor([1 + 1e-9], dtype=torch.double), torch.ones(1, dtype=torch.double), "weight",
+            "weight: the number is 1.0000000010000001, expected 1",
+        ),
+        (3, 3, "batches used", ""),
+    ],
+)  # fmt: skip
+def test_a_difference_says_what_was_counted(capsys, found, expected, what, printed):
+    assert lab_tools.same(found, expected, what=what) == (not printed)
+    assert capsys.readouterr().out == (f"differs: {printed}\n" if printed else "")
