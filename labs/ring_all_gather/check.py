@@ -24,6 +24,6 @@ for _ in check.seeds():
             assert same(found, expected), "the tensors of all ranks come in the order of ranks"
         for part in parts:
             part.zero_()  # the result belongs to the caller
-        assert same(mine, inputs[rank]), "the input keeps its values when the result is overwritten: return a copy of it"
+        assert same(mine, inputs[rank]), "the input keeps its values when the result is overwritten: return a copy"
 
 check.end()
