@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.phases import Phase
+from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.phases import Phase, PhaseCall
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum.budget_rule import Limit, read_rule
 from ddpquiz.curriculum.lab import Budget, LabRun
@@ -14,6 +15,7 @@ from ddpquiz.ranks.lab_failure import FinishedRun
 from ddpquiz.ranks.lab_limits import UNITS, exceeded
 
 LAB = load_lab("ring-all-reduce")
+SEND = Operation("send", (0, 1), 1, ((4,),), "float32", 16, "x.py", 1)
 
 
 def verdict(rule, **values):
@@ -43,7 +45,7 @@ def verdict(rule, **values):
             "0 calls of send (at least 1 needed)",
         ),
         ("kept < 1", {"kept": 1}, "1 byte kept; fewer than 1 is allowed", "1 byte kept (fewer than 1 allowed)"),
-        ("first send before label done", {}, "the first send did not happen", "not in this order"),
+        ("first send before label done", {}, "the first send did not happen", "did not happen"),
     ],
 )
 def test_a_limit_that_is_not_kept_gets_a_plain_sentence(rule, values, sentence, found):
@@ -62,3 +64,16 @@ def test_every_amount_that_a_budget_of_a_lab_limits_has_a_unit():
         for budget in (*lab.budgets, *lab.stars):
             left = budget.rule.left if isinstance(budget.rule, Limit) else ""
             assert not left or left in UNITS or left.startswith("calls_"), f"{lab.id}: {left}"
+
+
+def test_a_call_that_came_too_late_is_told_with_its_time_and_line(tmp_path):
+    file = tmp_path / "x.py"
+    late = PhaseCall(SEND._replace(file=str(file), line=7), 1, issued=1.5)
+    lab = replace(LAB, budgets=(Budget("limit", "work", read_rule("first send before label done"), "Say."),))
+    finished = FinishedRun(LabRun(2, (1,)), (), RunState())
+    in_time = Phase(1, "work", 0, 1, 0.0, calls=[replace(late, issued=0.5)], labels=[("done", 1.0)])
+    phases = [Phase(0, "work", 0, 1, 0.0, calls=[late], labels=[("done", 1.0)]), in_time]
+    said = exceeded(lab, file, finished, phases)
+    assert said.sentence == "Rank 0: the first send (in line 7) came 500 ms after the line `done`. Say."
+    assert said.line == 7
+    assert said.values == {0: "500 ms too late", 1: "in this order"}

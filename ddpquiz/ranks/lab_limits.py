@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from ddpquiz.analysis.formatting import format_seconds
 from ddpquiz.analysis.phases import Phase, PhaseCall
 from ddpquiz.curriculum.budget_rule import ROUNDING, Limit, Order, PhaseMoment
 from ddpquiz.curriculum.formula import spell
@@ -66,18 +67,25 @@ def _time(moment: PhaseMoment, phase: Phase) -> float | None:
     """Return when something happened in a phase, or None if it did not."""
     if moment.kind == "label":
         return next((time for label, time in phase.labels if label == moment.name), None)
-    times = [call.issued for call in phase.calls if call.operation.op == moment.name]
-    if not times:
+    call = _call(moment, phase)
+    return call.issued if call else None
+
+
+def _call(moment: PhaseMoment, phase: Phase) -> PhaseCall | None:
+    """Return the call that a moment names, or None if it was not made."""
+    calls = [call for call in phase.calls if call.operation.op == moment.name]
+    if moment.kind == "label" or not calls:
         return None
     if moment.which in ("first", "last"):
-        return times[0 if moment.which == "first" else -1]
-    return times[int(moment.which) - 1] if int(moment.which) <= len(times) else None
+        return calls[0 if moment.which == "first" else -1]
+    return calls[int(moment.which) - 1] if int(moment.which) <= len(calls) else None
 
 
 def _verdict(budget: Budget, phase: Phase, file: Path, phases: Sequence[Phase], ranks: int) -> LabVerdict:
     call = _call_at_fault(budget, phase, ranks)
     line = call.operation.line if call and call.operation.file == str(file.absolute()) else 0
-    where = f" ({call.operation.op} in line {line})" if call and line else ""
+    what = "" if isinstance(budget.rule, Order) else f"{call.operation.op} " if call else ""
+    where = f" ({what}in line {line})" if line else ""
     same = [each for each in phases if each.index == phase.index]
     return LabVerdict(
         outcome="budget", caught=budget.name, seconds=0, runs=0, rank=phase.rank, line=line, seed=phase.seed,
@@ -94,10 +102,17 @@ def _measured(budget: Budget, phase: Phase, ranks: int, where: str) -> str:
             verb = "is" if spell(bound) == "1" or _forbids(sign, bound) else "are"
             return f"{_counted(found, left)}{where}; {_bound(sign, bound)} {verb} {_asks(sign, bound)}"
         case Order(earlier=earlier, later=later):
-            if _time(earlier, phase) is None:
-                return f"{earlier} did not happen"
-            return f"{earlier} came after {later}" if _time(later, phase) is not None else f"{later} did not happen"
+            late = _lateness(budget.rule, phase)
+            if late is not None:
+                return f"{earlier}{where} came {late} after {later}"
+            return f"{earlier if _time(earlier, phase) is None else later} did not happen"
     return ""
+
+
+def _lateness(order: Order, phase: Phase) -> str | None:
+    """Return by how much the two moments of an order were the wrong way round, or None if one did not happen."""
+    first, then = _time(order.earlier, phase), _time(order.later, phase)
+    return None if first is None or then is None else format_seconds(first - then)
 
 
 def _counted(found: float, left: str) -> str:
@@ -130,11 +145,16 @@ def _value(budget: Budget, phase: Phase, ranks: int) -> str:
         found, bound = budget.rule.sides(_values(phase, ranks))
         asked = f"{_bound(budget.rule.sign, bound)} {_asks(budget.rule.sign, bound)}"
         return f"{_counted(found, budget.rule.left)} ({asked})"
-    return "as wanted" if meets(budget, phase, ranks) else "not in this order"
+    if meets(budget, phase, ranks):
+        return "in this order"
+    late = _lateness(budget.rule, phase)
+    return f"{late} too late" if late is not None else "did not happen"
 
 
 def _call_at_fault(budget: Budget, phase: Phase, ranks: int) -> PhaseCall | None:
-    """Return the first call after which the budget no longer held, for limits that count calls or bytes."""
+    """Return the first call after which the budget no longer held, or the call that came too late."""
+    if isinstance(budget.rule, Order):
+        return _call(budget.rule.earlier, phase)
     if not isinstance(budget.rule, Limit) or budget.rule.sign not in ("<=", "<", "=="):
         return None
     calls, phase_so_far = phase.calls, list[PhaseCall]()
