@@ -77,7 +77,7 @@ def measure(prepare: Callable[[], Callable[[], object]], ranks: int, count: int,
             os.close(events)
             torch.set_num_threads(1)
             if watched:
-                recorder.install(EventWriter(sent, rank, time.monotonic()), __file__)
+                recorder.install(EventWriter(sent, rank, time.monotonic()))
             store = f"file://{folder}/store"
             dist.init_process_group("gloo", init_method=store, rank=rank, world_size=ranks)
             call_in_batches(prepare(), count, figure if rank == 0 else None)

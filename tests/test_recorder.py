@@ -223,11 +223,16 @@ import torch.distributed as dist
 def average(x):
     dist.all_reduce(x)
     x /= dist.get_world_size()
+from torch.utils._python_dispatch import TorchDispatchMode
+class Counting(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **kwargs or {})
 """
 # fmt: off
 PLACES = {
-    "def step():\n    average(x)\nstep()": ("script.py", LINE + 1),
-    "average(x)": ("helper.py", 4),  # the body of the script says no more than which module it calls
+    "def step():\n    average(x)\nstep()": ("helper.py", 4),  # the deepest line of the project
+    "average(x)": ("helper.py", 4),
+    "with Counting():\n    dist.all_reduce(x)": ("script.py", LINE + 1),  # a mode that is told of every call
     "import functools\nfunctools.partial(dist.all_reduce, x)()": ("script.py", LINE + 1),
     "act = lambda: dist.all_reduce(x)\n\nact()": ("script.py", LINE),
     "import threading\nt = threading.Thread(target=dist.all_reduce, args=(x,)); t.start(); t.join()": (
@@ -241,7 +246,9 @@ PLACES = {
 @pytest.mark.parametrize("body", PLACES)
 def test_the_line_is_one_of_the_users_own(watch, tmp_path, body):
     (tmp_path / "helper.py").write_text(HELPER)
-    (issued,) = of(watch(body, head=HEAD.replace("import os,", "from helper import average; import os,")), Issued)
+    (issued,) = of(
+        watch(body, head=HEAD.replace("import os,", "from helper import average, Counting; import os,")), Issued
+    )
     assert (Path(issued.operation.file).name, issued.operation.line) == PLACES[body]
 
 

@@ -39,6 +39,15 @@ def test_a_rank_that_was_killed_because_another_had_failed_is_not_the_cause():
     )
 
 
+def test_an_error_in_another_file_of_the_project_is_placed_there():
+    lines = [("/x/train.py", 9), ("/x/model.py", 4), ("/lib/python3.11/site-packages/torch/nn/modules/module.py", 7)]
+    trace = "Traceback (most recent call last):\n" + "".join(
+        f'  File "{file}", line {at}, in f\n' for file, at in lines
+    )
+    found = root_cause.find(seen(Raised(0.1, 1, "ValueError", "no gradient", trace), Exited(0.2, 1, 1)))
+    assert found.why == "Rank 1 raised ValueError at model.py:4: no gradient"
+
+
 def test_too_little_room_for_what_was_sent_is_explained():
     text = "[enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 12 vs 8. Received data size doesn't match"
     trace = 'Traceback (most recent call last):\n  File "/x/train.py", line 9, in <module>\n'

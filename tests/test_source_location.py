@@ -17,7 +17,7 @@ CALLERS = {
 @pytest.mark.parametrize("file", CALLERS)
 def test_packages_of_another_environment_are_no_files_of_the_learner(file):
     inner, outer = {}, {}
-    exec(compile("def call(): return find_place('train.py', sys._getframe())", file, "exec"), inner)
+    exec(compile("def call(): return find_place(sys._getframe())", file, "exec"), inner)
     inner.update(find_place=find_place, sys=sys)
     outer.update(call=inner["call"])
     exec(compile("\n" * 6 + "found = call()", "train.py", "exec"), outer)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 MAX_BYTES = 1 << 20
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9})(?:,? in (.+))?')
-_LIBRARY = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>")  # not a file of the user
+# Not a file of the user
+_LIBRARY = re.compile(r"site-packages|dist-packages|lib/python3|<frozen|<string>|ddpquiz/ranks/")
 
 
 def read_source(path: str | Path) -> str | None:
@@ -54,12 +55,12 @@ def frames_in(text: str) -> list[Frame]:
 
 
 def own_frame(text: str, script: str, *, newest_first: bool = False) -> tuple[str, int]:
-    """Return the place that the user knows: the innermost line of the script, or of another file outside libraries."""
+    """Return the innermost place outside libraries; the script counts as the user's wherever it is installed."""
     frames = [(frame.file, frame.line) for frame in frames_in(text)]
     if newest_first:
         frames.reverse()
     path = str(Path(script).absolute())
-    own = [frame for frame in frames if frame[0] == path] or [f for f in frames if not _LIBRARY.search(f[0])] or frames
+    own = [frame for frame in frames if frame[0] == path or not _LIBRARY.search(frame[0])] or frames
     return own[-1] if own else ("", 0)
 
 

@@ -19,8 +19,8 @@ SUMMED = 4096  # bytes of the first bucket that are compared
 class Buckets:
     """The buckets of the latest backward."""
 
-    def __init__(self, operations: OpenOperations, script: str) -> None:
-        self.operations, self.private, self.script = operations, operations.private, script
+    def __init__(self, operations: OpenOperations) -> None:
+        self.operations, self.private = operations, operations.private
         self.open: list[OpenOperation] = []
         self._backward = -1
         self._reports = REPORTS
@@ -68,9 +68,9 @@ class Buckets:
     def locate(self, caller: FrameType | None) -> tuple[str, int]:
         """Return the file and line that the program is at in this backward; a hook may have lines of its own."""
         if caller is None or caller.f_code is not self.private.backward_code:
-            return source_location.locate(self.script, caller)
+            return source_location.locate(caller)
         if self._location is None:
-            self._location = source_location.locate(self.script, caller)
+            self._location = source_location.locate(caller)
         return self._location
 
     def _backward_done(self) -> None:

@@ -116,7 +116,7 @@ class DirectCalls:
         root = options.rootRank if method.rooted else None
         asynchronous = options.asyncOp
         key = (
-            method.op, group.group_name, tensor.shape, tensor.dtype, locate(recorder.script, caller), asynchronous,
+            method.op, group.group_name, tensor.shape, tensor.dtype, locate(caller), asynchronous,
             reduce, root,
         )  # fmt: skip
         operation = self._known.get(key)

@@ -97,7 +97,7 @@ class Recording:
             writer.send(writer.began)
 
         writer, script = self.writer, self.writer.began.script
-        recording = recorder.create(writer, script, values=self.values)
+        recording = recorder.create(writer, values=self.values)
         if recording and not self.values:
             direct_calls.install(recording)
         joining.watch(writer, script, recording.members.clear if recording else lambda: None, joined)

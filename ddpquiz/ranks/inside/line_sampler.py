@@ -21,12 +21,12 @@ WAITS = frozenset(
 )
 
 
-def start(writer: EventWriter, script: str) -> None:
+def start(writer: EventWriter) -> None:
     """Report from now on where the main thread is, unless it waits for other ranks."""
-    _thread.start_new_thread(_look_for_ever, (writer, script))
+    _thread.start_new_thread(_look_for_ever, (writer,))
 
 
-def _look_for_ever(writer: EventWriter, script: str) -> None:
+def _look_for_ever(writer: EventWriter) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
     pause, main = _thread.allocate_lock(), threading.main_thread().ident or 0
     pause.acquire()
@@ -35,7 +35,7 @@ def _look_for_ever(writer: EventWriter, script: str) -> None:
         pause.acquire(timeout=PACE)  # nobody releases it; unlike time.sleep, no script replaces it
         now = monotonic()
         try:
-            place = _place(script, sys._current_frames().get(main))  # noqa: SLF001
+            place = _place(sys._current_frames().get(main))  # noqa: SLF001
         except AttributeError:  # seen while torch.compile was making a frame
             continue
         if place != before:
@@ -47,11 +47,11 @@ def _look_for_ever(writer: EventWriter, script: str) -> None:
             writer.send(Alive(writer.now(), writer.rank, *place))
 
 
-def _place(script: str, frame: FrameType | None) -> tuple[str, int]:
+def _place(frame: FrameType | None) -> tuple[str, int]:
     """Return the line of the script at which a thread computes; ("", 0) where it waits for other ranks."""
     each = frame
     while each is not None:
         if each.f_code.co_filename in WAITS:
             return "", 0
         each = each.f_back
-    return find_place(script, frame)
+    return find_place(frame)

@@ -11,13 +11,13 @@ from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import locate
 
 
-def watch(writer: EventWriter, script: str) -> None:
+def watch(writer: EventWriter) -> None:
     """Report each call of new_group: it connects the members, and ends with a barrier of its own."""
     original = dist.new_group
 
     @functools.wraps(original)
     def new_group(*args: Any, **kwargs: Any) -> Any:
-        file, line = locate(script)
+        file, line = locate()
         members = _members(*args[:1], **kwargs)
         writer.send(Forming(writer.now(), writer.rank, False, file, line, members))
         group = original(*args, **kwargs)

@@ -162,7 +162,7 @@ class RankWriter(EventWriter):
 
     def _show_that_it_lives(self) -> None:
         frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
-        file, line = find_place(self.began.script, frame)
+        file, line = find_place(frame)
         if line:  # else the script has ended, or not begun
             self.send(Alive(self.now(), self.rank, file, line))
 

@@ -30,20 +30,20 @@ _LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its li
 
 
 class Recorder:
-    """Reports the operations of this rank; `script` is the file whose lines are named.
+    """Reports the operations of this rank.
 
     Without `values`, no value of a tensor is read; with `every_wait`, waits are reported that found the operation done.
     """
 
     def __init__(
-        self, writer: EventWriter, script: str, private: TorchPrivate, *, values: bool = True, every_wait: bool = False
+        self, writer: EventWriter, private: TorchPrivate, *, values: bool = True, every_wait: bool = False
     ) -> None:
-        self.writer, self.script, self.private, self.values = writer, script, private, values
+        self.writer, self.private, self.values = writer, private, values
         self.numbers = itertools.count(1)
         self.members: dict[str, tuple[int, ...]] = {}  # name of a group -> its ranks in the whole run
         self.operations = OpenOperations(writer, private, every_wait=every_wait)
         self.native_waits = NativeWaits(self.operations)
-        self.buckets = Buckets(self.operations, script)
+        self.buckets = Buckets(self.operations)
 
     def install(self) -> None:
         """Put a kernel in front of each operator."""
@@ -104,7 +104,7 @@ class Recorder:
         if bucket == 0:
             self.buckets.report_gradients(tensors)
         asynchronous = not self.native_waits.inside and operator.is_asynchronous(args, caller)
-        file, line = locate(self.script, caller) if bucket is None else self.buckets.locate(caller)
+        file, line = locate(caller) if bucket is None else self.buckets.locate(caller)
         tag = args[operator.tag] if operator.tag is not None and tensors and not tensors[0].is_cuda else 0
         number, now = next(self.numbers), self.writer.now()
         self.operations.running.add(number)
@@ -196,22 +196,22 @@ class Recorder:
         return kernel
 
 
-def install(writer: EventWriter, script: str, *, values: bool = True, every_wait: bool = False) -> Callable[[], None]:
+def install(writer: EventWriter, *, values: bool = True, every_wait: bool = False) -> Callable[[], None]:
     """Record every operation from now on, with the values of small tensors if `values` is set.
 
-    `script` is the file whose lines are named; see Recorder for `every_wait`. Return what is to be called when process
+    See Recorder for `every_wait`. Return what is to be called when process
     groups are formed anew: they may reuse the names of older ones.
     """
-    recorder = create(writer, script, values=values, every_wait=every_wait)
+    recorder = create(writer, values=values, every_wait=every_wait)
     return recorder.members.clear if recorder else lambda: None
 
 
-def create(writer: EventWriter, script: str, *, values: bool, every_wait: bool = False) -> Recorder | None:
+def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Recorder | None:
     """Return a recorder that is installed, or None if this torch does not allow that."""
     try:
-        recorder = Recorder(writer, script, torch_private.find(), values=values, every_wait=every_wait)
+        recorder = Recorder(writer, torch_private.find(), values=values, every_wait=every_wait)
         recorder.install()
-        new_groups.watch(writer, script)
+        new_groups.watch(writer)
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")
         return None

@@ -15,45 +15,40 @@ _LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "plat
 _OWN, _FOREIGN, _HIDDEN = range(3)
 
 
-def locate(script: str = "", frame: FrameType | None = None) -> tuple[str, int]:
+def locate(frame: FrameType | None = None) -> tuple[str, int]:
     """Return the file and line that the program is at, searching outward from `frame`, or from the caller.
 
-    This is the innermost line of the script, if it is in a function. Otherwise modules beside the script come first,
-    then the body of the script, then the nearest package that is not torch. A thread that runs no such line, such as
-    one of autograd's, works for the main thread and has its location.
+    This is the innermost line of the learner's own files, or else that of the nearest package that is not torch. A
+    thread that runs no such line, such as one of autograd's, works for the main thread and has its location.
     """
     if frame is None:
         frame = sys._getframe(1)  # noqa: SLF001  # what inspect.currentframe() returns
-    place = find_place(script, frame)
+    place = find_place(frame)
     if not place[1] and threading.current_thread() is not threading.main_thread():
-        place = find_place(script, sys._current_frames().get(threading.main_thread().ident or 0))  # noqa: SLF001
+        place = find_place(sys._current_frames().get(threading.main_thread().ident or 0))  # noqa: SLF001
     return place
 
 
-def find_place(script: str, frame: FrameType | None) -> tuple[str, int]:
+def find_place(frame: FrameType | None) -> tuple[str, int]:
     """Return what `locate` returns, but only of these frames; ("", 0) if they have no such line."""
-    own = foreign = ("", 0)
+    foreign = ("", 0)
     while frame is not None:
-        code = frame.f_code
-        kind = _kind(code.co_filename)
+        file = frame.f_code.co_filename
+        kind = _kind(file)
         if kind == _OWN:
-            if code.co_filename == script:
-                in_a_function = code.co_name != "<module>"
-                return (script, frame.f_lineno) if in_a_function or not own[1] else own
-            if not own[1]:
-                own = (code.co_filename, frame.f_lineno)
-                if not script:
-                    break
-        elif kind == _FOREIGN and not foreign[1]:
-            foreign = (code.co_filename, frame.f_lineno)
+            return file, frame.f_lineno
+        if kind == _FOREIGN and not foreign[1]:
+            foreign = (file, frame.f_lineno)
         frame = frame.f_back
-    return own if own[1] else foreign
+    return foreign
 
 
 def line_in(script: str) -> int:
-    """Return the line of the script that the program is at, or 0 if that is in another file."""
-    file, line = locate(script, sys._getframe(1))  # noqa: SLF001  # the same
-    return line if file == script else 0
+    """Return the innermost line of the script that the caller runs in, or 0 if it runs in none."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # the same
+    while frame is not None and frame.f_code.co_filename != script:
+        frame = frame.f_back
+    return frame.f_lineno if frame else 0
 
 
 def is_ours(file: str) -> bool:

@@ -63,14 +63,13 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
 
 def _watch(plan: RunPlan, writer: EventWriter) -> None:
     """Record what the script does with torch, and where it stands."""
-    subject = plan.request.subject
     torch_private.exclude_from_graphs()
-    forget_groups = recorder.install(writer, str(subject or plan.script), every_wait=subject is not None)
+    forget_groups = recorder.install(writer, every_wait=plan.request.subject is not None)
     process_groups.watch(writer, plan, forget_groups)
     training_marks.watch(writer, plan.script)
     if plan.request.check_replicas:
         replica_sums.watch(writer, plan.script)
-    line_sampler.start(writer, plan.script)
+    line_sampler.start(writer)
 
 
 def _open_pipes(rank: int, fds: list[int], plan: RunPlan) -> EventWriter:
