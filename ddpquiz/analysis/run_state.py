@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from ddpquiz.analysis import events
 from ddpquiz.analysis.bounded_line import bounded
 from ddpquiz.analysis.group_calls import GroupCalls
 from ddpquiz.analysis.operation import FORM, JOIN
+from ddpquiz.analysis.printed_values import TORCH_WARNING, values_in
 from ddpquiz.analysis.source_text import source_line
 from ddpquiz.analysis.timeline import Timeline
 
@@ -22,7 +22,6 @@ ClaimVerdict = tuple[events.ClaimText, Literal["proven", "broken", "not reached"
 LINES = 2000  # lines of each rank, and numbers of each label, that stay in memory
 LABELS = 200  # labels that stay in memory; a script that counts in its labels makes a new one for each line
 NOTES = 200
-_TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")  # of torch's C++ code: only for the log
 
 
 @dataclass
@@ -151,16 +150,16 @@ class RunState:
     def _add_line(self, event: events.Output) -> None:
         line = bounded(event)
         self.log.setdefault(line.rank, deque(maxlen=LINES)).append(line)
-        if line.label is None:
-            if not _TORCH_WARNING.match(line.text):
-                self.lines.append(line)
-                del self.lines[:-LINES]
-            return
-        values = self.rows.setdefault(line.label, {}).setdefault(line.rank, [])
-        values.append(line.value or "")
-        del values[:-LINES]
-        self.printed_at.setdefault(line.label, {})[line.rank] = line.time
-        if len(self.rows) > LABELS:
+        found = values_in(line)
+        if not found and not TORCH_WARNING.match(line.text):
+            self.lines.append(line)
+            del self.lines[:-LINES]
+        for label, value in found.items():
+            values = self.rows.setdefault(label, {}).setdefault(line.rank, [])
+            values.append(value)
+            del values[:-LINES]
+            self.printed_at.setdefault(label, {})[line.rank] = line.time
+        while len(self.rows) > LABELS:
             oldest = min(self.rows, key=lambda label: max(self.printed_at[label].values()))
             del self.rows[oldest], self.printed_at[oldest]
 

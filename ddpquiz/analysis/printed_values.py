@@ -1,0 +1,44 @@
+"""The values in a printed line: `loss: 4.1`, or those of progress in training, `iter 5: loss 4.1, time 12 ms`."""
+
+import re
+
+from ddpquiz.analysis.events import Output
+
+_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
+# A counter stands near the beginning, or the whole line is a dictionary
+_BEGINS = re.compile(
+    rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
+)
+_PAIR = re.compile(
+    rf"""['"]?([a-z][\w/-]*(?:\ [a-z][\w/-]*)?)['"]?  # one or two words
+    \s{{0,2}}[:=]?\s{{0,8}}\[?({_NUMBER})(?:/\d+)?\]?
+    \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+TORCH_WARNING = re.compile(
+    r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] "
+)  # of torch's C++ code: only for the log of a rank
+LONGEST = 500  # characters of a line that are read
+_RANK = {"gpu", "rank"}
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+def values_in(line: Output) -> dict[str, str]:
+    """Return the values by their labels; nothing for a line that has none."""
+    if line.stream == "stdout" and (progress := read_progress(line.text)):
+        return progress
+    return {} if line.label is None else {line.label: line.value or ""}
+
+
+def read_progress(text: str) -> dict[str, str]:
+    """Return the numbers of a line of progress by their names and units, such as `time (ms)`.
+
+    Nothing is returned for a line of another kind, such as a sentence, in which most words belong to no number.
+    """
+    if not _BEGINS.match(text := text[:LONGEST]):
+        return {}
+    pairs = _PAIR.findall(text)
+    if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
+        return {}
+    found = {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}
+    return {name: number for name, number in found.items() if name.lower() not in _RANK}
