@@ -31,6 +31,11 @@ def test_all_labs_are_valid():
     labs, complaints = survey_labs([concept.id for concept in loading.load().concepts])
     assert list(map(str, complaints)) == []
     assert len(labs) == len(lab_names())
+    before = {
+        lab.id: [each.id for each in labs[:place] if each.concept == lab.concept] for place, lab in enumerate(labs)
+    }
+    beside = {lab.id: {each.id for each in labs if each.concept == lab.concept} for lab in labs}
+    assert [(lab.id, need) for lab in labs for need in lab.needs if need in beside[lab.id] - {*before[lab.id]}] == []
 
 
 @pytest.mark.parametrize(("name", "number"), RIGHT)

@@ -77,7 +77,7 @@ Next
   ddpquiz study ring    1 card to recall
   ddpquiz test ring     4 questions: 2 easy, 1 medium, 1 hard
   ddpquiz explain ring  describe it in your own words
-  ddpquiz learn ops     read this first: Collective operations
+  ddpquiz learn ops     comes before this: Collective operations
 """
 
 

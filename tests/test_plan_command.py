@@ -114,6 +114,10 @@ def test_every_shipped_file_can_be_read():
     assert {load_hardware(name).memory > 0 for name in names("hardware")} == {True}
 
 
+def test_a_model_may_be_written_as_its_title():
+    assert load_model("Llama 3 8B").name == load_model("llama-3-8b").name
+
+
 def test_a_file_of_ones_own_works_by_its_path(home, tmp_path):
     own = tmp_path / "mine.yaml"
     own.write_text((content_dir() / "models" / "llama-3-8b.yaml").read_text().replace("Llama 3 8B", "Mine"))

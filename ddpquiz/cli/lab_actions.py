@@ -71,7 +71,7 @@ class LabScreenActions:
         Runs().demo(links[0])
 
     def view(self, verdict: LabVerdict) -> None:
-        """Replay the last run, with the learner's file as its script."""
+        """Replay the last run, with the learner's file as its script; one that did not pass opens at its end."""
         from dataclasses import replace as replace_fields
 
         from ddpquiz.analysis.events import Began
@@ -83,7 +83,7 @@ class LabScreenActions:
             device, _, _ = began.reason.partition(" · ")  # the check chose it
             script = str(self._file.absolute())
             began = replace_fields(began, script=script, title=self._lab.title, look=(), reason=device)
-        replay([began, *rest], console(), stay=True)
+        replay([began, *rest], console(), stay=True, at_end=not verdict.passed)
 
     def passed(self, verdict: LabVerdict) -> None:
         lab_commands.save_pass(self._lab, verdict)

@@ -1,6 +1,6 @@
 """The labs: found by name, or all of them in the order of the concepts that they belong to."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ddpquiz.curriculum.lab import Lab
@@ -32,8 +32,8 @@ def load_lab(name: str, root: Path | None = None) -> Lab:
 
 def labs_of(concepts: Sequence[str]) -> list[Lab]:
     """Load the shipped labs that belong to these concepts, in their order. ContentError if one is not valid."""
-    labs = [load_lab(name) for name in lab_names()]
-    return sorted((lab for lab in labs if lab.concept in concepts), key=_place(concepts))
+    labs = _in_order([load_lab(name) for name in lab_names()], concepts)
+    return [lab for lab in labs if lab.concept in concepts]
 
 
 def survey_labs(
@@ -58,9 +58,18 @@ def survey_labs(
         complaints += reading.page.complaints
         if reading.lab:
             labs.append(reading.lab)
-    return sorted(labs, key=_place(order)), complaints
+    return _in_order(labs, order), complaints
 
 
-def _place(concepts: Sequence[str]) -> Callable[[Lab], tuple[int, int, str]]:
-    order = {concept: place for place, concept in enumerate(concepts)}
-    return lambda lab: (order.get(lab.concept, len(order)), lab.minutes, lab.id)
+def _in_order(labs: Iterable[Lab], concepts: Sequence[str]) -> list[Lab]:
+    """Return labs in the order of their concepts; within a concept, a lab comes after those that it needs."""
+    by_name = {lab.id: lab for lab in labs}
+    places = {concept: place for place, concept in enumerate(concepts)}
+
+    def depth(lab: Lab, above: tuple[str, ...] = ()) -> int:
+        needed = [by_name[name] for name in lab.needs if name in by_name and name not in above]
+        return max((1 + depth(each, (*above, lab.id)) for each in needed), default=0)
+
+    return sorted(
+        by_name.values(), key=lambda lab: (places.get(lab.concept, len(places)), depth(lab), lab.minutes, lab.id)
+    )

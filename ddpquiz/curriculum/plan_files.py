@@ -53,10 +53,11 @@ def load_hardware(name: str) -> Hardware:
 
 def _load(name: str, folder: str, read: Callable[[YamlFile], PlanFile[_Item]]) -> _Item:
     is_path = name.endswith((".yaml", ".yml")) or "/" in name
-    path = Path(name) if is_path else content_dir() / folder / f"{name.lower()}.yaml"
+    name = name if is_path else name.lower().replace(" ", "-")  # `Llama 3 8B` as well
+    path = Path(name) if is_path else content_dir() / folder / f"{name}.yaml"
     if not is_path and not path.is_file():
         known = names(folder)
-        near = did_you_mean(name.lower(), known).replace("`", "'").removeprefix("; d")
+        near = did_you_mean(name, known).replace("`", "'").removeprefix("; d")
         one = "model" if folder == "models" else "GPU"
         hint = f"D{near}" if near else f"There are {', '.join(known)}."
         raise UserError(f"No {one} named '{name}'. {hint} A file of your own works by its path.")

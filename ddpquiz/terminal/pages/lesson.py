@@ -108,7 +108,7 @@ def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept])
         (f"ddpquiz study {concept.id}", f"{counted(len(concept.cards), 'card')} to recall"),
         (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions{ten}: {counts}"),
         *([(f"ddpquiz explain {concept.id}", "describe it in your own words")] if concept.explain else []),
-        *((f"ddpquiz learn {other.id}", f"read this first: {other.title}") for other in before),
+        *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),
         *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),
     ]
     return columns((Text(plain(command), style="code"), Text(plain(what))) for command, what in rows)

@@ -32,13 +32,13 @@ AFTER = (
 )
 
 
-def replay(events: Sequence[Event], console: Console, *, stay: bool = False) -> RunState:
+def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_end: bool = False) -> RunState:
     """Play a saved run on a screen of its own, and leave the frame of the last step in the scrollback.
 
-    With `stay`, in the middle of a sitting, nothing is left there.
+    With `stay`, in the middle of a sitting, nothing is left there. With `at_end`, the last step is shown first.
     """
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
-        shown = ReplayScreen(events, screen, leave=BACK if stay else LEAVE)
+        shown = ReplayScreen(events, screen, len(events) if at_end else 0, leave=BACK if stay else LEAVE)
         shown.loop(screen, keys)
     state = shown.state
     if not stay:
