@@ -3,6 +3,7 @@
 Here each run has its first seed only; `ddpquiz check --labs all` runs them all.
 """
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -59,7 +60,12 @@ def test_the_solution_or_a_variant_meets_every_star(name):
 @pytest.mark.parametrize(("name", "number"), OTHERS)
 def test_a_variant_passes_and_a_mutant_is_caught_by_what_it_names(name, number):
     lab = quick(name)
-    assert prove_attempt(lab, attempts(lab)[number], fresh=5).complaint == ""
+    proven = prove_attempt(lab, attempts(lab)[number], fresh=5)
+    assert proven.complaint == ""
+    if proven.attempt.caught:
+        said = proven.verdict.sentence
+        assert re.search(r"\branks? \d.*\d", said, re.IGNORECASE | re.DOTALL), said
+        assert not proven.verdict.line or re.search(rf"(line |:){proven.verdict.line}\b", said, re.IGNORECASE), said
 
 
 def test_a_check_runs_under_torchrun():

@@ -76,7 +76,7 @@ def why_stuck(weights: torch.Tensor, slow: int, bound: int) -> str:
         if steps == begun[each] < STEPS and steps - least <= bound:
             return (
                 f"Rank {each} has finished {steps} of {STEPS} steps, the slowest {least}, and the bound is {bound}: "
-                "it may begin its next step, but got no weights."
+                f"it may begin its next step, but got no weights. The server waits in line {line}."
             )
     return ""
 
