@@ -10,6 +10,7 @@ from rank_events import Rank, began, folded
 
 from ddpquiz.analysis.events import End, Exited, Marked
 from ddpquiz.analysis.formatting import format_bytes, format_seconds, plural
+from ddpquiz.analysis.frames.report import memory_cells
 from ddpquiz.analysis.run_summary import advice, summarize
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.terminal.kit import layout, style
@@ -360,3 +361,26 @@ def test_the_server_of_a_demo_that_receives_from_anybody_gets_what_was_sent():
     said = json.loads(ddpquiz("demo", "parameter_server", "--nproc", "4", "--json", "--summary").splitlines()[-1])
     assert said["mismatches"] == []
     assert {each["op"] for each in said["lines"]} == {"send", "recv"}
+
+
+def peaks(events):
+    timeline = Timeline()
+    for event in events:
+        timeline.add(event)
+    return {each.rank: each.process for each in summarize(timeline, 9.0).memory}
+
+
+def test_the_rank_that_held_more_memory_is_seen(watch):
+    held = peaks(watch("if rank == 1:\n    large = torch.ones(50_000_000)\n    del large\ndist.barrier()"))
+    assert held[1] - held[0] > 150_000_000  # of 200 MB; the rest is less than the noise of two processes
+
+
+def test_a_rank_that_was_killed_reports_no_peak(watch):
+    assert 1 not in peaks(watch("if rank == 1:\n    os.kill(os.getpid(), 9)\ndist.barrier()", ok=False))
+
+
+def test_ranks_with_the_same_peaks_share_a_row():
+    program = Program().mark(f"memory {200 << 20} 0")
+    program.ranks[1].events.append(Marked(0.5, 1, f"memory {300 << 20} {7 << 30}", 0))
+    assert memory_cells(program.summed()) == (("rank 0", "200 MiB", "-"), ("rank 1", "300 MiB", "7 GiB"))
+    assert memory_cells(Program().mark(f"memory {200 << 20} 0").summed()) == (("ranks 0 and 1", "200 MiB", "-"),)

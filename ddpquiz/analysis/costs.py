@@ -1,11 +1,14 @@
 """What the calls of a run have cost by line of the script, group and late rank, and how DDP synchronised gradients."""
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from ddpquiz.analysis.collective import Call, Collective
 from ddpquiz.analysis.events import Issued
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
+
+_MEMORY = re.compile(r"memory (\d{1,18}) (\d{1,18})")
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class RankGradients:
     draws: list[str] = field(default_factory=list)  # one for each of the first steps that drew random numbers
     brought: list[str] = field(default_factory=list)  # checksums of its own gradients in the first backwards
     reads: str = ""  # where it reads a tensor in each step
+    memory: tuple[int, int] = (0, 0)  # the most bytes of its process, and of its tensors on GPUs
     sharded: int = 0  # calls of fully_shard
     sharded_at: int | None = None  # the line of such a call, if it was for a model of several layers
     _since_step: list[int] = field(default_factory=list)  # bytes of each pass since the last step
@@ -133,6 +137,8 @@ class RankGradients:
                 self.brought.append(what)
             case _ if what.startswith("read "):
                 self.reads = what
+            case _ if found := _MEMORY.fullmatch(what):
+                self.memory = (int(found[1]), int(found[2]))
 
     def _step(self) -> None:
         """Count a step of the optimizer."""

@@ -172,8 +172,9 @@ class Marked(RankEvent):
     synchronising gradients, `ddp` after a model was wrapped, `same_order` where a DistributedSampler that shuffles
     gives an order for the second time, `shard` and `shard_many` after a module of one or of several layers was sharded,
     `drew ...` after a step that drew random numbers, `gradients ...` with a checksum of what a rank brings to the first
-    bucket of a backward, `read ...` where a line has read a tensor in each of many steps, and `finished` at the end of
-    the script. `line` is 0 outside it.
+    bucket of a backward, `read ...` where a line has read a tensor in each of many steps, `memory ...` at the end, with
+    the most bytes that the process and its tensors on GPUs held, and `finished` at the end of a script that did not
+    fail. `line` is 0 outside it.
     """
 
     event: ClassVar[str] = "mark"

@@ -56,6 +56,15 @@ class GroupTraffic:
 
 
 @dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """The most bytes that the process of a rank held, and its tensors on GPUs (0 without a GPU)."""
+
+    rank: int
+    process: int
+    gpu: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """The cost of a whole run."""
 
@@ -64,6 +73,7 @@ class RunSummary:
     lines: tuple[LineCost, ...]  # the costliest first
     other_lines: int
     groups: tuple[GroupTraffic, ...]
+    memory: tuple[PeakMemory, ...]  # of the ranks that reached their end
     mismatches: tuple[str, ...]
     advice: tuple[str, ...]
 
@@ -84,10 +94,16 @@ def summarize(timeline: Timeline, now: float, script: str = "") -> RunSummary:
         GroupTraffic(group, members, sent)
         for (group, members), sent in sorted(timeline.costs.traffic.items(), key=lambda item: -item[1])
     )
+    memory = tuple(
+        PeakMemory(rank, *timeline.gradients[rank].memory)
+        for rank in timeline.ranks
+        if any(timeline.gradients[rank].memory)
+    )
     return RunSummary(
         costliest=find_costliest_line(timeline, now),
         ranks=tuple(timeline.totals(now).values()), lines=tuple(lines[:LINES]), other_lines=len(lines[LINES:]),
-        groups=groups, mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now, script)),
+        groups=groups, memory=memory,
+        mismatches=tuple(map(str, timeline.mismatches)), advice=tuple(advice(timeline, now, script)),
     )  # fmt: skip
 
 

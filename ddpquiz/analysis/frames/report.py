@@ -20,6 +20,8 @@ TITLES: dict[FaultKind, str] = {
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
 LINE_HEADS = ("calls", "tensor bytes", "time", "of it waiting")
 TIME_TITLE = "Time of each rank (waiting includes forming process groups)"
+MEMORY_TITLE = "Peak memory of each rank"
+MEMORY_HEADS = ("process", "GPU tensors")
 GROUP_TITLE = "Bytes sent, by group (a collective counts as a ring)"
 
 
@@ -43,6 +45,7 @@ def summary_sections(account: RunSummary) -> list[Section]:
         Section(title=TIME_TITLE, heads=("", *TIME_HEADS), rows=times),
         Section(title="Where communication went", heads=("line", "operation", *LINE_HEADS), rows=lines, sentences=more),
         Section(title=GROUP_TITLE, heads=("group", "bytes"), rows=groups),
+        Section(title=MEMORY_TITLE, heads=("ranks", *MEMORY_HEADS), rows=memory_cells(account)),
         Section(title="What does not fit", sentences=account.mismatches),
         Section(title="Advice", sentences=account.advice),
     )
@@ -54,6 +57,15 @@ def time_cells(time: RankTime) -> tuple[str, ...]:
     seconds = (time.compute, time.communication, time.waiting)
     shares = (f"{format_seconds(part)} {part / time.lifetime:4.0%}" if part else "-" for part in seconds)
     return (*shares, format_seconds(time.overlapped) if time.overlapped else "-")
+
+
+def memory_cells(account: RunSummary) -> tuple[tuple[str, ...], ...]:
+    """Return rows of ranks whose peaks read the same, with the cells below MEMORY_HEADS."""
+    rows: dict[tuple[str, str], list[int]] = {}
+    for each in account.memory:
+        peaks = format_bytes(each.process), format_bytes(each.gpu) if each.gpu else "-"
+        rows.setdefault(peaks, []).append(each.rank)
+    return tuple((format_ranks(ranks), *peaks) for peaks, ranks in rows.items())
 
 
 def line_names(cost: LineCost) -> tuple[str, str]:

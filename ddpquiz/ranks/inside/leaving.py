@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ddpquiz.analysis.events import Marked, Raised
+from ddpquiz.ranks.inside import peak_memory
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_ours, is_torchs
 
@@ -28,6 +29,7 @@ def leave(status: int, writer: EventWriter) -> NoReturn:
     """
     gc.disable()
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  # joins the threads that are not daemons
+    peak_memory.report(writer)
     if status == 0:
         writer.send(Marked(writer.now(), writer.rank, "finished", 0))
     atexit._run_exitfuncs()  # noqa: SLF001

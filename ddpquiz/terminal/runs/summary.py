@@ -8,10 +8,13 @@ from ddpquiz.analysis.formatting import format_bytes, format_ranks
 from ddpquiz.analysis.frames.report import (
     GROUP_TITLE,
     LINE_HEADS,
+    MEMORY_HEADS,
+    MEMORY_TITLE,
     TIME_HEADS,
     TIME_TITLE,
     line_cells,
     line_names,
+    memory_cells,
     time_cells,
 )  # fmt: skip
 from ddpquiz.analysis.rank_timeline import RankTime
@@ -35,6 +38,8 @@ def summary(account: RunSummary) -> RenderableType:
     if any(group.bytes for group in account.groups):
         groups = ((Text(format_ranks(each.members)), Text(format_bytes(each.bytes))) for each in account.groups)
         parts += section(GROUP_TITLE, columns(groups))
+    if account.memory:
+        parts += section(MEMORY_TITLE, _memory(account))
     if account.mismatches:
         parts += section("What does not fit", bullets(prose(text, "bad") for text in account.mismatches))
     if account.advice:
@@ -66,6 +71,13 @@ def _lines(lines: tuple[LineCost, ...]) -> Table:
     table = _table("", "", *LINE_HEADS)
     for each in lines:
         table.add_row(*map(plain, line_names(each)), *line_cells(each))
+    return table
+
+
+def _memory(account: RunSummary) -> Table:
+    table = _table("", *MEMORY_HEADS)
+    for ranks, *peaks in memory_cells(account):
+        table.add_row(ranks, *peaks)
     return table
 
 
