@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import typer
-from measured_machine import SIZES, group, line
+from measured_machine import SIZES, group, line, machine
 from program import ddpquiz, environment, piped
 
 from ddpquiz.analysis.costs import Cost
@@ -170,6 +170,29 @@ def test_the_page_says_that_the_machine_was_busy_and_names_operations_with_two_l
     assert "One line does not fit" not in text
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
+
+
+def test_figures_for_questions_are_those_of_the_most_ranks_with_two_digits():
+    bench = machine("all_reduce", ranks=2).merged(group(4, "all_reduce", lambda size: line(size, 123e-6, 0.4567e-9)))
+    assert bench.figures() == {"ranks": "4", "all_reduce.alpha": "120", "all_reduce.beta": "460"}
+    assert MachineBench().figures() == {}
+
+
+def test_a_question_asks_about_what_was_measured_here(home, monkeypatch):
+    monkeypatch.setenv("DDPQUIZ_HOME", str(home))
+    words = ("test", "comm-cost-model", "--level", "easy", "--count", "9", "--seed", "1")
+    command = [sys.executable, "-m", "ddpquiz", *words]
+
+    def asked():
+        done = subprocess.run(
+            command, input="1\n" * 20, capture_output=True, text=True, env=environment(home), timeout=60
+        )
+        return " ".join(done.stdout.split())
+
+    assert "figures of your machine" not in asked()
+    save_bench(group(4, "all_reduce", lambda size: line(size, 123e-6, 0.4567e-9)))
+    assert "All-reduces by 4 processes were timed at many sizes. This line fits: 120 µs, and 460 µs more" in asked()
+    assert "figures of your machine" in asked()
 
 
 def test_two_ranks_are_measured_and_the_lesson_shows_it(home):

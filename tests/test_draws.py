@@ -30,6 +30,16 @@ CASES = {
         "vars: {n: [3, four, 8], s: [1200, 2400]}",
         "129:19: `n`: expected a number, got `four`",
     ),
+    "a figure of the machine for no variable": (
+        "vars: {n: [3, 4, 8], s: [1200, 2400]}",
+        "vars: {n: [3, 4, 8], s: [1200, 2400]}\n    measured: {k: ranks}",
+        "130:19: `k`: it is not one of `vars`: n, s",
+    ),
+    "a figure that no bench finds": (
+        "vars: {n: [3, 4, 8], s: [1200, 2400]}",
+        "vars: {n: [3, 4, 8], s: [1200, 2400]}\n    measured: {n: speed}",
+        "130:19: `n`: expected `ranks`, or an operation with `.alpha` (µs) or `.beta` (µs per MB), such as `all_reduce.alpha`, got `speed`",
+    ),
     "a repeated draw": (
         "vars: {n: [3, 4, 8], s: [1200, 2400]}",
         "vars: {n: [3, 4, 4], s: [1200, 2400]}",

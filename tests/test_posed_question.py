@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Line, Option, Question, Trap, Variable
-from ddpquiz.curriculum.posed_question import fill, pose
+from ddpquiz.curriculum.posed_question import ON_MACHINE, fill, on_machine, pose
 
 NUMBER = Question(
     concept="ring",
@@ -128,3 +128,29 @@ def test_what_cannot_be_filled_is_refused_with_a_sentence(text, sentence):
 
 def test_a_question_without_a_proof_is_posed_too():
     assert pose(replace(NUMBER, proof=None), random.Random(0)).question.proof is None
+
+
+LINE = Question(
+    "costs", "line", Level.EASY, Kind.NUMBER, "{n} processes: {a} µs, and {c} µs for each MB. How long do 2 MB take?",
+    variables=(
+        Variable("n", ("4",), "ranks"), Variable("a", ("80", "150"), "all_reduce.alpha"),
+        Variable("c", ("400",), "all_reduce.beta"),
+    ),
+    answer="a + 2 * c", tolerance=0.01, traps=(Trap("2 * c", "The latency is missing."),),
+)  # fmt: skip
+FIGURES = {"ranks": "2", "all_reduce.alpha": "300", "all_reduce.beta": "580"}
+
+
+def test_a_question_about_a_machine_has_the_figures_of_the_learners_own():
+    posed = pose(on_machine(LINE, FIGURES), random.Random(1))
+    assert posed.question.ask == f"2 processes: 300 µs, and 580 µs for each MB. How long do 2 MB take? {ON_MACHINE}"
+    assert posed.question.answer == "1460"
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{}, {"ranks": "2"}, FIGURES | {"all_reduce.alpha": "1"}],
+    ids=["no bench", "another operation", "a trap would be right"],
+)
+def test_it_keeps_the_listed_values_where_figures_are_missing_or_decide_nothing(figures):
+    assert on_machine(LINE, figures) is LINE

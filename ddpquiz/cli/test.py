@@ -143,7 +143,7 @@ def sit(options: TestOptions, place: str = "") -> None:
         asked = question_selection.choose_questions(found, count, dice, right)
         opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
-        begun = quiz.begin(asked, dice, clock.now(), rules=options.rules)
+        begun = quiz.begin(_on_machine(asked), dice, clock.now(), rules=options.rules)
         screen = QuizByLines(desk.desk(known, progress, place), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
@@ -152,6 +152,17 @@ def sit(options: TestOptions, place: str = "") -> None:
             quiz_json.show(screen, options.seed, progress.entries("answer"))
     if screen.unread:
         raise typer.Exit(1)
+
+
+def _on_machine(questions: list[Question]) -> list[Question]:
+    """Return the questions with figures of this machine, in those that ask for them."""
+    if not any(variable.measured for question in questions for variable in question.variables):
+        return questions
+    from ddpquiz.cli.bench_file import load_bench
+    from ddpquiz.curriculum.posed_question import on_machine
+
+    figures = load_bench().figures()
+    return [on_machine(question, figures) for question in questions]
 
 
 def _fitting(known: Catalog, options: TestOptions) -> list[Question]:

@@ -104,10 +104,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a `number` question, and its possible values."""
+    """A variable of a `number` question, and its possible values.
+
+    `measured` is the figure of the learner's machine that takes their place, such as `all_reduce.alpha`.
+    """
 
     name: str
     values: tuple[str, ...]
+    measured: str = ""
 
 
 class _Keyed:

@@ -19,17 +19,20 @@ from ddpquiz.curriculum.snippet import check_snippet
 _Value = TypeVar("_Value")
 _MOST_DRAWS = 1_000
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+FIGURE = re.compile(r"ranks|[a-z_]+\.(alpha|beta)")  # what `ddpquiz bench` finds, by name
+FIGURES = "`ranks`, or an operation with `.alpha` (µs) or `.beta` (µs per MB), such as `all_reduce.alpha`"
 _DEFINED = formula.FUNCTIONS | {"os", "torch", "dist", "rank", "world_size"}  # by the code that precedes every proof
 
 
 def read_variables(record: Fields) -> tuple[Variable, ...]:
-    """Read `vars`: a mapping of names to lists of numbers."""
+    """Read `vars`: a mapping of names to lists of numbers; and `measured`, of some of the names to figures."""
     node = record.find("vars")
     if node is None:
         return ()
     given = Fields(record.page, node, "`vars`")
     if isinstance(node, MappingNode) and not node.value:
         record.complain("vars", "the mapping is empty")
+    measured = _read_measured(record, given)
     variables = []
     for name in list(given.keys()):
         values = given.texts(name)
@@ -40,8 +43,22 @@ def read_variables(record: Fields) -> tuple[Variable, ...]:
                 given.page.complain(entry, f"`{name}`: expected a number, got `{value}`")
         if len(set(values)) < len(values):
             given.complain(name, "a value is listed twice")
-        variables.append(Variable(name, values))
+        variables.append(Variable(name, values, measured.get(name, "")))
     return tuple(variables)
+
+
+def _read_measured(record: Fields, given: Fields) -> dict[str, str]:
+    node = record.find("measured", optional=True)
+    if node is None:
+        return {}
+    figures = Fields(record.page, node, "`measured`")
+    found = {name: figures.text(name) for name in list(figures.keys())}
+    for name, figure in found.items():
+        if name not in given:
+            figures.complain(name, f"it is not one of `vars`: {', '.join(given.keys())}")
+        if figure and not FIGURE.fullmatch(figure):
+            figures.complain(name, f"expected {FIGURES}, got `{figure}`")
+    return found
 
 
 def check_numbers(record: Fields, question: Question) -> None:

@@ -1,13 +1,16 @@
 """A question ready to be asked: values drawn, texts filled in, options shuffled."""
 
+import itertools
 import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import isclose
 
 from ddpquiz.curriculum import formula
 from ddpquiz.curriculum.concept import DemoProof, Kind, Proof, Question
 
+ON_MACHINE = "(These are figures of your machine, measured by `ddpquiz bench`.)"
 _BRACES = re.compile(r"\{\{|\}\}|\{(=?)([^{}]*)\}|[{}]")
 _NUMBER = re.compile(r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
 
@@ -31,6 +34,27 @@ def pose(question: Question, dice: random.Random) -> Posed:
         return Posed(question, {}, _arranged(question, dice))
     values = {variable.name: dice.choice(variable.values) for variable in question.variables}
     return Posed(filled(question, values), values, ())
+
+
+def on_machine(question: Question, figures: Mapping[str, str]) -> Question:
+    """Return a `number` question with the figures of the learner's machine, where it asks for such and they are known.
+
+    It stays as it is if one is missing, or if a wrong way would give the right answer with them.
+    """
+    wanted = {variable.name: variable.measured for variable in question.variables if variable.measured}
+    if not wanted or not figures.keys() >= set(wanted.values()):
+        return question
+    variables = tuple(
+        replace(each, values=(figures[each.measured],)) if each.measured else each for each in question.variables
+    )
+    changed = replace(question, variables=variables, ask=f"{question.ask} {ON_MACHINE}")
+    names = [each.name for each in variables]
+    for values in itertools.product(*(each.values for each in variables)):
+        draw = dict(zip(names, values, strict=True))
+        answer = worth(question.answer, draw)
+        if any(isclose(worth(trap.answer, draw), answer, rel_tol=question.tolerance) for trap in question.traps):
+            return question
+    return changed
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

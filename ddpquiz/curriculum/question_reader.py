@@ -167,4 +167,4 @@ _OWN: dict[Kind, Callable[[Fields, Kind], dict[str, Any]]] = {
     Kind.OUTPUT: _output,
     Kind.SPOT: _spot,
 }
-_KEYS_OF_KINDS = ("options", "vars", "answer", "unit", "tolerance", "traps", "lines", "rank", "fix")
+_KEYS_OF_KINDS = ("options", "vars", "measured", "answer", "unit", "tolerance", "traps", "lines", "rank", "fix")

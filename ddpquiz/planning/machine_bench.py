@@ -90,6 +90,24 @@ class MachineBench:
         """Return what was measured on one machine with this number of ranks."""
         return next((each for each in self.groups if each.key == (device, ranks, 1)), None)
 
+    def figures(self) -> dict[str, str]:
+        """Return the lines through the times of the CPU's most ranks, as questions ask for them, with two digits.
+
+        `ranks`, and for each operation `OP.alpha` in µs and `OP.beta` in µs per MB (10^6 bytes).
+        """
+        groups = [each for each in self.groups if each.device == "cpu" and each.machines == 1]
+        if not groups:
+            return {}
+        group = max(groups, key=lambda each: each.ranks)
+        fits = {op: found for op in group.ops if (found := group.fit_of(op))}
+        of_ops = {
+            f"{op}.{name}": f"{float(f'{value:.2g}'):g}"
+            for op, found in fits.items()
+            for name, value in (("alpha", found.lines[0].alpha * 1e6), ("beta", found.lines[-1].beta * 1e12))
+            if 0.1 <= value < 1e6
+        }
+        return {"ranks": str(group.ranks)} | of_ops
+
     def as_json(self) -> dict[str, Any]:
         """Return the measurements as plain data: what the file holds and `--json` prints."""
         return {"version": VERSION, "groups": [group_json(each) for each in self.groups]}
