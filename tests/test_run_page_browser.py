@@ -116,6 +116,22 @@ def in_terminal(row, there):
     return name + "".join(values) in there or all(f"rank{rank}{value}" in there for rank, value in enumerate(values))
 
 
+def test_numbers_of_lines_of_progress_become_curves(opened, tmp_path):
+    call = Operation("all_reduce", (0, 1), None, ((2,),), "float32", 8, "train.py", 3, "0", "sum")
+    events = [Began("train.py", (), 2, "cpu", "gloo", "2 ranks")]
+    for at, loss in enumerate((4, 3, 2, 0)):
+        events += [Output(at + 0.1, rank, "stdout", f"iter {at}: loss {loss}, time 1ms") for rank in (0, 1)]
+        events += [Issued(at + 0.2, rank, at, call, ()) for rank in (0, 1)]
+        events += [Ended(at + 0.3, rank, at) for rank in (0, 1)]
+    page = opened().goto(page_of([*events, End(5.0, True, 0, 0)], tmp_path / "run.html"))
+    page.keyboard.press("End")
+    rows = page.evaluate(
+        "[...document.querySelectorAll('#values tbody tr')].map(row =>"
+        " [row.querySelector('th').textContent, row.querySelectorAll('polyline').length])"
+    )
+    assert {tuple(row) for row in rows} >= {("loss", 2), ("iter", 0), ("time (ms)", 0)}
+
+
 EVIL = ["</script><img src=x onerror=alert(1)>", "<b>bold</b>&amp;", "\u202eabc", "<!-- ", "x" * 100_000, "{{7*7}}"]
 
 

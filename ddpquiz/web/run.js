@@ -160,11 +160,19 @@ class Run {
     return numbers.slice(0, low);
   }
 
+  /** Return the texts of a label's values on a rank up to a step; those in lines of progress only as steps show them. */
+  values(label, rank, step) {
+    const lines = this.histories.get(`${label}.${rank}`);
+    if (lines) return this.upTo(lines, step).map((each) => this.logs.texts[each]);
+    const [steps, places] = this.slots.get(`value.${label}.${rank}`) ?? [[], []];
+    return places.slice(0, countUpTo(steps, step)).map((place) => this.tables.value[place]);
+  }
+
   /** Return the numbers that a rank printed with a label up to a step; nothing if one is not a number or all lie on a line. */
   curve(label, rank, step) {
-    const values = this.upTo(this.histories.get(`${label}.${rank}`) ?? [], step)
+    const values = this.values(label, rank, step)
       .slice(-2000)
-      .map((each) => Number(this.logs.texts[each] || NaN));
+      .map((text) => Number(text || NaN));
     if (values.length < 3 || !values.every(Number.isFinite)) return [];
     const jumps = values.slice(1).map((value, at) => value - values[at]);
     const most = values.reduce((found, value) => Math.max(found, Math.abs(value)), 0);
