@@ -17,6 +17,9 @@ READ = {
     "[12:00:00] step: 5  memory: 1.2GiB(3%)  tps: 5,000": {"step": "5", "memory (GiB)": "1.2", "tps": "5000"},
     "Epoch 1: saving the checkpoint number 3 to x": {},  # a sentence
     "epoch 2: [1, 2, 3]": {},
+    "Rank 3 dies in step 7.": {},
+    "step 3 done in 2.1 s": {},
+    "from step 9: rank 3 sleeps 100 ms more": {},
     "resumed at step: 3": {},  # a label and its value
     "loss 0.5, time 3": {},  # says nothing of progress
     "step " + "x" * 4000 + " 1 loss 2": {},

@@ -4,7 +4,7 @@ import re
 
 from ddpquiz.analysis.events import Output
 
-_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
+_NUMBER = r"-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
 # A counter stands near the beginning, or the whole line is a dictionary
 _BEGINS = re.compile(
     rf".{{0,40}}?\b(?:epoch|step|iter|iteration|batch|round)\W{{0,8}}{_NUMBER}|\{{'", re.IGNORECASE | re.DOTALL
@@ -15,11 +15,11 @@ _PAIR = re.compile(
     \s?(ms|s|%|[kmgt]?i?b)?(?![\w.])""",
     re.IGNORECASE | re.VERBOSE,
 )
-TORCH_WARNING = re.compile(
-    r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] "
-)  # of torch's C++ code: only for the log of a rank
+# Of torch's C++ code: only for the log of a rank
+TORCH_WARNING = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\] ")
 LONGEST = 500  # characters of a line that are read
-_RANK = {"gpu", "rank"}
+# Words that are no part of the name of a number: of ranks, and prepositions
+_NO_NAME = {"gpu", "rank", "after", "at", "by", "for", "from", "in", "of", "on", "than", "to", "until"}
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
@@ -37,8 +37,7 @@ def read_progress(text: str) -> dict[str, str]:
     """
     if not _BEGINS.match(text := text[:LONGEST]):
         return {}
-    pairs = _PAIR.findall(text)
+    pairs = [found for found in _PAIR.findall(text) if _NO_NAME.isdisjoint(found[0].lower().split())]
     if len(pairs) < 2 or len(_WORD.findall(_PAIR.sub("", text))) > len(pairs):
         return {}
-    found = {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}
-    return {name: number for name, number in found.items() if name.lower() not in _RANK}
+    return {f"{name} ({unit})" if unit else name: number.replace(",", "") for name, number, unit in pairs}
