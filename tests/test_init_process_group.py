@@ -70,12 +70,12 @@ def test_a_rank_that_never_joins_is_a_hang_in_init_process_group(script):
     assert [each.waits_in for each in hung.ranks] == ["init_process_group", ""]
 
 
-def test_a_group_that_another_file_forms_is_formed_in_no_line_of_the_script(script, tmp_path):
+def test_a_group_that_another_file_forms_is_formed_in_the_line_of_the_script_that_calls_it(script, tmp_path):
     (tmp_path / "helper.py").write_text(
         f"def form():\n    {HEAD.splitlines()[0]}\n    dist.init_process_group('gloo')\n"
     )
     events = run(script("import helper, torch.distributed as dist\nhelper.form()\n", ""))
-    assert {event.line for event in of(events, Joining)} == {0}
+    assert {event.line for event in of(events, Joining)} == {2}
     assert {event.line for event in of(run(script("", HEAD)), Joining)} == {2}
 
 

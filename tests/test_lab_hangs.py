@@ -11,10 +11,12 @@ from ddpquiz.ranks.lab_check import check_file
 STALE = replace(load_lab("bounded-staleness"), runs=(LabRun(3, (1,)),))  # rank 1 is slow with seed 1
 SENTENCES = {
     "one step too few": (
-        "Rank 2 has finished 1 of 4 steps, the slowest 0, and the bound is 1: it may begin its next step, but got no weights."
+        "Rank 2 has finished 1 of 4 steps, the slowest 0, and the bound is 1: it may begin its next step, but got no weights. "
+        "The server waits in line {line}."
     ),
     "answers one worker only": (
-        "Rank 2 has finished 0 of 4 steps, the slowest 0, and the bound is 1: it may begin its next step, but got no weights."
+        "Rank 2 has finished 0 of 4 steps, the slowest 0, and the bound is 1: it may begin its next step, but got no weights. "
+        "The server waits in line {line}."
     ),
     "receives in turn": "Rank 1 is slow here on purpose; line {line} waits for it alone. Receive from whoever comes first.",
     "step by step": "Rank 1 is slow here on purpose; line {line} waits for it alone. Receive from whoever comes first.",
