@@ -62,6 +62,13 @@ def test_an_agent_that_is_killed_is_a_failure(script):
     assert (last.ok, last.why) == (False, "torchrun's agent has failed: signal 9")
 
 
+def test_what_a_rank_wrote_last_is_read_although_the_agent_has_ended(script, monkeypatch):
+    monkeypatch.setattr("ddpquiz.ranks.processes.PASSES", 0)  # as if the launcher had slept until the run was over
+    last = end(run(script("if rank == 1: raise ValueError('too late')"), restarts=1))
+    assert (last.ok, last.rank) == (False, 1)
+    assert "too late" in last.why
+
+
 def of(events, kind):
     return [event for event in events if isinstance(event, kind)]
 

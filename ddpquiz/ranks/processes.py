@@ -110,6 +110,8 @@ class Processes:
                     yield from self._drain(rank)  # what the rank wrote comes before its exit
                     yield message
                 case messages.RunStopped():
+                    for rank in self.members:  # no message tells the exits of ranks that torchrun's agent started
+                        yield from self._drain(rank)
                     self.server.pids.clear()
                     self._end()
 

@@ -29,6 +29,7 @@ def run(pipes: list[list[int]], plan: RunPlan) -> NoReturn:
     os.environ.update(plan.environment, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")  # or a restart hangs (pytorch 135712)
     os.chdir(plan.cwd)
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # to print a traceback costs it seconds
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)  # that it ends ranks is no error
     os._exit(lead(pipes, plan))
 
 
