@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.analysis.events import Alive, Began, Ended, Exited, Issued, Joining, Raised, Recorded, Started
+from ddpquiz.analysis.events import Alive, Began, Ended, Exited, Forming, Issued, Joining, Raised, Recorded, Started
 from ddpquiz.analysis.records.rank_files import read_rank_files
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
@@ -219,16 +219,18 @@ for number, die in enumerate((os.abort, lambda: os._exit(3), lambda: os.kill(os.
         dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}{number}", rank=0, world_size=1)
         for length in range(1, 101):
             dist.all_reduce(torch.ones(length))
+            dist.new_group([0]) if length == 100 else None
         die()
     os.waitpid(child, 0)
 """
 
 
-def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation(start, tmp_path):
+def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation_and_no_group(start, tmp_path):
     write(tmp_path / "train.py", KILLED)
     start(sys.executable, "train.py", str(tmp_path / "store"))
     for number in range(3):
         record = read_rank_files(tmp_path / f"rec{number}")
         assert [event.operation.shapes for event in of(record, Issued, 0)] == [((n,),) for n in range(1, 101)]
         assert [event.number for event in of(record, Ended, 0)] == [*range(1, 101)]
+        assert [event.done for event in of(record, Forming, 0)] == [False, True]
         assert (tmp_path / f"rec{number}" / "rank-0.tail").exists()

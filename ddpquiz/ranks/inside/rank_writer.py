@@ -72,7 +72,8 @@ class RankWriter(EventWriter):
             if self._tail:
                 for line in lines:
                     text = line[0] if type(line) is tuple else line
-                    if type(text) is str and text:
+                    if text:
+                        text = text if type(text) is str else self._encode(text)
                         self._tail.append(text.encode(errors="replace"))
         if len(self._items) > MANY or (self._tail and self._tail.is_full):
             if len(self._items) > TOO_MANY:
@@ -221,6 +222,9 @@ class RankWriter(EventWriter):
             self._groups.append(event)
             if isinstance(event, Joining) and not event.done:
                 self._issued.clear()
+        return self._encode(event)
+
+    def _encode(self, event: Event) -> str:
         if isinstance(event, RankEvent):
             event = replace(event, rank=self.rank, time=round(event.time, 6))
         return encode(event) + "\n"
