@@ -7,7 +7,7 @@ from faulty_jobs import KINDS, make_job
 
 from ddpquiz.analysis import ranks_at_fault
 from ddpquiz.analysis.diagnosis import diagnose
-from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Joining, Raised, RankPosition
+from ddpquiz.analysis.events import Began, Ended, Exited, Issued, Joining, Marked, Raised, RankPosition, Waiting
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.request import Request
@@ -63,6 +63,26 @@ def state_of(*calls, ranks=3, ended=True, more=()):
     for event in more:
         state.add(event)
     return state
+
+
+def test_a_rank_that_raised_while_it_waited_for_an_operation_in_the_background_was_blocked_there():
+    """Gloo's thread may not report any more that the operation has failed, before the process is gone."""
+    for asynchronous in (False, True):
+        last = Operation(
+            "all_reduce", (0, 1), None, ((4,),), "float32", 16, "train.py", 10, "0", asynchronous=asynchronous
+        )
+        found = diagnose(
+            state_of(
+                [last, last], [last], ranks=2,
+                more=[
+                    *([Waiting(0.01, 0, 2)] if asynchronous else []), Marked(0.01, 1, "finished", 0),
+                    Raised(0.02, 0, "RuntimeError", "gloo: Connection closed by peer", ""), Exited(0.03, 1, 0, ""),
+                    Exited(0.04, 0, 1, ""),
+                ],
+            )
+        )  # fmt: skip
+        assert (found.fault, found.culprits) == ("left", (1,))
+        assert found.sentence == "Rank 0 waits in all_reduce at train.py:10 for rank 1: it has finished."
 
 
 A, B, C = call(10), call(20, "broadcast", peer=0), call(30, shape=(9,))

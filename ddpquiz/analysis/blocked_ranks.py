@@ -12,7 +12,8 @@ def find_blocked(state: RunState) -> dict[int, Collective]:
         for rank in collective.arrived:
             call = collective.calls[rank]
             is_open = call.ended is None or call.failed
-            if is_open and (not call.operation.in_background or call.failed or state.blocked_in(rank)):
+            waits = not call.operation.in_background or call.failed or call.blocks_script or state.blocked_in(rank)
+            if is_open and waits:
                 blocked.setdefault(rank, collective)
     return blocked
 

@@ -12,7 +12,8 @@ Group = tuple[int, str, tuple[int, ...]]  # how often the rank has joined, the g
 class Call:
     """The `number`-th call of one rank. `blocks` are the times during which it blocked the rank.
 
-    `after` is the operation that the rank had called before, in any group.
+    `after` is the operation that the rank had called before, in any group. `blocks_script` is True from the moment when
+    the script waits for an operation in the background until that wait is over, even if the rank ends meanwhile.
     """
 
     operation: Operation
@@ -22,6 +23,7 @@ class Call:
     ended: float | None = None
     failed: bool = False  # it ended in an error
     blocks: tuple[tuple[float, float], ...] = ()
+    blocks_script: bool = False
     after: Operation | None = None
 
     @property

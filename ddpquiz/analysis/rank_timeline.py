@@ -124,8 +124,8 @@ class RankTimeline:
     def wait(self, collective: Collective, call: Call, since: float, until: float | None = None) -> None:
         """Note that the script begins to wait for a background operation, or that it has waited until `until`."""
         if call.operation.in_background:
-            if until is not None:
-                call.blocks = (*call.blocks[-OPEN:], (since, until))
+            call.blocks_script = until is None
+            call.blocks = call.blocks if until is None else (*call.blocks[-OPEN:], (since, until))
             if until is None or self._close(call, since, until) is None:
                 self._block(_Block(since, until, collective, call))
 
