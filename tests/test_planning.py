@@ -116,7 +116,9 @@ def test_stages_hold_every_layer_and_parameter_once():
     [
         ({"tp": 8, "dp": 30}, "tp 8 x cp 1 x pp 1 x dp 30 = 240 GPUs, but there are 256; dp=32 would do."),
         ({"tp": 64, "dp": 4, "model": "mixtral-8x7b"}, "tp=64 does not divide the 32 attention heads; tp=32 would do."),
-        ({"pp": 32, "dp": 8}, "pp=32 does not divide the 80 layers; pp=16 would do."),
+        ({"pp": 32, "dp": 8}, "pp=32 does not divide the 80 layers, even with 3 fewer on the first and last stage together; pp=16 would do."),
+        ({"tp": 5, "dp": 2}, "tp=5 does not divide the 64 attention heads; tp=4 would do."),
+        ({"tp": 8, "pp": 6, "dp": 5}, "pp=6 does not divide the 80 layers, even with 3 fewer on the first and last stage together; pp=4 would do."),
         ({"dp": 256, "batch": 300}, "A batch of 300 sequences is not divisible by dp x micro-batch = 256 x 1; a batch of 256 would do."),
         ({"dp": 256, "ep": 2}, "Llama 3 70B has no experts; ep=1 would do."),
         ({"dp": 256, "shard": 3}, "shard=3 does not divide the 256 ranks of dp x cp; shard=2 would do."),

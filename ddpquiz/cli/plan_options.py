@@ -38,7 +38,13 @@ class PlanOptions:
     ] = "h100"
     gpus: Annotated[int | None, typer.Option("--gpus", "-n", min=1, help="How many GPUs.")] = None
     layout: Annotated[
-        str, typer.Option("--layout", "-l", help="Sizes of axes: tp=8,pp=4,cp=1,ep=1. The rest is dp.")
+        str,
+        typer.Option(
+            "--layout",
+            "-l",
+            help="Such as tp=8,pp=4. tp splits matrices, pp layers, cp sequences, ep experts; dp splits the batch, "
+            "over the GPUs that are left.",
+        ),
     ] = ""
     batch: Annotated[
         int | None,

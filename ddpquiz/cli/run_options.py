@@ -24,7 +24,7 @@ class RunOptions:
     device: Annotated[str, typer.Option(help="Where the ranks run: auto, cpu or cuda.")] = "auto"
     timeout: Annotated[
         float | None,
-        typer.Option(help="End the run as hung after this many seconds without progress. [run: never, demo: 10]"),
+        typer.Option(help="End the run as hung after this many seconds without progress."),
     ] = None
     plain: Annotated[bool, typer.Option("--plain", help="Print plain lines instead of a live view.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print one event per line as JSON, and nothing else.")] = False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from math import gcd
 
 from ddpquiz.errors import UserError
 from ddpquiz.planning.model import Transformer
@@ -70,7 +71,7 @@ class Layout:
     def __str__(self) -> str:
         axes = [f"{axis} {size}" for axis in ("tp", "cp", "pp", "dp", "ep") if (size := getattr(self, axis)) > 1]
         more = f", {self.schedule}" if self.pp > 1 else ""
-        chunks = f" x {self.chunks} chunks" if self.chunks > 1 else ""
+        chunks = f" x {self.chunks} chunks" if self.pp > 1 and self.chunks > 1 else ""
         shard = f" over {self.shard}" if self.shard else ""
         return (
             f"{' '.join(axes) or '1 GPU'}, ZeRO-{self.zero}{shard}{more}{chunks},"
@@ -100,8 +101,8 @@ def check(model: Transformer, layout: Layout, *, gpus: int, batch: int, sequence
 
 
 def _refusals(model: Transformer, layout: Layout, gpus: int, batch: int, sequence: int) -> Iterator[str]:
+    yield from _wrong_splits(model, layout, gpus, sequence)  # first: a number of GPUs does not help against these
     yield from _wrong_sizes(layout, gpus)
-    yield from _wrong_splits(model, layout, sequence)
     yield from _wrong_batch(layout, batch)
     yield from _wrong_schedule(layout, batch)
 
@@ -117,20 +118,23 @@ def _wrong_sizes(layout: Layout, gpus: int) -> Iterator[str]:
         yield f"shard={layout.shard} does not divide the {layout.replicas} ranks of dp x cp; shard={near} would do."
 
 
-def _wrong_splits(model: Transformer, layout: Layout, sequence: int) -> Iterator[str]:
-    """Yield what a model's sizes do not allow."""
-    tp = layout.tp
+def _wrong_splits(model: Transformer, layout: Layout, gpus: int, sequence: int) -> Iterator[str]:
+    """Yield what a model's sizes do not allow; a size of tp or pp that would do fits the number of GPUs, too."""
+    tp, room = layout.tp, gpus // (layout.cp * layout.pp)
     if model.heads % tp:
-        fits = nearest(tp, lambda size: model.heads % size == 0)
+        fits = nearest(tp, lambda size: gcd(model.heads, room) % size == 0)
         yield f"tp={tp} does not divide the {model.heads} attention heads; tp={fits} would do."
     if model.latent is None and model.kv_heads % tp and tp % model.kv_heads:
-        fits = nearest(tp, lambda size: model.heads % size == 0 and model.kv_heads % size == 0)
+        fits = nearest(tp, lambda size: gcd(model.heads, model.kv_heads, room) % size == 0)
         yield f"tp={tp} does not divide the {model.kv_heads} key-value heads; tp={fits} would do."
     if layout.pp > 1 and not splits_layers(model.layers, layout.pp * layout.chunks):
-        stages = layout.gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
+        stages = gpus // (tp * layout.cp)  # at most, and the size of pp must divide them
         fits = nearest(layout.pp, lambda size: stages % size == 0 and splits_layers(model.layers, size * layout.chunks))
         chunks = f" x {layout.chunks} chunks" if layout.chunks > 1 else ""
-        yield f"pp={layout.pp}{chunks} does not divide the {model.layers} layers; pp={fits} would do."
+        yield (
+            f"pp={layout.pp}{chunks} does not divide the {model.layers} layers, even with {SPARE_LAYERS} fewer on the"
+            f" first and last stage together; pp={fits} would do."
+        )
     if sequence % (layout.cp * (tp if layout.sequence_parallel else 1)):
         yield f"A sequence of {sequence:,} tokens is not divisible by cp x tp = {layout.cp * tp}."
     if layout.ep > 1 and model.experts is None:
