@@ -193,6 +193,27 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
     assert terminal.end() == 130
 
 
+def test_a_page_that_is_read_stays_when_the_run_ends(tmp_path):
+    script, end = tmp_path / "script.py", tmp_path / "end"
+    loop = f"import os, time\nprint('words: yes')\nwhile not os.path.exists({str(end)!r}):\n    time.sleep(0.05)\n"
+    script.write_text(loop)
+    terminal = ddpquiz("run", str(script), "--nproc", "2")
+    terminal.wait("^words ")
+    terminal.press("v", " 4 +time.sleep", "^esc back")
+    end.touch()
+    terminal.wait("^the run has ended · esc back", " 4 +time.sleep")
+    terminal.press("\x1b", "^done in .*\n→ walk through it")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_ctrl_c_on_a_page_ends_the_run_and_leaves(terminal):
+    terminal.wait("^step ")
+    terminal.press("v", "waits in this line")
+    terminal.press("\x03")
+    assert terminal.end() == 130
+
+
 def test_asserts_of_a_script_are_not_shown_as_claims_unless_they_fail(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("assert 1 != 2, 'outputs are not equal'\nprint('mine: 1')\n")
@@ -216,6 +237,21 @@ def test_a_run_stays_on_its_last_page_with_its_steps_logs_source_and_summary(tmp
     terminal.press("q")
     assert terminal.end() == 0
     assert "mine" in terminal.text
+
+
+def test_enter_walks_through_a_run_and_leaves_at_its_end(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + "dist.all_reduce(x)\nprint('mine: 1')\ndist.destroy_process_group()\n")
+    for options in ["--stay"], ["--step"]:
+        terminal = ddpquiz("run", *options, "--nproc", "2", str(script))
+        if options == ["--stay"]:
+            terminal.wait("→ walk through it")
+            terminal.press("\x1b[C")
+        terminal.wait("^step 0 of 2")
+        terminal.press("\r", "^step 1 of 2")
+        terminal.press("\r", "step 2 of 2")
+        terminal.press("\r")
+        assert terminal.end() == 0
 
 
 @pytest.mark.parametrize("options", [["--no-stay"], ["--plain"]])

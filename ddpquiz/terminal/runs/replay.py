@@ -60,6 +60,7 @@ class ReplayScreen(RunScreen):
         self._operations = beginnings(events, self._stops)
         self._tape = Tape(events)
         self._playing = False
+        self.finished = False  # the user has left with enter, after the last step
         self._go(at)
 
     @property
@@ -97,6 +98,7 @@ class ReplayScreen(RunScreen):
             case "space":
                 self._go(self._at, playing=not self._playing)
             case "enter" if self._at == len(self._stops) - 1:
+                self.finished = True
                 self._leave_screen()
             case "right" | "enter":
                 self._go(self._at + 1)
@@ -159,9 +161,14 @@ class EndScreen(RunScreen):
     def press(self, key: str) -> None:
         match key:
             case "left" | "right":
-                at = len(steps(self._events)) - 2 if key == "left" else 0
-                ReplayScreen(self._events, self.screen, at, hint=self.hint).loop(self.screen, self._keys)
+                self.walk(len(steps(self._events)) - 2 if key == "left" else 0)
             case "r":
                 self.again = self.left = True
             case "enter" | "q":
                 self.left = True
+
+    def walk(self, at: int = 0) -> None:
+        """Go through the run from step `at`; who finishes leaves this page too, since the last step shows the same."""
+        walk = ReplayScreen(self._events, self.screen, at, hint=self.hint)
+        walk.loop(self.screen, self._keys)
+        self.left = walk.finished

@@ -21,7 +21,7 @@ from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, torchrun
 from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 from ddpquiz.terminal.runs.plain_lines import stopped_by
-from ddpquiz.terminal.runs.replay import EndScreen, ReplayScreen
+from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
 from ddpquiz.terminal.runs.script import suggestions, tries
 
@@ -91,9 +91,9 @@ def _show(
     interrupted = ended is not None and ended.why == INTERRUPTED
     opens_replay = options.step and not interrupted
     if opens_replay:
-        ReplayScreen(recent.events, screen, hint=options.hint).loop(screen, keys)
+        end.walk()
     fits = not options.hold and _fits(run.seen, screen.console, end.hint)
-    if options.stay or opens_replay or view.is_held or not (interrupted or fits):
+    if options.stay or opens_replay or view.outlasted or not (interrupted or fits):
         end.loop(screen, keys)
     return end
 
@@ -133,6 +133,7 @@ class LiveScreen(RunScreen):
     def __init__(self, run: Run, screen: Screen, hint: Hint | None) -> None:
         super().__init__(screen)
         self.run, self.hint = run, hint
+        self.outlasted = False  # the user still read a page when the run ended
         self._paused: tuple[RunState, float] | None = None  # what is shown while the view is paused, and its time
         self._events = self._painted = 0  # events so far, and at the last frame
         self._cost = 0.0  # seconds of processor time of the last frame
@@ -145,8 +146,8 @@ class LiveScreen(RunScreen):
 
     @property
     def closed(self) -> bool:
-        """Whether the run is over; a paused picture stays until the user goes on."""
-        return self.run.over and (not self._paused or self.is_terminated)
+        """Whether the run is over; what the user reads, or a paused picture, stays until the user goes on."""
+        return self.run.over and (not self.is_held or self.is_terminated)
 
     @property
     def is_terminated(self) -> bool:
@@ -183,13 +184,15 @@ class LiveScreen(RunScreen):
         if key == "space":
             self._paused = None if self._paused else (self.run.seen.copy(), self.run.now())
         elif key == "q":
-            self._paused = None
+            self._open("picture")
+            self._paused, self.outlasted = None, False
             if not self.run.over:
                 self.run.stop(INTERRUPTED)
 
     def wait(self, keys: Keys) -> str | None:
         """Follow the run until a key is pressed or there is something new to paint."""
-        if self.run.over:  # and paused
+        if self.run.over:
+            self.outlasted = self.outlasted or not self.on_picture
             return keys.get()
         end, idle = time.monotonic() + max(FRAME, self._cost / SHARE), time.monotonic() + IDLE
         while not self.run.over:
@@ -202,7 +205,10 @@ class LiveScreen(RunScreen):
 
     def paint(self, screen: Screen) -> None:
         self._painted, before = self._events, time.process_time()
-        self.note = f"paused, the run {'has ended' if self.run.over else 'goes on'}" if self._paused else ""
+        if self._paused:
+            self.note = f"paused, the run {'has ended' if self.run.over else 'goes on'}"
+        else:
+            self.note = "the run has ended" if self.run.over else ""
         super().paint(screen)
         self._cost = time.process_time() - before
 
