@@ -85,6 +85,21 @@ def test_a_rank_that_raised_while_it_waited_for_an_operation_in_the_background_w
         assert found.sentence == "Rank 0 waits in all_reduce at train.py:10 for rank 1: it has finished."
 
 
+def test_sends_in_the_background_that_nobody_receives_are_not_advised_to_be_in_the_background():
+    sends = [
+        Operation("send", (0, 1), 1 - rank, ((4,),), "float32", 16, "train.py", 23, "0", asynchronous=True)
+        for rank in range(2)
+    ]
+    waits = [Waiting(0.01, rank, 1) for rank in range(2)]
+    found = diagnose(state_of([sends[0]], [sends[1]], ranks=2, ended=False, more=waits), now=math.inf)
+    assert found.sentence == (
+        "Ranks wait for each other: rank 0 for its send at train.py:23; rank 1 for its send at train.py:23."
+    )
+    assert "isend" not in found.next
+    found = diagnose(state_of([sends[0]], [sends[1]], ranks=2, ended=False), now=math.inf)
+    assert found.fault == "none"  # both may still call wait, after what they compute
+
+
 A, B, C = call(10), call(20, "broadcast", peer=0), call(30, shape=(9,))
 
 

@@ -7,6 +7,7 @@ from ddpquiz.analysis.call_text import call_at
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.lost_message import lost_message
 from ddpquiz.analysis.mismatch_verdict import deviation_sentence, standpoint, together
+from ddpquiz.analysis.operation import POINT_TO_POINT
 from ddpquiz.analysis.ranks_at_fault import find_deviation, unusual_ranks
 from ddpquiz.analysis.verdict import NEXT, Diagnosis, FaultKind, advise_pairs
 
@@ -26,7 +27,8 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
             break
         cycle.append(following)
     calls = {each: (waits[each].calls[each].operation, waits[each].calls[each].after) for each in waits}
-    in_pairs = all(calls[each][0].op in ("send", "recv") for each in cycle)
+    in_pairs = all(calls[each][0].op in POINT_TO_POINT for each in cycle)
+    in_background = all(calls[each][0].in_background for each in cycle)
     first = waits[cycle[0]]
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
         odd = unusual_ranks(calls, order)
@@ -41,8 +43,12 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
             together(found), NEXT[fault],
         )  # fmt: skip
     standpoints = tuple(standpoint((each,), calls[each][0]) for each in sorted(cycle))
-    text = "; ".join(f"rank {each} in {call_at(calls[each][0])}" for each in sorted(cycle))
+    text = "; ".join(
+        f"rank {each} {'for its' if calls[each][0].in_background else 'in'} {call_at(calls[each][0])}"
+        for each in sorted(cycle)
+    )
+    advice = advise_pairs({calls[each][0].op for each in cycle}, in_background=in_background)
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
-        first.index, "", advise_pairs({calls[each][0].op for each in cycle}) if in_pairs else NEXT["order"],
+        first.index, "", advice if in_pairs else NEXT["order"],
     )  # fmt: skip

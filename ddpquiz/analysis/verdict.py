@@ -68,8 +68,10 @@ TAGS = "A receive takes only messages with its own tag: print both tags before t
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
 
 
-def advise_pairs(ops: Collection[str]) -> str:
+def advise_pairs(ops: Collection[str], *, in_background: bool = False) -> str:
     """Return what to do about ranks that wait for each other in sends and receives."""
+    if in_background:
+        return "No send meets a receive: check the rank and the tag that each names, and that none of them is left out."
     if {*ops} == {"recv"}:
         return "All of them wait for a message, and none sends: let one side send first, or send with isend."
     if {*ops} == {"send"}:

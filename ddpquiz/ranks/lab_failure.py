@@ -174,9 +174,13 @@ def _ended_badly(finished: FinishedRun, lab: Lab, file: Path) -> LabVerdict:
         if hangs:  # the check knows better why
             line = next((each.line for each in waits if each.rank == rank and each.file == path), line)
             return _verdict("hang", finished, rank=rank, line=line, sentence=said[-1], waits=waits)
+    sentence = end.why if end else ""
+    named = [int(each) for each in re.findall(rf"\b{re.escape(file.name)}:(\d+)", sentence)]
+    if named and line not in named:  # the script began the operation in one line, and waits for it in another
+        line = named[0]
     return _verdict(
         "hang" if hangs else "error", finished, rank=end.rank if end else None, line=line,
-        sentence=end.why if end else "", advice=end.mend if end else "", waits=waits,
+        sentence=sentence, advice=end.mend if end else "", waits=waits,
     )  # fmt: skip
 
 
