@@ -22,6 +22,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # imported after init_process_group, it would keep the group alive (torch 2.13)
 from torch.nn import BatchNorm1d, LayerNorm
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel

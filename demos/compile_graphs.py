@@ -117,6 +117,7 @@ def main() -> None:
             assert backward == "B" + "R" * backward.count("R"), "with one graph every bucket waits for all of backward"
         elif cap == 1:
             assert backward.count("BR") == args.layers, "split at buckets of a layer, each one leaves after its graph"
+    dist.monitored_barrier()  # right after other collectives, a rank on Gloo may abort as it ends (torch 2.13)
     dist.destroy_process_group()
 
 

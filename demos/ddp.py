@@ -20,6 +20,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # imported after init_process_group, it would keep the group alive (torch 2.13)
 from torch.nn.parallel import DistributedDataParallel
 
 LEARNING_RATE = 0.05

@@ -21,6 +21,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # imported after init_process_group, it would keep the group alive (torch 2.13)
 
 FEATURES, SAMPLES = 8, 32  # of the linear regression; samples of each rank
 RATES = {"sgd": 0.1, "adam": 0.05}

@@ -26,6 +26,7 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # imported after init_process_group, it would keep the group alive (torch 2.13)
 from torch.nn.parallel import DistributedDataParallel
 
 WIDTH, COLUMNS = 32, 50  # inputs and outputs of a layer; characters for the longest time in the drawing

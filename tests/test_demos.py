@@ -5,8 +5,11 @@ source once, becomes `new`, on so many `ranks` and with these `args`.
 """
 
 import ast
+import os
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -155,3 +158,36 @@ def test_the_drawing_of_a_slow_network_fits_beside_the_name_of_a_rank():
     seen = watched(demos_dir() / "overlap.py", 2, ["--latency", "60"])
     assert seen.end.ok, seen.end.why
     assert max(len(line.text) for line in seen.lines) <= 80 - len("rank 0  ")
+
+
+COUNTS_THREADS = """
+import glob, os, runpy, sys
+del sys.argv[0]  # the script finds its own name there
+runpy.run_path(sys.argv[0], run_name="__main__")
+names = [open(path).read() for path in glob.glob("/proc/self/task/*/comm")]
+print("threads of Gloo:", sum("gloo" in name for name in names), flush=True)
+os._exit(0)
+"""
+# While Python ends, a thread of Gloo that frees a tensor aborts the process (pytorch issue 190489). What DDP and
+# optimizers import keeps the group and its threads alive, if it is imported when there is a group already.
+IMPORTS_LATE = re.compile(r"DistributedDataParallel|\boptim\.|torch\.utils\.checkpoint|torch\.distributed\.nn\b")
+# Caches of DTensor and of torch.compile keep the group, whatever the script does.
+KEEPS_GROUP = {"compile_graphs", "fsdp", "fsdp2_recipe", "grad_clip", "reshard_checkpoint", "tensor_parallel", "traces"}
+MAY_KEEP_GROUP = {name for name in DEMOS if IMPORTS_LATE.search((demos_dir() / f"{name}.py").read_text())}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the names of threads in /proc")
+@pytest.mark.parametrize("name", sorted(MAY_KEEP_GROUP - KEEPS_GROUP))
+def test_a_demo_under_torchrun_leaves_no_thread_that_could_abort_it(name):
+    own = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | own | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    command = [sys.executable, "-c", COUNTS_THREADS, demos_dir() / f"{name}.py"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "threads of Gloo: 0"
+
+
+@pytest.mark.parametrize("name", sorted(KEEPS_GROUP))
+def test_a_demo_whose_group_stays_lets_its_threads_finish_before_it_ends(name):
+    before, _, _ = (demos_dir() / f"{name}.py").read_text().rpartition("    dist.destroy_process_group()")
+    assert "dist.monitored_barrier()" in "".join(before.splitlines()[-2:])
