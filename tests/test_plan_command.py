@@ -30,7 +30,7 @@ def test_a_plan_that_does_not_fit_says_how_to_find_one_that_does(home):
     assert "(stage 0): does not fit" in page
     assert "\nIf it did fit: " in page
     assert "\n--search lists the layouts that fit;" in page
-    assert "Computing takes" not in page
+    assert "Of the step" not in page
     assert "If it did fit" not in piped(home, *JOB).stdout
 
 
@@ -41,6 +41,8 @@ def test_json_has_all_of_the_page(home):
     assert memory["total"] == pytest.approx(sum(memory[part] for part in parts))
     assert time["total"] == pytest.approx(sum(value for name, value in time.items() if name != "total"))
     assert {part["axis"] for part in found["traffic"]} == {"dp", "tp", "pp"}
+    share, peak = re.search(r"Of the step: ([\d.]+)% computing, at (\d+)% of peak", piped(home, *JOB).stdout).groups()
+    assert float(share) * float(peak) / 1e4 == pytest.approx(found["hfu"], rel=0.02)
     assert found["tokens_per_second_per_gpu"] == pytest.approx(512 * 8192 / time["total"] / 256)
 
 
@@ -48,9 +50,9 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search").stdout
     assert "no layout fits the rest beside them." in " ".join(page.split())  # 73.9 GiB are below the limit of 75.2
     assert "24 is the smallest number of GPUs on which a layout fits" in page
-    assert "Of the best: Computing takes " in page
+    assert re.search(r"Of the best one's step: [\d.]+% computing", page)
     command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace(" \\\n", " "), re.DOTALL)[1]
-    assert "fits below 94%" in piped(home, *command.split()).stdout
+    assert "fits (limit 75.2)" in piped(home, *command.split()).stdout
 
 
 @pytest.mark.parametrize(

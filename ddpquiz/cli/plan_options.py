@@ -56,11 +56,15 @@ class PlanOptions:
     shard: Annotated[
         int, typer.Option("--shard", min=0, help="Ranks over which states are sharded (HSDP); 0: all.")
     ] = 0
-    pipeline: Annotated[str, typer.Option("--pipeline", help="gpipe, 1f1b, interleaved, zb-h1 or dualpipe.")] = "1f1b"
+    pipeline: Annotated[
+        str, typer.Option("--pipeline", help="gpipe, 1f1b, interleaved, zb-h1 (zero bubble) or dualpipe.")
+    ] = "1f1b"
     chunks: Annotated[
         int, typer.Option("--chunks", min=1, help="Model chunks per stage; more than 1: interleaved.")
     ] = 1
-    recompute: Annotated[str, typer.Option("--recompute", help="none, selective or full.")] = "none"
+    recompute: Annotated[
+        str, typer.Option("--recompute", help="What backward computes again: none, selective (attention) or full.")
+    ] = "none"
     sequence_parallel: Annotated[bool, typer.Option(help="Sequence parallelism beside tp.")] = True
     overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = True
     tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = False

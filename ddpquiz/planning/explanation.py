@@ -158,7 +158,9 @@ def _axis(plan: Plan, axis: str) -> PlanLine:
         filled,
         source,
         concept,
-        f"Computing hides all but {exposed:.4g} s of it." if parts else f"{axis} is 1: nothing is sent.",
+        f"alpha: the latency of one hop. Computing hides all but {exposed:.4g} s."
+        if parts
+        else f"{axis} is 1: nothing is sent.",
     )
 
 

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from ddpquiz.terminal.kit import layout
 from ddpquiz.terminal.kit.screen import is_interactive
 
-_LESS = "-X -K -Psspace next page, b page back, q quit$"  # the page stays visible, ctrl+c quits, a prompt lists keys
+_LESS = "-X -K -Ps?eb page back, q quit:space next page, b page back, q quit.$"  # the page stays, ctrl+c quits
 
 
 def show(console: Console, page: RenderableType) -> None:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpquiz.planning.explanation import lines
-from ddpquiz.planning.memory import HEADROOM, STATE_BYTES
+from ddpquiz.planning.memory import STATE_BYTES
 from ddpquiz.planning.memory_lines import GIB, PlanLine
 from ddpquiz.planning.plan import Plan
 from ddpquiz.planning.traffic import Traffic
@@ -96,8 +96,8 @@ def _memory(plan: Plan, width: int) -> Iterator[Text]:
     memory, size = plan.memory, plan.hardware.memory
     title = Text("Memory", style="title")
     title.append(f"  {memory.total / GIB:,.1f} of {size / GIB:g} GiB on the fullest rank (stage {memory.stage}): ", "")
-    fits = f"fits below {HEADROOM:.0%}" if plan.fits else "does not fit"
-    yield title.append(fits, style="good" if plan.fits else "bad")
+    title.append("fits" if plan.fits else "does not fit", style="good" if plan.fits else "bad")
+    yield title.append(f" (limit {plan.capacity / GIB:,.1f})", "")
     yield bar([(letter, getattr(memory, name)) for letter, name in MEMORY], size, width)
     amounts = [(letter, name, getattr(memory, name)) for letter, name in MEMORY]
     yield _legend([(*each, amount(each[2] / GIB)) for each in amounts], width)
@@ -140,7 +140,7 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     result.append(f"{plan.tokens_per_second:,.0f} tokens/s/GPU   ", "head")
     result.append(f"MFU {plan.mfu:.1%}   HFU {plan.hfu:.1%}   {amount(plan.days(tokens))} days for ")
     yield result.append(f"{tokens / 1e12:g} T tokens")
-    yield Text(shares(plan)) if plan.fits else Text(DOES_NOT_FIT, style="bad")
+    yield Text(f"Of the step: {shares(plan)}") if plan.fits else Text(DOES_NOT_FIT, style="bad")
     attention = "half" if plan.machine.causal else "all"
     counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes per parameter, {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
@@ -148,10 +148,10 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
 
 
 def shares(plan: Plan) -> str:
-    """Write what share of a step computing takes, and what takes most of the rest."""
+    """Write what share of a step computing takes, how much of the peak it reaches, and what takes most of the rest."""
     computing, next_ = (getattr(plan.time, name) / plan.time.total for name in ("compute", plan.limit))
     what = f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
-    return f"Computing takes {computing:.1%} of the step, {what} {next_:.1%}"
+    return f"{computing:.1%} computing, at {plan.hfu / computing:.0%} of peak; {next_:.1%} {what}"
 
 
 def amount(value: float) -> str:

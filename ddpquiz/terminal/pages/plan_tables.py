@@ -16,7 +16,10 @@ from ddpquiz.terminal.kit.style import code
 from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
-LEGEND = "mb: micro-batch. next: the largest cost besides computing. See `ddpquiz learn choosing-parallelism`."
+LEGEND = (
+    "dp: replicas; ZeRO shards over dp x cp ranks. mb: micro-batch. costs: what takes the most time besides computing."
+    " See `ddpquiz learn choosing-parallelism`."
+)
 
 
 def _table(names: Sequence[str], left: int = 1) -> Table:
@@ -41,7 +44,7 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
         lines.append(Text(LEGEND, style="quiet"))
-        lines.append(Text(f"Of the best: {shares(best)}", style="head"))
+        lines.append(Text(f"Of the best one's step: {shares(best)}", style="head"))
         lines += [Text("Its page:"), code(f"{start} {arguments(best)}")]
     return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
@@ -66,7 +69,7 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
 
 
 def _best(plans: Sequence[Plan]) -> RenderableType:
-    names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "next"]
+    names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "costs"]
     has_experts = plans[0].job.model.experts is not None
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="title")
     for name in names:
