@@ -10,7 +10,7 @@ which computes the whole sequence anew for each token.
 Compare `cache received` with `cache of a token`, and `rows computed` with
 `rows without a cache`.
 
-Try    --kv-heads 1     all four query heads share one pair of key and value: a quarter of the bytes
+Try    --kv-heads 1     all four query heads share one pair of key and value: half the bytes
        --prompt 30      a longer prompt: more bytes to send, as many passes to decode
        --nproc 1        prefill and decode in one place: nothing is sent
 """
