@@ -34,6 +34,35 @@ def test_a_plan_that_does_not_fit_says_how_to_find_one_that_does(home):
     assert "If it did fit" not in piped(home, *JOB).stdout
 
 
+def test_the_seconds_of_traffic_are_those_that_explain_adds_up(home):
+    page, line = piped(home, *JOB).stdout, piped(home, *JOB, "--explain", "dp").stdout
+    shown = [float(seconds) for seconds in re.findall(r"^dp \w+ .*GiB +([\d.]+)  ", page, re.MULTILINE)]
+    assert len(shown) == 2
+    assert sum(shown) == pytest.approx(float(re.match(r"dp: ([\d.]+) s on the wire", line)[1]), rel=0.01)
+
+
+def test_gradients_are_summed_over_the_ranks_of_dp_and_cp(home):
+    page = piped(home, "plan", "--gpus", "256", "--layout", "cp=4,pp=2", "--zero", "3", "--chunks", "8").stdout
+    assert re.search(r"^dp,cp reduce_scatter +128 ", page, re.MULTILINE)
+    assert max(map(len, page.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--compare", "foo=4"), "for --compare: `foo` is not one of tp, pp, cp, ep, dp."),
+        (("--pipeline", "interleaved"), "for --pipeline: interleaved needs --chunks 2 or more."),
+    ],
+)
+def test_an_option_with_a_wrong_word_is_the_one_that_is_named(home, words, message):
+    assert message in piped(home, *JOB, *words).stderr
+
+
+def test_two_layouts_are_said_to_fit_or_not(home):
+    assert piped(home, *JOB, "--compare", "tp=4,pp=8").stdout.endswith("Both fit.\n")
+    assert "The first fits, the second does not." in piped(home, *JOB, "--compare", "tp=2").stdout
+
+
 def test_json_has_all_of_the_page(home):
     found = json.loads(piped(home, *JOB, "--json").stdout)
     memory, time = found["memory_bytes"], found["step_seconds"]

@@ -15,7 +15,7 @@ from ddpquiz.cli.typer_options import with_options
 @with_options(PlanOptions)
 def plan(
     search: Annotated[
-        bool, typer.Option("--search", help="List the best layouts; without --gpus, on as few GPUs as fit.")
+        bool, typer.Option("--search", help="List the best layouts; without --gpus, on the fewest GPUs that work.")
     ] = False,
     scale: Annotated[str, typer.Option("--scale", help="FIRST..LAST GPUs: throughput as dp grows.")] = "",
     schedule: Annotated[bool, typer.Option("--schedule", help="Show the pipeline rank by rank, as a run.")] = False,

@@ -71,7 +71,7 @@ class PlanOptions:
     states: Annotated[
         str, typer.Option("--states", help="Bytes per parameter: megatron (2+4+12), zero (2+2+12) or fp32 (4+4+8).")
     ] = "megatron"
-    precision: Annotated[str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: what the GPU has).")] = ""
+    precision: Annotated[str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: bf16 if it can).")] = ""
     flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = True
     causal: Annotated[bool, typer.Option(help="Count half of attention's FLOP.")] = False
     tokens: Annotated[float, typer.Option("--tokens", help="Trillions of tokens to train on, for the days.")] = 1.0
@@ -122,6 +122,8 @@ class PlanOptions:
         schedule = one_of(PipelineSchedule, self.pipeline, "--pipeline")
         if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:
             schedule = PipelineSchedule.INTERLEAVED
+        if self.chunks == 1 and schedule is PipelineSchedule.INTERLEAVED:
+            raise typer.BadParameter("interleaved needs --chunks 2 or more.", param_hint="--pipeline")
         inner = sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1)
         sizes.setdefault("dp", max(1, gpus // inner))
         return Layout(
@@ -144,18 +146,19 @@ class PlanOptions:
         options = {key.replace("-", "_"): int(value) for key, value in words.items() if value.isdigit()}
         changed: dict[str, Any] = {key: value for key, value in options.items() if key in own}
         axes = ",".join(part for part in text.split(",") if part.partition("=")[0].replace("-", "_") not in changed)
+        axis_sizes(axes, "--compare")
         return replace(self, layout=axes, **changed)
 
 
-def axis_sizes(text: str) -> dict[str, int]:
+def axis_sizes(text: str, option: str = "--layout") -> dict[str, int]:
     """Read `tp=8,pp=4`; BadParameter names what does not fit."""
     sizes: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
         axis, _, size = part.partition("=")
         if axis not in _AXES:
-            raise typer.BadParameter(f"`{axis}` is not one of {', '.join(_AXES)}.", param_hint="--layout")
+            raise typer.BadParameter(f"`{axis}` is not one of {', '.join(_AXES)}.", param_hint=option)
         if not size.isdecimal() or not 0 < int(size) < 10**7:
-            raise typer.BadParameter(f"{axis} needs a positive number, as in {axis}=8.", param_hint="--layout")
+            raise typer.BadParameter(f"{axis} needs a positive number, as in {axis}=8.", param_hint=option)
         sizes[axis] = int(size)
     return sizes
 

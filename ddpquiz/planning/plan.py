@@ -13,7 +13,7 @@ from ddpquiz.planning.model import (
     training_flops,
 )
 from ddpquiz.planning.stage_time import Accelerator
-from ddpquiz.planning.step_time import StepTime, group_path, slowest_stage, stage_works, step_time
+from ddpquiz.planning.step_time import StepTime, group_path, seconds, slowest_stage, stage_works, step_time
 from ddpquiz.planning.step_traffic import Job, step_traffic
 from ddpquiz.planning.traffic import Traffic
 
@@ -84,6 +84,10 @@ class Plan:
         """What takes most of a step after computing, by name."""
         costs = {name: getattr(self.time, name) for name in ("tp", "cp", "ep", "pp", "dp", "bubble", "optimizer")}
         return max(costs, key=lambda name: costs[name])
+
+    def wire_seconds(self, part: Traffic) -> float:
+        """Return the seconds that a part of the traffic takes, if nothing hides it."""
+        return seconds(self.machine, self.job.layout, [part])
 
     def in_machine(self, part: Traffic) -> bool:
         """Return True if a part of the traffic stays inside a machine."""

@@ -43,7 +43,7 @@ _LIMITS = {
 }
 
 
-DOES_NOT_FIT = "--search lists the layouts that fit; without --gpus, on as few GPUs as do."
+DOES_NOT_FIT = "--search lists the layouts that fit; without --gpus, on the fewest GPUs that work."
 
 
 def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
@@ -118,14 +118,15 @@ def _traffic(plan: Plan) -> RenderableType:
         return Text("Traffic  one GPU sends nothing")
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="title")
     table.add_column("Traffic")
-    for name in ("ranks", "calls", "sends a rank"):
+    for name in ("ranks", "calls", "sent/rank", "seconds"):
         table.add_column(name, justify="right")
     table.add_column("how")
     for part in plan.traffic:
         where = "in a machine" if plan.in_machine(part) else "across machines"
-        how = f"{algorithm(part)}, {where}"
-        cells = (f"{part.axis} {part.op}", f"{part.ranks:,}", f"{part.calls:,}", f"{amount(part.sent / GIB)} GiB", how)
-        table.add_row(*cells)
+        how = where if part.op == "send" else f"{algorithm(part)}, {where}"
+        axis = "dp,cp" if part.axis == "dp" and plan.job.layout.cp > 1 else part.axis  # ranks of both sum gradients
+        sent, wire = f"{amount(part.sent / GIB)} GiB", amount(plan.wire_seconds(part))
+        table.add_row(f"{axis} {part.op}", f"{part.ranks:,}", f"{part.calls:,}", sent, wire, how)
     return table
 
 

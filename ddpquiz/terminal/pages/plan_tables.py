@@ -17,9 +17,17 @@ from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
 LEGEND = (
-    "dp: replicas; ZeRO shards over dp x cp ranks. mb: micro-batch. costs: what takes the most time besides computing."
-    " See `ddpquiz learn choosing-parallelism`."
+    "dp: replicas; ZeRO shards over dp x cp ranks. mb: micro-batch. overhead: what takes the most time besides"
+    " computing. See `ddpquiz learn choosing-parallelism`."
 )
+
+
+_BOTH_FIT = {
+    (True, True): "Both fit.",
+    (True, False): "The first fits, the second does not.",
+    (False, True): "The first does not fit, the second does.",
+    (False, False): "Neither fits.",
+}
 
 
 def _table(names: Sequence[str], left: int = 1) -> Table:
@@ -40,7 +48,7 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
         best = found.plans[0]
         lines += [Text(title(best.job, best.machine, gpus), style="head"), *_smallest(best, gpus, before)]
     tried = f"{found.tried:,} layouts tried, {found.fitting:,} fit."
-    lines.append(Text(f"{tried} The fastest of each way to split the GPUs:"))
+    lines.append(Text(f"{tried} The fastest of each way to split the GPUs:" if found.plans else tried))
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
         lines.append(Text(LEGEND, style="quiet"))
@@ -62,14 +70,11 @@ def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
     if before:
         least, limit_of = even_states(best.job, before) / GIB, best.capacity / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
-        yield Text(
-            f"On {before:,}, states alone need {least:,.1f} GiB of each, spread evenly;"
-            f" {limit_of:,.1f} is the limit{why}."
-        )
+        yield Text(f"On {before:,}, states alone need {least:,.1f} GiB per GPU; the limit is {limit_of:,.1f}{why}.")
 
 
 def _best(plans: Sequence[Plan]) -> RenderableType:
-    names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "costs"]
+    names = ["tp", "cp", "pp", "dp", "ep", "ZeRO", "mb", "pipeline", "recompute", "GiB", "step s", "MFU", "overhead"]
     has_experts = plans[0].job.model.experts is not None
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="title")
     for name in names:
@@ -147,14 +152,14 @@ def comparison(plan: Plan, other: Plan) -> RenderableType:
         shown = "step" if name == "total" else "update" if name == "optimizer" else name
         _row(table, f"{shown}, s", getattr(plan.time, name), getattr(other.time, name))
     _row(table, "MFU, %", 100 * plan.mfu, 100 * other.mfu)
-    fits = " and ".join("fits" if each.fits else "does not fit" for each in (plan, other))
+    fits = _BOTH_FIT[plan.fits, other.fits]
     heads = [Text(f"first: {plan.job.layout}", "head"), Text(f"second: {other.job.layout}", "head")]
-    return Group(*heads, table, Text(f"In memory: {fits}."))
+    return Group(*heads, table, Text(fits))
 
 
 def _row(table: Table, name: str, first: float, second: float) -> None:
     if first or second:
-        change = f"{(second - first) / first:+.0%}" if first else "new"
+        change = f"{(second - first) / first:+.0%}".replace("-0%", "0%").replace("+0%", "0%") if first else "new"
         table.add_row(name, amount(first) if first else "0", amount(second) if second else "0", change)
 
 
