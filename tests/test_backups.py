@@ -348,6 +348,30 @@ def many(home, *words, at="now", **more):
     )
 
 
+OPENS = """
+import sys
+from pathlib import Path
+from ddpquiz.learning.progress import Progress
+for line in sys.stdin:
+    with Progress(Path(line.strip())):
+        print("opened", flush=True)
+"""
+
+
+def test_sittings_that_start_at_once_in_a_new_folder_all_open_its_file(tmp_path):
+    """SQLite refuses at once, without waiting, where two connections switch a new file to a write-ahead log."""
+    command = [sys.executable, "-c", OPENS]
+    children = [subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)]
+    for number in range(60):
+        for child in children:
+            child.stdin.write(f"{tmp_path / str(number)}\n")
+            child.stdin.flush()
+        assert [child.stdout.readline() for child in children] == ["opened\n"] * 3
+    for child in children:
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+
+
 def test_two_sittings_at_once_keep_every_answer_of_both(tmp_path):
     words = ("study", "ring", "--new", "200", "--limit", "200")
     children = [many(tmp_path, *words) for _ in range(2)]

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -135,12 +136,26 @@ def _prepare(database: sqlite3.Connection, path: Path, *, is_as_left: bool) -> N
         )
     if version and not is_as_left and (problem := find_damage(database)):
         raise DamagedError(path, problem)
-    database.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(database)
     database.execute("PRAGMA synchronous = FULL")
     if version < len(MIGRATIONS):
         database.execute("PRAGMA foreign_keys = OFF")  # else replacing a table would also change the references to it
         _migrate(database)
     database.execute("PRAGMA foreign_keys = ON")
+
+
+def _switch_to_wal(database: sqlite3.Connection) -> None:
+    """Use a write-ahead log; SQLite does not wait by itself if another sitting is switching a new file to one, too."""
+    end = time.monotonic() + _WAIT
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _migrate(database: sqlite3.Connection) -> None:
