@@ -38,6 +38,8 @@ def test_the_seconds_of_traffic_are_those_that_explain_adds_up(home):
     page, line = piped(home, *JOB).stdout, piped(home, *JOB, "--explain", "dp").stdout
     shown = [float(seconds) for seconds in re.findall(r"^dp \w+ .*GiB +([\d.]+)  ", page, re.MULTILINE)]
     assert len(shown) == 2
+    parts = json.loads(piped(home, *JOB, "--json").stdout)["traffic"]
+    assert shown == pytest.approx([part["seconds"] for part in parts if part["axis"] == "dp"], rel=0.01)
     assert sum(shown) == pytest.approx(float(re.match(r"dp: ([\d.]+) s on the wire", line)[1]), rel=0.01)
 
 
@@ -47,15 +49,23 @@ def test_gradients_are_summed_over_the_ranks_of_dp_and_cp(home):
     assert max(map(len, page.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--compare", "foo=4"), "for --compare: `foo` is not one of tp, pp, cp, ep, dp."),
-        (("--pipeline", "interleaved"), "for --pipeline: interleaved needs --chunks 2 or more."),
-    ],
-)
-def test_an_option_with_a_wrong_word_is_the_one_that_is_named(home, words, message):
-    assert message in piped(home, *JOB, *words).stderr
+def test_an_option_with_a_wrong_word_is_the_one_that_is_named(home):
+    message = "for --compare: `foo` is not one of tp, pp, cp, ep, dp."
+    assert message in piped(home, *JOB, "--compare", "foo=4").stderr
+
+
+def test_an_interleaved_schedule_of_one_chunk_is_refused(home):
+    ended = piped(home, *JOB, "--pipeline", "interleaved")
+    assert ended.returncode == 1
+    assert " ".join(ended.stderr.split()) == (
+        "The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do."
+    )
+    assert "fits" in piped(home, *JOB, "--pipeline", "interleaved", "--chunks", "2").stdout
+
+
+def test_a_layout_compared_with_itself_changes_nothing(home):
+    rows = piped(home, *JOB, "--compare", "tp=8,pp=4").stdout.splitlines()[3:-1]
+    assert {row.split()[-1] for row in rows} == {"0%"}
 
 
 def test_two_layouts_are_said_to_fit_or_not(home):
@@ -79,7 +89,7 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search").stdout
     assert "no layout fits the rest beside them." in " ".join(page.split())  # 73.9 GiB are below the limit of 75.2
     assert "24 is the smallest number of GPUs on which a layout fits" in page
-    assert re.search(r"Of the best one's step: [\d.]+% computing", page)
+    assert re.search(r"Of the best layout's step: [\d.]+% computing", page)
     command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace(" \\\n", " "), re.DOTALL)[1]
     assert "fits (limit 75.2)" in piped(home, *command.split()).stdout
 

@@ -122,8 +122,6 @@ class PlanOptions:
         schedule = one_of(PipelineSchedule, self.pipeline, "--pipeline")
         if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:
             schedule = PipelineSchedule.INTERLEAVED
-        if self.chunks == 1 and schedule is PipelineSchedule.INTERLEAVED:
-            raise typer.BadParameter("interleaved needs --chunks 2 or more.", param_hint="--pipeline")
         inner = sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1)
         sizes.setdefault("dp", max(1, gpus // inner))
         return Layout(
@@ -146,7 +144,7 @@ class PlanOptions:
         options = {key.replace("-", "_"): int(value) for key, value in words.items() if value.isdigit()}
         changed: dict[str, Any] = {key: value for key, value in options.items() if key in own}
         axes = ",".join(part for part in text.split(",") if part.partition("=")[0].replace("-", "_") not in changed)
-        axis_sizes(axes, "--compare")
+        axis_sizes(axes, "--compare")  # later the axes are read as those of --layout, and an error would name that
         return replace(self, layout=axes, **changed)
 
 

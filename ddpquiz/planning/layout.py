@@ -161,6 +161,8 @@ def _wrong_schedule(layout: Layout, batch: int) -> Iterator[str]:
         yield f"chunks={layout.chunks} needs the interleaved schedule; {layout.schedule} has one chunk a stage."
     if p == 1:
         return
+    if layout.schedule is PipelineSchedule.INTERLEAVED and layout.chunks == 1:
+        yield "The interleaved schedule needs several chunks a stage; chunks=2 or the schedule 1f1b would do."
     if layout.schedule is PipelineSchedule.INTERLEAVED and m % p:
         yield f"The interleaved schedule needs a multiple of pp = {p} micro-batches; there are {m}."
     if layout.schedule is PipelineSchedule.DUALPIPE and (p % 2 or m % 2 or m < 2 * p):

@@ -151,7 +151,15 @@ def as_json(plan: Plan, tokens: float) -> dict[str, Any]:
         "fits": plan.fits,
         "memory_bytes": {**asdict(plan.memory), "total": plan.memory.total, "gpu": plan.hardware.memory},
         "step_seconds": {**asdict(plan.time), "total": plan.time.total},
-        "traffic": [{**asdict(part), "sent": part.sent, "in_machine": plan.in_machine(part)} for part in plan.traffic],
+        "traffic": [
+            {
+                **asdict(part),
+                "sent": part.sent,
+                "seconds": plan.wire_seconds(part),
+                "in_machine": plan.in_machine(part),
+            }
+            for part in plan.traffic
+        ],
         "tokens_per_second_per_gpu": plan.tokens_per_second,
         "mfu": plan.mfu,
         "hfu": plan.hfu,

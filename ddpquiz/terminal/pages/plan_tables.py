@@ -22,7 +22,7 @@ LEGEND = (
 )
 
 
-_BOTH_FIT = {
+_FIT = {
     (True, True): "Both fit.",
     (True, False): "The first fits, the second does not.",
     (False, True): "The first does not fit, the second does.",
@@ -52,7 +52,7 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     lines.append(_best(found.plans) if found.plans else _nothing(found))
     if found.plans:
         lines.append(Text(LEGEND, style="quiet"))
-        lines.append(Text(f"Of the best one's step: {shares(best)}", style="head"))
+        lines.append(Text(f"Of the best layout's step: {shares(best)}", style="head"))
         lines += [Text("Its page:"), code(f"{start} {arguments(best)}")]
     return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
@@ -152,9 +152,8 @@ def comparison(plan: Plan, other: Plan) -> RenderableType:
         shown = "step" if name == "total" else "update" if name == "optimizer" else name
         _row(table, f"{shown}, s", getattr(plan.time, name), getattr(other.time, name))
     _row(table, "MFU, %", 100 * plan.mfu, 100 * other.mfu)
-    fits = _BOTH_FIT[plan.fits, other.fits]
     heads = [Text(f"first: {plan.job.layout}", "head"), Text(f"second: {other.job.layout}", "head")]
-    return Group(*heads, table, Text(fits))
+    return Group(*heads, table, Text(_FIT[plan.fits, other.fits]))
 
 
 def _row(table: Table, name: str, first: float, second: float) -> None:
