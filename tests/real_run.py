@@ -11,6 +11,9 @@ rank, world = dist.get_rank(), dist.get_world_size()
 x = torch.ones(2) * (rank + 1)
 """
 
+# The environment of a script that is the only rank, as a launcher sets it.
+ALONE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}
+
 
 def run(path, ranks=2, **request):
     return list(Run(Request(path, ranks=ranks, device="cpu", **{"timeout": 20.0} | request)).events())

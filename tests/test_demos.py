@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from real_run import ALONE
 
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum import loading
@@ -179,8 +180,7 @@ MAY_KEEP_GROUP = {name for name in DEMOS if IMPORTS_LATE.search((demos_dir() / f
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the names of threads in /proc")
 @pytest.mark.parametrize("name", sorted(MAY_KEEP_GROUP - KEEPS_GROUP))
 def test_a_demo_under_torchrun_leaves_no_thread_that_could_abort_it(name):
-    own = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
-    environment = os.environ | own | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    environment = os.environ | ALONE | {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", COUNTS_THREADS, demos_dir() / f"{name}.py"]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr

@@ -7,12 +7,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from real_run import ALONE
 
 from ddpquiz.analysis.events import Alive, Began, Ended, Exited, Forming, Issued, Joining, Raised, Recorded, Started
 from ddpquiz.analysis.records.rank_files import read_rank_files
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
-ALONE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}
 RECORD = ("-m", "ddpquiz.record", "--to", "rec")
 
 
