@@ -93,3 +93,46 @@ def test_a_dump_that_was_written_while_its_rank_went_on_accuses_nobody(tmp_path)
 def test_a_dump_that_was_written_long_after_its_last_operation_names_the_rank_without_one(tmp_path):
     found = dumped(tmp_path, 5.0)
     assert (found.fault, found.culprits) == ("dead", (1,))
+
+
+def test_a_line_that_only_one_rank_reached_is_named_although_its_calls_met_others_without_an_error():
+    step, extra = [call(10, shape=(4,)), call(10, shape=(8,))], call(18, shape=(4,))
+    found = diagnose(state_of([*step, *step, extra, *step], [*step, *step, *step], [*step, *step, *step]))
+    assert (found.fault, found.culprits) == ("missing", (0,))
+    assert found.sentence == (
+        "Only rank 0 called all_reduce at train.py:18; ranks 1 and 2 never did, so the calls after it do not match."
+    )
+
+
+def test_a_line_that_all_but_one_rank_reached_is_named_with_the_rank_that_never_did():
+    found = diagnose(state_of(*([A, call(18), call(20)],) * 2, [A, call(20), call(22, shape=(8,))]))
+    assert (found.fault, found.culprits) == ("missing", (2,))
+    assert found.sentence == (
+        "Rank 2 never called all_reduce at train.py:18, as ranks 0 and 1 did, so the calls after it do not match."
+    )
+
+
+def test_an_extra_call_that_met_another_one_is_named_when_the_other_ranks_have_finished():
+    more = [Ended(0.5, rank, 2) for rank in range(3)] + [Exited(1.0, rank, 0) for rank in (1, 2)]
+    found = diagnose(state_of([A, call(12), A, A], [A] * 3, [A] * 3, more=more))
+    assert (found.fault, found.culprits) == ("missing", (0,))
+    assert found.sentence == "Only rank 0 called all_reduce at train.py:12; ranks 1 and 2 finished without it."
+
+
+def test_ranks_that_run_different_functions_have_no_extra_call(tmp_path):
+    lines = ["if rank == 0:", "    dist.all_reduce(a)", "else:", "    dist.all_reduce(b)", "dist.all_reduce(c)"]
+    file = tmp_path / "train.py"
+    file.write_text("\n".join(lines))
+    first, other, shared = (call(line)._replace(file=str(file)) for line in (2, 4, 5))
+    wrong = shared._replace(shapes=((9,),))
+    found = diagnose(state_of([first, shared, wrong], [other, shared, shared], [other, shared, shared]))
+    assert (found.fault, found.culprits) == ("signature", (0,))
+
+
+def test_the_parts_that_only_the_root_of_a_scatter_brings_are_no_difference():
+    def scatter(root, parts):
+        return call(6, "scatter", (2,), peer=root)._replace(shapes=((2,),) * parts)
+
+    found = diagnose(state_of([scatter(0, 4)], [scatter(0, 1)], [scatter(2, 4)]))
+    assert (found.fault, found.culprits) == ("signature", (2,))
+    assert "with root 2 at train.py:6, but ranks 0 and 1 called scatter" in found.sentence

@@ -2,13 +2,15 @@
 
 from collections import Counter, defaultdict
 
-from ddpquiz.analysis.operation import Operation
+from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 
 LIMIT = 20_000  # different pairs; a script whose shapes change in every step makes new ones without end
 
 STEADY = 2  # calls that show what a line usually asks for
 
 Place = tuple[str, int, str]
+Group = tuple[str, tuple[int, ...]]  # its name and its members
+CallSite = tuple[Operation, set[int]]  # the first collective that a line called, and the ranks that reached it
 
 
 class CallOrder:
@@ -21,6 +23,7 @@ class CallOrder:
         self._in_place: defaultdict[Place, Counter[Operation]] = defaultdict(Counter)
         self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
+        self._sites: defaultdict[Group, dict[Place, CallSite]] = defaultdict(dict)
 
     def add(self, rank: int, operation: Operation) -> Operation | None:
         """Count a call, and return what the rank called before."""
@@ -30,6 +33,9 @@ class CallOrder:
         if len(self._places) < LIMIT:
             self._places[before.place if before else None, operation.place] += 1
         self._calls[operation.place] += 1
+        sites = self._sites[operation.group, operation.members]
+        if operation.line and operation.op not in POINT_TO_POINT and (operation.place in sites or len(sites) < LIMIT):
+            sites.setdefault(operation.place, (operation, set()))[1].add(rank)
         requests = self._in_place[operation.place]
         if operation in requests or self._requests < LIMIT:
             self._requests += operation not in requests
@@ -51,6 +57,10 @@ class CallOrder:
     def calls_in(self, place: Place) -> int:
         """Return how often the operator of a line was called."""
         return self._calls[place]
+
+    def sites(self, group: str, members: tuple[int, ...]) -> list[CallSite]:
+        """Return the lines that called collectives of a group, in the order of their first calls."""
+        return list(self._sites.get((group, members), {}).values())
 
     def successors(self, operation: Operation) -> list[Operation]:
         """Return the operations that were called right after one, the most frequent first."""

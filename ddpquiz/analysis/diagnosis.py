@@ -13,6 +13,7 @@ from ddpquiz.analysis.changed_request import changed_request
 from ddpquiz.analysis.circular_wait import circular_wait
 from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
+from ddpquiz.analysis.extra_call import extra_call
 from ddpquiz.analysis.formatting import format_place, format_ranks
 from ddpquiz.analysis.group_verdict import different_groups, late_in_forming, unlike_groups
 from ddpquiz.analysis.mismatch_verdict import of_mismatch, standpoint, wait
@@ -100,8 +101,8 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping
         )
         if culprits:
             collective = found[culprits[0]]
-            if kind == "left" and len(culprits) > len(collective.arrived):
-                return _of_extra_call(collective, culprits)
+            if kind == "left" and (extra := _extra_call(collective, culprits, state)):
+                return _of_extra_call(collective, culprits, extra)
             return _of_root(culprits, collective, state, fates, absent.difference(culprits))
     return None if roots else circular_wait(waits, state.timeline.order)
 
@@ -146,9 +147,17 @@ def _of_hidden_roots(state: RunState) -> Diagnosis | None:
     )  # fmt: skip
 
 
-def _of_extra_call(collective: Collective, finished: tuple[int, ...]) -> Diagnosis:
-    """Return that a few ranks make a call, while most members have finished without it."""
-    callers, call = collective.arrived, call_at(collective.operation)
+def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunState) -> Operation | None:
+    """Return the call that those who wait made and those who finished did not, if the former are at fault."""
+    extra = extra_call(collective, collective.arrived, finished, state.timeline.order)
+    if extra and extra.place != collective.operation.place:  # it came earlier, and met another call
+        return extra
+    return collective.operation if len(finished) > len(collective.arrived) else None
+
+
+def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation) -> Diagnosis:
+    """Return that some ranks made a call that others, who have finished, did not make."""
+    callers, call = collective.arrived, call_at(extra)
     return Diagnosis(
         "missing", callers,
         f"Only {format_ranks(callers)} called {call}; {format_ranks(finished)} finished without it.",

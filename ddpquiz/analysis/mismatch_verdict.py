@@ -1,12 +1,15 @@
 """The verdict on an operation for which the calls of the ranks do not match."""
 
+from collections.abc import Mapping, Sequence
+
 from ddpquiz.analysis.call_order import CallOrder
 from ddpquiz.analysis.call_text import call_at, request, request_at
 from ddpquiz.analysis.collective import Collective
+from ddpquiz.analysis.extra_call import extra_call
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
-from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation, left_a_loop
+from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation, left_a_loop, sides_of
 from ddpquiz.analysis.verdict import NEXT, SIZES, UNEVEN, Diagnosis, FaultKind, Standpoint, advise_pairs
 
 MOST_SIDES = 6  # that a sentence lists
@@ -19,10 +22,12 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
     calls = {rank: (call.operation, call.after) for rank, call in collective.calls.items()}
     found = find_deviation(calls, order)
     fault: FaultKind = "order" if mismatch.kind == "order" else found.fault
+    if fault in ("missing", "signature") and not found.extra and (verdict := _of_extra_call(collective, found, order)):
+        return verdict
     culprits = tuple(sorted(calls)) if found.guessed and fault != "missing" else found.ranks
-    sides = _sides({rank: operation for rank, (operation, _) in calls.items()})
+    sides = sides_of({rank: operation for rank, (operation, _) in sorted(calls.items())})
     if fault == "signature" and len(sides) > 2:  # more than right and wrong
-        sentence, standpoints = _all_sides(sides), tuple(standpoint(ranks, each) for each, ranks in sides.items())
+        sentence, standpoints = _all_sides(sides), tuple(standpoint((*ranks,), each) for each, ranks in sides.items())
     else:
         sentence = deviation_sentence(fault, found)
         standpoints = (standpoint(found.ranks, found.call), standpoint(found.others, found.expected))
@@ -30,6 +35,28 @@ def of_mismatch(mismatch: Mismatch, collective: Collective, order: CallOrder) ->
         fault, culprits, sentence, standpoints, collective.group, collective.members, collective.index,
         together(found), _next(fault, found),
         (f"As many ranks are on both sides: {format_ranks(found.others)} may be wrong.",) if found.tied else (),
+    )  # fmt: skip
+
+
+def _of_extra_call(collective: Collective, found: Deviation, order: CallOrder) -> Diagnosis | None:
+    """Return that a line which only one side reached has shifted the calls, if there is one."""
+    callers, others = found.ranks, found.others
+    extra = extra_call(collective, callers, others, order)
+    if extra is None:
+        callers, others = others, callers
+        extra = extra_call(collective, callers, others, order)
+    if extra is None or found.guessed:
+        return None
+    who, rest = format_ranks(callers), format_ranks(others)
+    sentence = f"Only {who} called {call_at(extra)}; {rest} never did, so the calls after it do not match."
+    if callers == found.others:
+        sentence = (
+            f"{rest.capitalize()} never called {call_at(extra)}, as {who} did, so the calls after it do not match."
+        )
+    return Diagnosis(
+        "missing", found.ranks, sentence,
+        (standpoint(found.ranks, found.call), standpoint(found.others, found.expected)),
+        collective.group, collective.members, collective.index, together(found), NEXT["missing"],
     )  # fmt: skip
 
 
@@ -61,14 +88,7 @@ def _sized(operation: Operation) -> str:
     return f"{format_shapes(operation.shapes)} {operation.dtype}{place}"
 
 
-def _sides(calls: dict[int, Operation]) -> dict[Operation, tuple[int, ...]]:
-    sides: dict[Operation, tuple[int, ...]] = {}
-    for rank, operation in sorted(calls.items()):
-        sides[operation] = (*sides.get(operation, ()), rank)
-    return sides
-
-
-def _all_sides(sides: dict[Operation, tuple[int, ...]]) -> str:
+def _all_sides(sides: Mapping[Operation, Sequence[int]]) -> str:
     texts = [f"{format_ranks(ranks)}: {request_at(operation)}" for operation, ranks in sides.items()]
     more = f"; and {len(texts) - MOST_SIDES} more" if len(texts) > MOST_SIDES else ""
     return f"Ranks ask for different things in one call: {'; '.join(texts[:MOST_SIDES])}{more}."

@@ -44,7 +44,7 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
     What ranks did earlier in the run decides first: a side that calls what usually follows is right. Then the majority
     decides, then the script: which of the calls stands in a branch of its own, or is prepared in another way.
     """
-    sides = _sides(calls)
+    sides = sides_of({rank: operation for rank, (operation, _) in calls.items()})
     usual, evidence = _usual(sides, calls, order), ""
     if not usual:
         most = max(map(len, sides.values()))
@@ -67,17 +67,20 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
     )
 
 
-def _sides(calls: Calls) -> dict[Operation, list[int]]:
+def sides_of(calls: Mapping[int, Operation]) -> dict[Operation, list[int]]:
     """Put ranks that ask for the same on one side, wherever they ask for it."""
     sides: dict[Operation, list[int]] = {}
-    for rank, (operation, _) in calls.items():
+    for rank, operation in calls.items():
         same = next((each for each in sides if _same_request(each, operation)), operation)
         sides.setdefault(same, []).append(rank)
     return sides
 
 
 def _same_request(one: Operation, other: Operation) -> bool:
-    return one == other or one == other._replace(file=one.file, line=one.line, asynchronous=one.asynchronous)
+    alike = other._replace(file=one.file, line=one.line, asynchronous=one.asynchronous)
+    if one.op == "scatter":  # only the root brings the parts
+        alike = alike._replace(shapes=one.shapes, bytes=one.bytes)
+    return one in (other, alike)
 
 
 def _usual(sides: Mapping[Operation, list[int]], calls: Calls, order: CallOrder) -> list[Operation]:
