@@ -150,9 +150,7 @@ def _of_hidden_roots(state: RunState) -> Diagnosis | None:
 def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunState) -> Operation | None:
     """Return the call that those who wait made and those who finished did not, if the former are at fault."""
     extra = extra_call(collective, collective.arrived, finished, state.timeline.order)
-    if extra and extra.place != collective.operation.place:  # it came earlier, and met another call
-        return extra
-    return collective.operation if len(finished) > len(collective.arrived) else None
+    return extra or (collective.operation if len(finished) > len(collective.arrived) else None)
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation) -> Diagnosis:

@@ -11,13 +11,14 @@ from ddpquiz.analysis.ranks_at_fault import opposite_branches
 def extra_call(
     collective: Collective, ranks: Collection[int], others: Collection[int], order: CallOrder
 ) -> Operation | None:
-    """Return the first collective in a line that some of `ranks` reached and none of `others`.
+    """Return the first collective before this one in a line that some of `ranks` reached and none of `others`.
 
     Calls pair by their order, so such a call may have met another one of the others without an error, and the calls
     that do not match come later, in other lines. None if the others also reached a line of their own, or if the line
     stands in the opposite branch of one that they share: then both may belong together.
     """
-    sites = order.sites(collective.group, collective.members)
+    now = {call.operation.place for call in collective.calls.values()}  # those who are ahead reached it first
+    sites = [site for site in order.sites(collective.group, collective.members) if site[0].place not in now]
     ours, theirs = {*ranks}, {*others}
     own = [operation for operation, callers in sites if callers & ours and not callers & theirs]
     if not own or any(callers & theirs and not callers & ours for _, callers in sites):
