@@ -80,7 +80,7 @@ class PlanOptions:
         str,
         typer.Option(
             "--states",
-            help="Bytes a parameter of weights + gradients + optimizer: megatron (2+4+12), zero (2+2+12), fp32 (4+4+8).",
+            help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, fp32 4+4+8.",
         ),
     ] = "megatron"
     precision: Annotated[
