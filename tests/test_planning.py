@@ -1,5 +1,7 @@
 """The formulas of the planner, each against something other than itself: published counts, papers, a simulation."""
 
+from dataclasses import replace
+
 import pytest
 
 from ddpquiz.curriculum.plan_files import load_hardware, load_model, names
@@ -8,6 +10,7 @@ from ddpquiz.errors import UserError
 from ddpquiz.planning import explanation
 from ddpquiz.planning.activations import Split, layer_bytes
 from ddpquiz.planning.bubble import idle_seconds, in_flight
+from ddpquiz.planning.layer_work import score_moves, split_moves, whole_moves
 from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute
 from ddpquiz.planning.memory import Sizes, fullest
 from ddpquiz.planning.model import active_parameters, parameters, training_flops
@@ -17,6 +20,7 @@ from ddpquiz.planning.schedule import Durations, simulate
 from ddpquiz.planning.search import fewest_gpus, scale, search
 from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.stages import layers_of, rank_stages
+from ddpquiz.planning.step_time import stage_work
 from ddpquiz.planning.step_traffic import Job
 from ddpquiz.planning.validation import TIMED, fails, fit_constant, judge, mean_errors
 
@@ -193,6 +197,40 @@ def test_more_gpus_train_faster_and_less_efficiently():
     assert [plan.job.layout.gpus for plan in plans] == [64 << power for power in range(12)]
     mfu = [plan.mfu for plan in plans]
     assert mfu == sorted(mfu, reverse=True)
+
+
+def test_a_gpt_layer_moves_22_and_24_h_and_13_a_s_bytes_a_token_in_forward():
+    model = load_model("gpt-22b")
+    assert whole_moves(model, moe=False) == 22 * model.hidden
+    assert split_moves(model, moe=False) == 24 * model.hidden
+    assert score_moves(model, 2048) == 13 * model.heads * 2048
+
+
+def test_a_layer_of_22b_takes_as_long_as_korthikanti_measured():
+    """Table 4: milliseconds of forward and backward on 8 GPUs, traffic included; the model is slower by at most 12 %."""
+    model, sizes = load_model("gpt-22b"), Sizes(batch=4, sequence=2048, flash=False)
+    for recompute, sequence_parallel, measured in (
+        (Recompute.NONE, False, 19.6),
+        (Recompute.NONE, True, 19.0),
+        (Recompute.FULL, False, 27.2),
+        (Recompute.SELECTIVE, False, 20.9),
+        (Recompute.SELECTIVE, True, 20.3),
+    ):
+        layout = Layout(tp=8, micro_batch=4, recompute=recompute, sequence_parallel=sequence_parallel)
+        works = [
+            stage_work(Job(replace(model, layers=layers), layout, sizes), Accelerator(A100), 0) for layers in (1, 2)
+        ]
+        assert measured < 1e3 * (works[1].total - works[0].total) < 1.12 * measured
+
+
+def test_a_small_layer_takes_as_long_as_its_kernels_take_to_launch():
+    small, launched = job("nano", batch=8, sequence=64), replace(H100, launch=1e-3)
+    free = predict(small, Accelerator(replace(H100, launch=0.0))).time.compute
+    time = predict(small, Accelerator(launched)).time
+    assert free < time.compute / 10
+    assert time.compute == pytest.approx(8 * small.model.layers * 3e-3, rel=0.05)
+    parallel = predict(job("nano", batch=8, sequence=64, tp=2), Accelerator(launched)).time
+    assert parallel.tp == 0  # sent while the GPU waits for launches
 
 
 def fitted_runs(gpu: str, software: str = ""):
