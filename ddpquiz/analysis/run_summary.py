@@ -204,14 +204,8 @@ def small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
 
 
 def objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
-    """Object collectives pickle, and send sizes before bytes."""
-    for op in (
-        "all_gather",
-        "all_gather_into_tensor",
-        "broadcast",
-        "gather",
-        "scatter",
-    ):  # the second from torch 2.15 on
+    """Object collectives pickle, and send sizes before bytes; torch 2.15 gathers them with another operator."""
+    for op in ("all_gather", "all_gather_into_tensor", "broadcast", "gather", "scatter"):
         for place, cost, calls in _loops(timeline, lifetime, op):
             if cost.dtypes == {"int64", "uint8"}:
                 yield (
