@@ -197,6 +197,15 @@ def ended(*calls):
     return [Ended(0.9, rank, number) for rank, number in calls]
 
 
+def test_a_call_that_only_rank_0_makes_is_the_fault_although_the_others_wait_in_a_new_line(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("for x in data:\n    forward(x)\n    if rank == 0:\n        log(x)\n")
+    step, extra = (call(line, op, file=str(path)) for line, op in ((2, "broadcast"), (4, "all_reduce")))
+    found = diagnose(state_of([A, extra], [A, step], [A, step]))
+    assert (found.fault, found.culprits) == ("missing", (0,))
+    assert found.sentence.startswith("Only rank 0 called all_reduce at")
+
+
 def test_a_rank_that_others_have_seen_go_on_is_late_rather_than_those_without_a_record_dead():
     met = call(10, "barrier")
     state = state_of([met], [met, B], [], more=ended((0, 1), (1, 1)))

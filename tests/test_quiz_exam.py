@@ -124,7 +124,7 @@ def test_the_overview_before_the_end_leads_to_what_is_open(progress):
         """\
 Exam · overview
 
-2 of 3 questions have no answer.
+Questions without an answer: 2 of 3.
 
 1  ring  1,200 bytes
 2  ring  no answer

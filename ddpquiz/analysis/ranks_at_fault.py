@@ -59,7 +59,7 @@ def find_deviation(calls: Calls, order: CallOrder) -> Deviation:
     odd = max((each for each in sides if each not in usual), key=lambda each: len(sides[each]))
     ranks = tuple(sorted(rank for each in sides if each not in usual for rank in sides[each]))
     others = tuple(sorted(rank for rank in calls if rank not in ranks))
-    fault, extra = _fault(odd, expected, calls[ranks[0]][1], order, len(ranks))
+    fault, extra = _fault(odd, expected, calls[ranks[0]][1], order, ranks)
     earlier = {before for _, before in calls.values()}
     together = earlier.pop() if len(earlier) == 1 else None
     return Deviation(
@@ -151,20 +151,22 @@ def singled_out(calls: Collection[Operation], *, in_roots: bool = False) -> froz
 
 
 def _fault(
-    odd: Operation, expected: Operation, before: Operation | None, order: CallOrder, ranks: int
+    odd: Operation, expected: Operation, before: Operation | None, order: CallOrder, ranks: tuple[int, ...]
 ) -> tuple[Fault, bool]:
-    """Return what is wrong with a call, and True if it is one too many."""
+    """Return what is wrong with a call of some ranks, and True if it is one too many."""
     later = order.successors(expected)
     if odd.place == expected.place:
         # A loop over tensors that leaves one out comes to the next tensor too early.
-        own = ranks if before == expected else 0  # of these steps, the ones in question
+        own = len(ranks) if before == expected else 0  # of these steps, the ones in question
         skipped = odd.shapes != expected.shapes and order.follows(odd, expected) > own
         return ("missing" if skipped else "signature"), False
     if odd.op == expected.op and opposite_branches(odd, expected):
         return "signature", False
     if opposite_branches(odd, expected):
         return "order", False
-    if order.calls_in(odd.place) > ranks:  # a line in which ranks have met before
+    if _stands_alone(odd, expected, ranks):
+        return "missing", True
+    if order.calls_in(odd.place) > len(ranks):  # a line in which ranks have met before
         return "missing", False
     if any(_same_request(odd, each) and each.place != odd.place for each in later):  # what comes next, in another line
         return "order", False
@@ -172,6 +174,14 @@ def _fault(
     if odd.file == expected.file and odd.line > expected.line and is_new:
         return "missing", False
     return "missing", True
+
+
+def _stands_alone(odd: Operation, expected: Operation, ranks: tuple[int, ...]) -> bool:
+    """Return True if a call stands in a branch that the script leaves to its ranks, as `if rank == 0` does."""
+    own = {*branches_of(odd.file, odd.line)} - {*branches_of(expected.file, expected.line)}
+    return not {branch for _, branch in own}.isdisjoint({"if", "not unless"}) and {*ranks} <= singled_out(
+        [odd, expected]
+    )
 
 
 def expected_calls(operation: Operation) -> int:

@@ -28,7 +28,10 @@ class RunCommand(TyperCommand):
         try:
             rest = super().parse_args(ctx, args)
         except _UsageError as wrong:
-            raise _unknown_option(self, ctx, wrong, "Options of the script go after the script.") from None
+            advice = "Options of the script go after the script."
+            if getattr(wrong, "option_name", "") == "--replay":
+                advice = "`ddpquiz demo --replay FILE` replays a saved run."
+            raise _unknown_option(self, ctx, wrong, advice) from None
         passed = list(ctx.params.get("args") or ())
         if passed[:1] == ["--"]:
             ctx.params["args"] = passed[1:]

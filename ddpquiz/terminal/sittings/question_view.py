@@ -171,7 +171,7 @@ def _right_answer(answer: Answer) -> RenderableType:
 def overview(quiz: Quiz) -> RenderableType:
     """Draw each question of an exam with the answer that it has so far."""
     count, asked = len(quiz.open), len(quiz.asked)
-    left = f"{count} of {asked} questions have no answer" if count else "Every question has an answer"
+    left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
     rows = []
     for number, posed in enumerate(quiz.asked, 1):
         answer = quiz.answer_to(posed)
