@@ -49,7 +49,7 @@ def stacks_of(pid: int) -> list[ProcessStacks]:
     found = [_ask(each) for each in family(pid)]
     if all(each.rank is None for each in found):
         raise UserError(
-            f"Process {pid} is neither a rank of `ddpquiz run` or `ddpquiz demo` nor the parent of one. For its stacks: "
+            f"Process {pid} is neither a rank of `ddpquiz run` or `ddpquiz demo` nor the parent of one. Its stacks: "
             f"`pip install py-spy`, then `py-spy dump --pid {pid} --subprocesses`."
         )
     return [each for each in found if each.rank is not None or _has_rank_above(each.pid, found)]
