@@ -8,6 +8,8 @@ import pytest
 from program import piped
 
 from ddpquiz.analysis import saved_run
+from ddpquiz.analysis.event_codec import decode
+from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model
 from ddpquiz.curriculum.published_runs import load_runs, read_runs
 from ddpquiz.curriculum.survey import survey
@@ -70,6 +72,12 @@ def test_a_layout_compared_with_itself_changes_nothing(home):
     assert {row.split()[-1] for row in rows} == {"0%"}
 
 
+def test_a_comparison_keeps_the_axes_that_it_does_not_name_and_may_change_the_pipeline(home):
+    page = piped(home, *JOB, "--chunks", "5", "--compare", "tp=4,pipeline=1f1b").stdout
+    assert "first: tp 8 pp 4 dp 8, ZeRO-1, interleaved x 5 chunks" in page
+    assert "second: tp 4 pp 4 dp 16, ZeRO-1, 1f1b" in page
+
+
 def test_two_layouts_are_said_to_fit_or_not(home):
     assert piped(home, *JOB, "--compare", "tp=4,pp=8").stdout.endswith("Both fit.\n")
     assert "The first fits, the second does not." in piped(home, *JOB, "--compare", "tp=2").stdout
@@ -110,6 +118,11 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
         (("--gpus", "8", "--pipeline", "fifo"), 2, "fifo is not one of gpipe, 1f1b,"),
         (("--gpus", "8", "--precision", "fp8", "--gpu", "a100"), 2, "has fp32, bf16, not fp8."),
         (("--scale", "8-16"), 2, "expected two numbers of GPUs"),
+        (("--layout", "tp=4,tp=8"), 2, "it names tp twice."),
+        (("--layout", "tp=4,zero=3"), 2, "`zero` is not one of tp, pp, cp, ep, dp. Use --zero."),
+        (("--gpus", "8", "--tokens", "-1"), 2, "is not in the range"),
+        (("--gpus", "8", "--search", "--layout", "tp=8"), 2, "--search tries all values of --layout;"),
+        (("--gpus", "8", "--search", "--scale", "8..16"), 2, "for --scale: it cannot be combined with --search."),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_a_sentence(home, words, status, complaint):
@@ -128,6 +141,21 @@ def test_a_line_is_explained_with_its_numbers_source_and_concept(home):
 def test_two_layouts_are_compared(home):
     page = piped(home, *JOB, "--compare", "tp=4,pp=8,zero=3").stdout
     assert "second: tp 4 pp 8 dp 8, ZeRO-3" in page
+
+
+def test_a_number_of_gpus_that_the_layout_cannot_use_names_one_that_it_can(home):
+    page = " ".join(piped(home, "plan", "--layout", "tp=8,pp=4", "--scale", "100..200").stdout.split())
+    assert "tokens, on 100 to 200 x H100 SXM 80 GB" in page
+    assert "100 is no multiple of tp x cp x pp = 32; 96 would do." in page
+
+
+def test_ranks_that_are_done_with_a_schedule_wait_for_the_end_of_the_step(home):
+    events = piped(home, *JOB, "--batch", "64", "--schedule", "--json").stdout.splitlines()
+    state = RunState()
+    for event in map(decode, events):
+        state.add(event)
+    shares = [each.waiting / each.lifetime for each in state.timeline.totals(state.time).values()]
+    assert shares == pytest.approx([3 / 11] * 4, abs=0.01)  # the bubble of 4 stages and 8 micro-batches
 
 
 def test_scaling_reports_each_doubling(home):
