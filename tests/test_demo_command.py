@@ -244,7 +244,7 @@ def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_throug
     terminal.press("t", "ddpquiz demo allreduce -- --sweep")
     terminal.press("t", "walk through it")
     terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
-    terminal.press("\x1b[C", "^All-reduce: every rank brings", "step 0 of", "back")
+    terminal.press("\x1b[C", "^All-reduce: every rank brings", "call 0 of", "back")
     terminal.press("q", "walk through it")
     terminal.press("\r", "The same without ddpquiz: torchrun")
     assert terminal.end() == 0

@@ -106,7 +106,7 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen.press("s", "The solution")
     screen.press("q", "waits for the next save")
     screen.press("e", "ended with status 1")
-    screen.press("v", "step 0 of")
+    screen.press("v", "call 0 of")
     screen.press("q", "waits for the next save")
     screen.press("q")
     screen.end()

@@ -166,16 +166,16 @@ def test_a_replay_needs_no_torch(tmp_path):
 
 def test_a_run_is_stepped_forward_and_back_in_a_terminal():
     terminal = ddpquiz("demo", "--replay", "allreduce")
-    terminal.wait("step 0 of")
+    terminal.wait("call 0 of")
     last = len(steps(saved_run.read(recordings_dir() / "allreduce.json"))) - 1
-    terminal.press("\x1b[F", f"step {last} of {last}")  # end
-    assert "calls send" in terminal.press("\x1b[H", "step 0 of")  # home
-    terminal.press("\x1b[C", "step 1 of")
-    terminal.press("\x1b[D", "step 0 of")
-    assert re.search("calls (send|recv)", terminal.press("n", "step 1 of"))
-    terminal.press("N", "step 0 of")
-    terminal.press("\r", "step 1 of")
-    terminal.press("\x1b[F", f"step {last} of {last}")
+    terminal.press("\x1b[F", f"call {last} of {last}")  # end
+    assert "calls send" in terminal.press("\x1b[H", "call 0 of")  # home
+    terminal.press("\x1b[C", "call 1 of")
+    terminal.press("\x1b[D", "call 0 of")
+    assert re.search("calls (send|recv)", terminal.press("n", "call 1 of"))
+    terminal.press("N", "call 0 of")
+    terminal.press("\r", "call 1 of")
+    terminal.press("\x1b[F", f"call {last} of {last}")
     terminal.press("\r")  # at the end it leaves
     assert terminal.end() == 0
 

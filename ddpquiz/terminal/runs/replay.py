@@ -18,9 +18,9 @@ from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = (
-    Hotkey("← →", "step", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
+    Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
     Hotkey("n N", "operation", "go to the next or previous operation of all ranks"),
-    Hotkey("space", "play", "play the steps one after the other, or stop"),
+    Hotkey("space", "play", "play the calls one after the other, or stop"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 BACK = Hotkey("q", "back", "back to where you were")
@@ -49,7 +49,7 @@ def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_
 class ReplayScreen(RunScreen):
     """A run that the user goes through step by step, from step `at`."""
 
-    seldom_keys = (Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step"))
+    seldom_keys = (Hotkey("home", "start", "go to before the first call"), Hotkey("end", "finish", "go to after the last call"))
 
     def __init__(
         self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END, hint: Hint | None = None
@@ -131,8 +131,8 @@ class ReplayScreen(RunScreen):
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
-    """Draw which step this is and what happens in the next one; parts that do not fit are left out, not cut."""
-    line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
+    """Draw how many calls there were so far, and which comes next; parts that do not fit are left out, not cut."""
+    line = Text(f"call {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     for part in describe_next(events, stops, at):
         if line.cell_len + cell_len(part) + 3 <= width:
             line.append(f" · {part}", style="accent")
