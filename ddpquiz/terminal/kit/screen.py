@@ -8,17 +8,15 @@ from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
-from rich.style import Style
 from rich.text import Text
 
-from ddpquiz.terminal.kit.grid import TextLines
+from ddpquiz.terminal.kit.grid import FOCUS, TextLines
 from ddpquiz.terminal.kit.style import plain
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor, empty
 _LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
 _FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # the terminal shows what is between them at once
 _ERASE = "\x1b[K"
-FOCUS = Style(meta={"focus": True})  # of text that `to_focus` brings on the screen
 _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
@@ -118,9 +116,9 @@ class Screen:
 
     def _show_focus(self, lines: list[list[Segment]]) -> None:
         self._seeks = False
-        focused = (number for number, line in enumerate(lines) if any(part.style and part.style.meta for part in line))
-        if (number := next(focused, None)) is not None:
-            self._top = min(max(self._top, number + 2 - self._page), max(0, number - 1))  # with a line around it
+        focused = [number for number, line in enumerate(lines) if any(part.style and part.style.meta for part in line)]
+        if focused:  # with a line around it; where not all of it fits, its end
+            self._top = max(min(self._top, max(0, focused[0] - 1)), focused[-1] + 2 - self._page)
 
     @property
     def at_end(self) -> bool:

@@ -67,6 +67,11 @@ class ReplayScreen(RunScreen):
     def state(self) -> RunState:
         return self._tape.state
 
+    @property
+    def focus(self) -> int:
+        """The step: what has changed in it is marked, and stays on the screen."""
+        return self._at
+
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         """Draw a step; what has changed since the one before is marked. The last one shows the whole run."""
         size, events = self.screen.console.size, self._tape.events
