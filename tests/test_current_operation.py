@@ -80,5 +80,7 @@ def test_what_a_rank_had_begun_before_it_was_started_again_is_over():
 
 def test_what_does_not_fit_into_the_running_line_is_left_out_and_not_cut():
     line = next(line for line in RUNNING if "bucket 3" in line)
-    shown = live(seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3"))
+    shown = live(
+        seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3")
+    )
     assert shown.splitlines()[-1] == "send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3"

@@ -2,11 +2,12 @@
 
 import io
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
-from seats import desk, press, screen
+from seats import desk, press, quizzing, screen, studying
 
 from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.guided_path import load_history, next_path
@@ -303,3 +304,39 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third
+
+
+def test_q_is_named_after_where_it_leads(progress):
+    seat = quizzing(progress)
+    assert screen(seat).endswith("q quit")
+    seat.desk.back_to = "home"
+    assert screen(seat).endswith("q home")
+    assert screen(press(seat, "x")).endswith("q end")  # the result comes first
+    cards = studying(progress, RING.cards)
+    assert screen(cards).endswith("q quit")
+    cards.desk.back_to = "stages"
+    assert screen(cards).endswith("q stages")
+    assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
+
+
+def test_home_does_not_contradict_a_path_that_was_left(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("q", "enter begin · .* q quit")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("\x1b", "enter begin · .* q quit")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert "Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is." in terminal.text
+    assert "You have not begun" not in terminal.text
+    assert "Next is" not in terminal.text
+
+
+def test_keys_that_were_typed_before_home_was_drawn_open_nothing(progress):
+    seat, rooms = at_home(progress)
+    seat.loop(Mock(), keys := Mock(get=Mock(return_value="q"), waiting=Mock(return_value=False)))
+    assert "d" not in keys.discard.call_args.args[0]
+    assert (rooms.seen, seat.desk.actions.started) == ([], ["warm"])

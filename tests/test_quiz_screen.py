@@ -120,8 +120,10 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     before = screen(seat)
     shown = screen(press(seat, "u"))
     assert shown.startswith("Question 1/3 · looking back · medium · ring\n✓ Right.\n\nFour ranks all-reduce")
-    assert shown.endswith("enter forward · p calculation · d demo · f flag · ? help · q quit")
+    assert shown.endswith("enter forward · esc back · p calculation · d demo · f flag · ? help · q quit")
     assert screen(press(seat, "1", "x", "s", "u")) == shown
+    assert screen(press(seat, "escape")) == before
+    press(seat, "u")
     assert screen(press(seat, "enter")) == before
     assert [row.credit for row in progress.entries("answer")] == [1.0]
     assert [row.kind for row in progress.log()] == ["answer"]

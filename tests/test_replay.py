@@ -203,7 +203,7 @@ class Walk(replay.ReplayScreen):
         self.stream = pyte.Stream(self.terminal)
         self.frames = []
 
-    def wait(self, keys):
+    def wait(self, _):
         self.stream.feed(self.console.file.getvalue())
         self.frames.append("\n".join(self.terminal.display))
         return "q" if len(self.frames) == len(steps(self._tape.events)) - 1 else "right"

@@ -116,8 +116,8 @@ def test(*, options: TestOptions) -> None:
     sit(options)
 
 
-def sit(options: TestOptions, place: str = "") -> None:
-    """Choose the questions, and ask them; for `place` see Desk.
+def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
+    """Choose the questions, and ask them; for `place` and `back_to` see Desk.
 
     Raises Exit with status 1 if a line of a pipe could not be read.
     """
@@ -144,7 +144,7 @@ def sit(options: TestOptions, place: str = "") -> None:
         opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
         begun = quiz.begin(_on_machine(asked), dice, clock.now(), rules=options.rules)
-        screen = QuizByLines(desk.desk(known, progress, place), begun, dice, command)
+        screen = QuizByLines(desk.desk(known, progress, place, back_to), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)

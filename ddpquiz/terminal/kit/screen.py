@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.text import Text
 
-from ddpquiz.terminal.kit.grid import FOCUS, TextLines
+from ddpquiz.terminal.kit.grid import TextLines
 from ddpquiz.terminal.kit.style import plain
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor, empty

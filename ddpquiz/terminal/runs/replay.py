@@ -49,7 +49,10 @@ def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_
 class ReplayScreen(RunScreen):
     """A run that the user goes through step by step, from step `at`."""
 
-    seldom_keys = (Hotkey("home", "start", "go to before the first call"), Hotkey("end", "finish", "go to after the last call"))
+    seldom_keys = (
+        Hotkey("home", "start", "go to before the first call"),
+        Hotkey("end", "finish", "go to after the last call"),
+    )
 
     def __init__(
         self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END, hint: Hint | None = None

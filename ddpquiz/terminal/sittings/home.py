@@ -142,6 +142,8 @@ class Home(SittingScreen):
 
     def summary(self) -> RenderableType:
         """Draw what comes next time, unless the last sitting has just shown it."""
+        if self._now.fresh and self._visits:
+            return prose("Go on with `ddpquiz learn`; this screen, `ddpquiz`, shows what else there is.")
         if self._now.fresh:
             return prose("You have not begun yet: `ddpquiz learn` opens the first lesson.")
         if self._due_was_shown:
