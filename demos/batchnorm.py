@@ -5,8 +5,8 @@
 BatchNorm makes the result of a sample depend on the rest of its batch, which
 under DDP is only the rank's part. SyncBatchNorm first adds up sums, squares
 and counts over all ranks. It runs on GPUs only, so it is written out here;
-SyncBatchNorm.convert_sync_batchnorm(model) puts the real one in.
-Look at how far outputs and gradients are off those of one process, and at
+SyncBatchNorm.convert_sync_batchnorm(model) inserts the real one.
+Look at how far outputs and gradients are from those of one process, and at
 the running mean that evaluation uses. It begins at 0 and moves a tenth of the
 way to each batch's mean, and DDP copies rank 0's to all ranks.
 

@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 3 demos/bitflip.py
 
-After step 4 of 0 to 11 one bit of one weight of the last rank turns over, as in
-a faulty chip. DDP averages gradients and never compares weights, so it reports
+After step 4 of 0 to 11, one bit of one weight on the last rank flips, as in a
+faulty chip. DDP averages gradients and never compares weights, so it reports
 nothing. After each step the ranks reduce a checksum of their weights with MIN
 and with MAX: if these differ, so do the replicas.
 Look at `replicas differ after steps`, `found after step` and `odd one out`.
 
-Try    --every 4     compare after each fourth step only
-       --bit 14      a bit of less value: the losses look as if nothing was wrong
-       --step -1     no bit turns over
+Try    --every 4     compare only after every fourth step
+       --bit 14      a lower-order bit: the losses look as if nothing were wrong
+       --step -1     no bit flips
 """
 
 import argparse

@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 demos/collectives.py
 
-Rank r brings the numbers 10r, 10r+1, ..., so each number shows whose it was
-and where it stood. Look at which ranks hold the result: only the root
+Rank r brings the numbers 10r, 10r+1, ..., so each number shows which rank it is
+from and where it was. Look at which ranks hold the result: only the root
 (gather, reduce), all ranks the same (broadcast, all-gather, all-reduce), or
-each rank its own part (scatter, reduce-scatter, all-to-all). After `reduce`
-the other ranks hold numbers too, marked undefined: partial sums left over
-from the way to the root, and perhaps others on the next run.
+each rank its own part (scatter, reduce-scatter, all-to-all). After `reduce` the
+other ranks hold numbers too, marked undefined: partial sums left over on the
+way to the root, and perhaps different ones on the next run.
 
 Try    --op all-to-all    one operation: the table of all rows is transposed
-       --root 1           another rank gives or receives where there is a root
+       --root 1           a different root, in the operations that have one
        --reduce max       the largest number instead of the sum
 """
 

@@ -4,10 +4,10 @@
 
 torch.compile turns the model into graphs, and each graph has one backward. Its
 gradients are all ready when it ends. So torch.compile splits a model in DDP at
-the borders of the buckets (DDPOptimizer): while one graph's backward runs, the
+the bucket boundaries (DDPOptimizer): while one graph's backward runs, the
 bucket of the graph before it travels.
 Look at `order`: B is the backward of a graph, R the moment when a bucket is
-handed to the network. Only an R with a B behind it can hide.
+handed to the network. Only an R with a B after it can be hidden.
 
 Try    --caps 1 2 25   larger values of bucket_cap_mb: fewer graphs
        --layers 8      more layers of 1 MiB

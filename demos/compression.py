@@ -7,9 +7,9 @@ half precision (fp16), and compressed by PowerSGD with and without error
 feedback. PowerSGD sends two thin matrices of r columns each, whose product
 is close to the gradient. The rest is an error: with feedback each rank adds
 it to its next gradient, so it arrives late; without feedback it is lost.
-Compare the bytes first, and then the four losses: which one stays behind?
+Compare the bytes first, and then the four losses: which one lags behind?
 
-Try    --method topk          send the largest numbers and their places
+Try    --method topk          send the largest numbers and their positions
        --r 4                  r = 4: twice the bytes, and a smaller error
        --method topk --r 4    as many bytes for top-k
 """

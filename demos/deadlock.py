@@ -10,7 +10,7 @@ Compare `came out` with `right`; a `-` is a call that never ended. Only rank 0
 gets an error, and all ranks have a wrong number.
 
 Try    --mistake none       the same calls on every rank
-       --mistake swapped    odd ranks call in another order: no error at all
+       --mistake swapped    odd ranks call in a different order: no error at all
        --mistake order      rank 0 reduces while the others broadcast
        --mistake p2p        every rank receives first, so none sends
        --detail             what TORCH_DISTRIBUTED_DEBUG=DETAIL finds

@@ -6,12 +6,12 @@ Prefill computes all tokens of a prompt in one pass and leaves their keys and
 values, the KV cache. Decode adds one token in each pass, and reads that cache
 instead of computing the prompt again. Here prefill and decode are different
 ranks, so the cache travels. Each answer is compared with that of one process
-which computes the whole sequence anew for each token.
+that computes the whole sequence again for each token.
 Compare `cache received` with `cache of a token`, and `rows computed` with
 `rows without a cache`.
 
 Try    --kv-heads 1     all four query heads share one pair of key and value: half the bytes
-       --prompt 30      a longer prompt: more bytes to send, as many passes to decode
+       --prompt 30      a longer prompt: more bytes to send, the same number of decode passes
        --nproc 1        prefill and decode in one place: nothing is sent
 """
 

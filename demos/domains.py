@@ -2,16 +2,16 @@
 
     torchrun --nproc-per-node 4 demos/domains.py
 
-The ranks play GPUs in *domains*, inside which links are fast: the 8 GPUs of a
+The ranks play GPUs in *domains*, in which links are fast: the 8 GPUs of a
 machine, or the 72 of a rack. Each rank has one block for every rank. `leaves`
-are the blocks for other domains: (n-g) of n-1, for n ranks in domains of g.
-The larger the domain, the fewer; with one domain none. An all-to-all on two
-levels first hands blocks over inside the domain, to the GPU with the place of
-their destination, and then sends one message to each other domain. As many
-bytes leave, in fewer messages; more bytes move inside.
+counts the blocks for other domains: (n-g) of n-1, for n ranks in domains of g.
+The larger the domain, the fewer leave; with one domain, none. A two-level
+all-to-all first passes blocks inside the domain, to the GPU in the same place
+as their destination, and then sends one message to each other domain. Just as
+many bytes leave, in fewer messages; more bytes move inside.
 
 Try    --domain 4    one domain: nothing leaves
-       --domain 1    every rank for itself: all leaves
+       --domain 1    each rank is a domain: everything leaves
        --size 300    larger blocks
 """
 

@@ -7,8 +7,8 @@ distributes the batch, copies the weights to the others, collects their
 outputs, computes the loss and adds up the gradients. Compare `dp bytes in
 all` with `ddp bytes in all`: what each rank sent and received in all steps.
 On the CPU nn.DataParallel only calls the model, so dp is imitated here: its
-copies are messages, and rank 0 plays device 0. DDP is the real one; its bytes
-are computed, as a ring sends them. Both end with the same gradient.
+copies are messages, and rank 0 plays device 0. DDP is real; its bytes are
+computed for a ring. Both end with the same gradient.
 
 Try    --width 128           copies of weights soon dwarf the batch
        --batch 2400          dp moves more, DDP the same

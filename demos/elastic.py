@@ -2,15 +2,15 @@
 
     torchrun --nproc-per-node 4 --max-restarts 1 demos/elastic.py
 
-In step 7 of 0 to 11 the last rank kills itself, as a kernel that is out of
-memory would. The others cannot go on without it. So the agent stops them too
-and starts all ranks again, as new processes that know only what they read
-from the checkpoint: weights, optimizer state and the next step.
+In step 7 of 0 to 11 the last rank kills itself, as the kernel would when memory
+runs out. The others cannot go on without it. So the agent stops them too and
+starts all ranks again, as new processes that know only what they read from the
+checkpoint: weights, optimizer state and the next step.
 Look at `step`, which falls back to the checkpoint, and at `process`: which
 ranks are new? In the end the weights are those of a run without a failure.
 
-Try    --forget       no momentum in the checkpoint: other weights at the end
-       --every 100    only the first checkpoint: all steps are made again
+Try    --forget       no momentum in the checkpoint: different weights at the end
+       --every 100    only the first checkpoint: all steps are repeated
        --kill-at 99   nobody dies: the same weights
 """
 

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 4 demos/fsdp2_recipe.py
 
-Nothing holds the whole model but rank 0's copy of the start. The ranks have
+Only rank 0's copy of the initial weights holds the whole model. The ranks have
 unequal numbers of tokens, so the mean over ranks is not the mean over tokens:
 compare `gradient off by (mean of ranks)` with `gradient off by (all tokens)`.
 `dtypes` are those of the weight in forward, of the weight that the optimizer
@@ -10,7 +10,7 @@ updates, and of its gradient.
 
 Try    --equal-tokens     the same number of tokens on every rank: both means agree
        --nproc 2          half as many shards, each twice as large
-       --nproc 3          rows that the ranks do not divide: the last shard is smaller
+       --nproc 3          rows that do not divide evenly: the last shard is smaller
 """
 
 import argparse

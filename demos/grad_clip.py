@@ -11,7 +11,7 @@ Compare the two scales, and by how many degrees the step turns away from that
 of one process with the wrong norm, or with clipping before the average.
 
 Try    --max-norm 1000    no gradient is that long: every way is right
-       --norm inf         the largest entry: norms join by their maximum
+       --norm inf         the largest entry: norms combine by their maximum
        --outlier 1        similar batches: clipping too early does little harm
 """
 

@@ -9,7 +9,7 @@ Look at what differs between the ranks and what is the same, and at which
 ranks wait when one is late or never comes.
 
 Try    --late 1              rank 1 is late: how long do the others wait?
-       --missing 1           rank 1 never joins: how can one find out which?
+       --missing 1           rank 1 never joins: how can you find out which?
        --omit MASTER_ADDR    or RANK, WORLD_SIZE, MASTER_PORT: not set
 """
 

@@ -6,8 +6,8 @@ Each rank trains its own replica on its own samples for H steps and sends
 nothing; then all replicas are replaced by their mean. That is H times fewer
 all-reduces than DDP needs. The price is drift: between averages each replica
 moves towards the weights that suit its own samples best.
-Look at `distance to the mean`, a saw that returns to 0 at each average, and
-at the own loss and the loss of all samples before and after an average. The
+Look at `distance to the mean`, a sawtooth that returns to 0 at each average,
+and at the own loss and the loss on all samples before and after an average. The
 all_gather in every step only measures the distance; training needs none.
 
 Try    --every 1                     averaging weights is averaging gradients

@@ -3,14 +3,14 @@
     torchrun --nproc-per-node 4 demos/lr_scaling.py
 
 The base is one process with batches of 24. Then all ranks together train for
-as many epochs with batches k times as large, so with 1/k of the steps, and
-with three learning rates: the same, times the square root of k (sqrt), and
-times k (linear). `loss (same)` lags behind `loss (base)`; `loss (linear)`
-follows it until k is too large. Only k counts, not the number of ranks.
-The model is linear, so its curvature never changes, and warm-up would not
-help here.
+the same number of epochs with batches k times as large, so with 1/k of the
+steps, and with three learning rates: the same, times the square root of k
+(sqrt), and times k (linear). `loss (same)` lags behind `loss (base)`;
+`loss (linear)` follows it until k is too large. Only k counts, not the number
+of ranks. The model is linear, so its curvature never changes, and warm-up would
+not help here.
 
-Try    --k 24                       one step for k: the linear rule diverges
+Try    --k 24                       one step replaces k: the linear rule diverges
        --k 16 --rule linear         the largest k here that the rule survives
        --rule same --epochs 16      as many steps as the base in 4 epochs
 """

@@ -3,11 +3,11 @@
     torchrun --nproc-per-node 4 demos/mfu.py
 
 Each rank trains the same layers on its own tokens, once as usual and once with
-recomputation. `flop` is the FLOP for each parameter and token. `mfu` counts what
+recomputation. `flop` is the FLOP per parameter and token. `mfu` counts what
 the model needs, 6, and `hfu` what was computed: recomputation lowers the first
 more than the second. The peak is measured, so these are shares of what a matrix
-product reaches here, not of a data sheet; ranks that share the cores of this
-machine share the peak too.
+product reaches here, not of a data sheet's peak; ranks that share the cores of
+this machine share the peak too.
 
 Try    --layers 8     more layers: a smaller part of forward is not repeated
        --tokens 128   smaller products, and the gradients take as long as before

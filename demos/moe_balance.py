@@ -2,12 +2,12 @@
 
     torchrun --nproc-per-node 4 demos/moe_balance.py
 
-A router scores each token for eight experts and takes the best two. Some experts
-are liked too well, and not the same ones on every rank. After each step an
-expert that had more than the mean load loses a little of its bias, and one
-that had less gains as much. The load is summed over all ranks first.
-Compare `max/mean load (start)` with `max/mean load (end)`, and look at
-`bias apart`: the largest difference between the biases of two ranks.
+A router scores each token for eight experts and takes the best two. Some
+experts are too popular, and not the same ones on every rank. After each step an
+expert that had more than the mean load loses a little of its bias, and one that
+had less gains the same. The load is summed over all ranks first. Compare
+`max/mean load (start)` with `max/mean load (end)`, and look at `bias apart`:
+the largest difference between the biases of two ranks.
 
 Try    --local-counts     each rank steers by its own load: the biases drift apart
        --speed 0.2        large steps: the load swings

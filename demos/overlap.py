@@ -6,7 +6,7 @@ Backward goes from the last layer to the first. When all gradients of a
 bucket are there, DDP all-reduces it and continues computing meanwhile.
 Look at the two lines for each size of bucket: the layer in backward, and
 below it the bucket on the network. Time beyond the 160 ms that backward takes
-alone is communication that was not hidden.
+by itself is communication that was not hidden.
 Computing and sending are sleeps: a time for each layer's backward, one for
 its gradient on the network and a latency for each all-reduce. The overlap is
 real.

@@ -5,7 +5,7 @@
 Rank 0 is the server and keeps the weights of a linear regression. A worker
 pulls them, computes a gradient on its own samples (a sleep of 50 ms, or 300
 on the slow worker) and pushes it.
-Nobody waits for the slow worker, the last rank. So the others finish first,
+No rank waits for the slow worker, the last rank. So the others finish first,
 and by the time the slow one pushes, the weights have changed: look at the
 age of its gradients, the number of updates between its pull and its push.
 Compare the bytes sent, too: the server sends the model to every worker.

@@ -6,9 +6,9 @@ Each of p ranks is one stage of a model. With the batch in one piece, only
 one stage works at a time. Cut into m micro-batches, all stages work at once,
 except in the bubble: while the pipeline fills and drains, every stage is idle
 for (p-1)/(m+p-1) of the step. Look at `clock`, measured: F is a forward, B a
-backward, a dot is idle. GPipe and 1F1B have equally many dots; they differ in
-`micro-batches kept`, the most whose activations are in memory at once.
-Computing is a sleep, as long for the whole batch with any m.
+backward, a dot is idle. GPipe and 1F1B have the same number of dots; they
+differ in `micro-batches kept`, the most whose activations are in memory at
+once. Computing is a sleep, equally long for the whole batch with any m.
 
 Try    --micro-batches 1        no overlap: p-1 of p parts of a step are idle
        --micro-batches 8        a shorter step; GPipe keeps 8, 1F1B still p

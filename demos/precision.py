@@ -6,7 +6,7 @@ fp16 has 10 bits of fraction and ends at 65504; bf16 has only 7, and the
 range of fp32. So sums in bf16 are coarse and sums in fp16 overflow: fp16
 gradients are divided before they are summed, and small ones are scaled up so
 that they do not become 0. A sum also depends on its order: a ring begins each
-chunk at another rank.
+chunk at a different rank.
 Five experiments show this; each begins with the number that a rank brings.
 Look for the coarse sum, for inf, for 0, and for the sums in another order.
 

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 4 demos/rails.py
 
-The ranks play nodes of several GPUs, one NIC for each GPU. A flat ring passes
+The ranks play nodes of several GPUs, one NIC for each GPU. A flat ring visits
 all ranks in turn: it leaves each node over one NIC. The hierarchical sum makes
 three rings: reduce-scatter inside the node, all-reduce of each chunk over the
 ranks with the same place in their nodes (a *rail*), all-gather inside the node.

@@ -7,7 +7,7 @@ writes its own shard to its own .distcp file, so no rank has to hold the whole
 matrix; .metadata says which part is in which file. Then another mesh loads it
 by columns, so each rank needs a piece of every file.
 torch.distributed.checkpoint reads those pieces into the new shards, and the
-matrix is the same, bit for bit. Look at the map, which rank saved and which
+matrix is the same, bit for bit. Look at the map of which rank saved and which
 loaded each part, and at `pieces read`.
 
 Try    --load mesh          over 2 x N/2 ranks: by rows and by columns

@@ -4,13 +4,13 @@
 
 In step 5 of 0 to 9 the last rank leaves before it has summed its gradient. The
 others get an error from their all-reduce. They meet in the store, form a new
-group of one rank fewer, agree on the step, and make it again with the samples
-dealt out anew. Nothing is read from a file, and no process is started.
-Look at `ranks in each step` and at `steps made again`. The global batch is the same,
-so the weights at the end are those of a run that nobody left.
+group with one rank fewer, agree on the step, and repeat it with the samples
+dealt out again. Nothing is read from a file, and no process is started. Look at
+`ranks in each step` and at `steps made again`. The global batch is the same, so
+the weights at the end are those of a run that nobody left.
 
 Try    --leave-at 99    nobody leaves
-       --keep-shares    the samples are not dealt out anew: some are never seen
+       --keep-shares    the samples are not dealt out again: some are never seen
        --nproc 2        one rank is left, and does all of the work
 """
 

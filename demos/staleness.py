@@ -6,7 +6,7 @@ Asynchronous workers take turns: pull the weights, compute a gradient, push
 it. By then the other N-1 have pushed too, so the gradient is N-1 updates old.
 Four weights w start at 1, and their minimum is at 0: one with fresh gradients
 at a high rate, one with old gradients at the same rate, and two with old
-gradients below and above the limit of theory. Which go to 0, and which swing
+gradients below and above the theoretical limit. Which go to 0, and which swing
 wider and wider? The loss is a parabola, so there is no noise, only age. A
 rank shows w right after its own push, one update after its left neighbour.
 

@@ -2,14 +2,14 @@
 
     torchrun --nproc-per-node 4 demos/straggler.py
 
-A step computes and then all-reduces a gradient, which no rank gets before
-the last rank has brought its own. Computing is a sleep of 20 ms, so that the
-times do not depend on this machine's cores; in the second half one rank
-sleeps 100 ms longer. Look at `waited` there: the straggler is the only rank
-that does not wait. In a profile, too, the all-reduce is long on every rank
-except the slow one, and a GPU that waits in it counts as busy.
+A step computes and then all-reduces a gradient, which no rank gets before the
+last rank has contributed its own. Computing is a sleep of 20 ms, so that the
+times do not depend on this machine's cores; in the second half one rank sleeps
+100 ms longer. Look at `waited` there: the straggler is the only rank that does
+not wait. In a profile, too, the all-reduce is long on every rank except the
+slow one, and a GPU that waits in it counts as busy.
 
-Try    --rotate                another rank is slow at each step
+Try    --rotate                a different rank is slow at each step
        --slow 0 --delay 200    the same for rank 0, and twice as late
        --compute 100           the same delay in a longer step costs less
 """

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 4 demos/uneven_inputs.py
 
-Rank r has r batches more than rank 0, and the same loop runs without and with
+Rank r has r more batches than rank 0, and the same loop runs without and with
 Join. Each step of DDP is an all-reduce of all ranks, so without Join the step
 after rank 0's last one never ends, while rank 0 itself sees no error: look at
 `end (no join)`. In a Join context a rank without batches shadows the others:
@@ -12,7 +12,7 @@ batches are done and when all are done.
 
 Try    --divide live     late batches count for more
        --throw           stop all ranks as soon as one runs out
-       --surplus 3       rank r has 3r batches more than rank 0
+       --surplus 3       rank r has 3r more batches than rank 0
 """
 
 import argparse

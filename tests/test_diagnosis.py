@@ -296,6 +296,26 @@ def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_pa
     assert "model.join()" in found.next
 
 
+def test_a_call_of_rank_0_after_the_loop_is_no_matter_of_batches(tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "rank = dist.get_rank()\n"
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))\n"
+        "for epoch in range(3):\n"
+        "    for batch in range(4):\n"
+        "        model(torch.ones(2, 4)).sum().backward()\n"
+        "    if rank == 0:\n"
+        "        dist.all_reduce(torch.ones(1))\n"
+    )
+    run = Run(Request(path, ranks=3, device="cpu", timeout=1.5))
+    list(run.events())
+    found = diagnose(run.seen)
+    assert (found.fault, found.culprits) == ("missing", (0,))
+    assert found.next.startswith("Find the condition")
+
+
 def test_calls_that_do_not_match_are_named_rather_than_a_rank_without_a_record():
     """Gloo ends a rank whose tensor has no room, so it leaves nothing; rank 3 still waits for it in another group."""
     other, one = (

@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import replace
-from unittest.mock import Mock
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
@@ -335,8 +334,13 @@ def test_home_does_not_contradict_a_path_that_was_left(home):
     assert "Next is" not in terminal.text
 
 
-def test_keys_that_were_typed_before_home_was_drawn_open_nothing(progress):
-    seat, rooms = at_home(progress)
-    seat.loop(Mock(), keys := Mock(get=Mock(return_value="q"), waiting=Mock(return_value=False)))
-    assert "d" not in keys.discard.call_args.args[0]
-    assert (rooms.seen, seat.desk.actions.started) == ([], ["warm"])
+def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("qtd", "enter begin")
+    terminal.press("?", "Keys that work here")
+    terminal.press("qq")
+    assert terminal.end() == 0
+    assert "Question" not in terminal.raw

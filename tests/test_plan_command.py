@@ -50,7 +50,9 @@ def test_gradients_are_summed_over_the_ranks_of_dp_and_cp(home):
 
 
 def test_an_option_with_a_wrong_word_is_the_one_that_is_named(home):
-    message = "for --compare: `foo` is not one of tp, pp, cp, ep, dp."
+    message = (
+        "for --compare: `foo` is not one of tp, pp, cp, ep, dp, zero, shard, micro-batch, chunks, pipeline, recompute."
+    )
     assert message in piped(home, *JOB, "--compare", "foo=4").stderr
 
 
@@ -88,7 +90,7 @@ def test_json_has_all_of_the_page(home):
 def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--seq", "8192", "--search").stdout
     assert "no layout fits the rest beside them." in " ".join(page.split())  # 73.9 GiB are below the limit of 75.2
-    assert "24 is the smallest number of GPUs on which a layout fits" in page
+    assert "A layout fits on 24, and on no smaller number of whole machines" in page
     assert re.search(r"Of the best layout's step: [\d.]+% computing", page)
     command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace(" \\\n", " "), re.DOTALL)[1]
     assert "fits (limit 75.2)" in piped(home, *command.split()).stdout

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from recorded_calls import HEAD, LINE, ONE, ROOM, SUM, TWO, of, reported
 from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+TORCH = tuple(int(part) for part in version("torch").split(".")[:2])
+GATHERS_OBJECTS = "all_gather_into_tensor" if TORCH >= (2, 15) else "all_gather"
 
 # What a script calls, and what rank 0 reports of it; `...` stands for pickled bytes.
 CALLS = {
@@ -56,7 +60,7 @@ CALLS = {
     "with dist._coalescing_manager(async_ops=True) as all_of_them:\n    dist.all_reduce(x)\nall_of_them.wait()": [
         ("all_reduce", None, "sum", True, (ONE,), (SUM,))
     ],
-    "dist.all_gather_object([None] * world, 'a')": [("all_gather", None, "", False, ...)] * 2,
+    "dist.all_gather_object([None] * world, 'a')": [(GATHERS_OBJECTS, None, "", False, ...)] * 2,
     "dist.broadcast_object_list(['a'], src=0)": [("broadcast", 0, "", False, ...)] * 2,
     "dist.gather_object('a', [None] * world if rank == 0 else None)": [
         ("all_gather", None, "", False, ...), ("gather", 0, "", False, ...)

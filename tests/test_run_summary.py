@@ -158,13 +158,14 @@ def test_a_single_number_in_every_step_is_named():
     )
 
 
-def test_objects_in_a_loop_are_named():
+@pytest.mark.parametrize("op", ["all_gather", "all_gather_into_tensor"])  # of torch up to 2.14, and from 2.15 on
+def test_objects_in_a_loop_are_named(op):
     def gather_object(program, _):
-        program.call("all_gather", 5, 0.1, dtype="int64", shapes=((1,),), bytes=8)
-        program.call("all_gather", 5, 0.1, dtype="uint8", shapes=((70,),), bytes=70)
+        program.call(op, 5, 0.1, dtype="int64", shapes=((1,),), bytes=8)
+        program.call(op, 5, 0.1, dtype="uint8", shapes=((70,),), bytes=70)
 
     assert only(repeat(20, gather_object)) == (
-        "train.py:5: each rank sent 20 objects through all_gather as pickles, which cost 8 s in all, 80% of the ranks' "
+        f"train.py:5: each rank sent 20 objects through {op} as pickles, which cost 8 s in all, 80% of the ranks' "
         "time. Send tensors instead, or all objects at once."
     )
 

@@ -9,7 +9,7 @@ from ddpquiz.analysis.extra_call import extra_call
 from ddpquiz.analysis.formatting import format_place, format_ranks, format_shapes
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
-from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation, left_a_loop, sides_of
+from ddpquiz.analysis.ranks_at_fault import Deviation, find_deviation, left_a_loop, sides_of, singled_out
 from ddpquiz.analysis.verdict import NEXT, SIZES, UNEVEN, Diagnosis, FaultKind, Standpoint, advise_pairs
 
 MOST_SIDES = 6  # that a sentence lists
@@ -63,7 +63,10 @@ def _of_extra_call(collective: Collective, found: Deviation, order: CallOrder) -
 def _next(fault: FaultKind, found: Deviation) -> str:
     """Return what to do: where some ranks have left a loop in which others reduce gradients, their batches differ."""
     for inner, outer in ((found.call, found.expected), (found.expected, found.call)):
-        if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer):
+        is_own = {*found.ranks} <= singled_out(
+            [inner, outer]
+        )  # the script sends these ranks there, whatever their batches
+        if inner.bucket is not None and outer.bucket is None and left_a_loop(inner, outer) and not is_own:
             return UNEVEN
     return advise_pairs((found.call.op, found.expected.op)) if found.call.op in POINT_TO_POINT else NEXT[fault]
 

@@ -205,7 +205,13 @@ def small_all_reduces(timeline: Timeline, lifetime: float) -> Iterator[str]:
 
 def objects_in_a_loop(timeline: Timeline, lifetime: float) -> Iterator[str]:
     """Object collectives pickle, and send sizes before bytes."""
-    for op in ("all_gather", "broadcast", "gather", "scatter"):
+    for op in (
+        "all_gather",
+        "all_gather_into_tensor",
+        "broadcast",
+        "gather",
+        "scatter",
+    ):  # the second from torch 2.15 on
         for place, cost, calls in _loops(timeline, lifetime, op):
             if cost.dtypes == {"int64", "uint8"}:
                 yield (

@@ -58,7 +58,10 @@ NEXT = {
     "a swallowed exception.",
     "none": "If the job is slow, `ddpquiz diagnose DIR --summary` shows which lines cost most.",
 }
-UNEVEN = "Ranks make different numbers of steps. Give all as many batches, or put the loop inside `with model.join():`."
+UNEVEN = (
+    "Ranks make different numbers of steps. Give every rank the same number of batches, or put the loop inside "
+    "`with model.join():`."
+)
 MIXED = (
     "Calls pair by their order: if it left one out in an earlier step, the results since then mix different steps, "
     "and are wrong on all ranks."

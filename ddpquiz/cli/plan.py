@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpquiz.cli.plan_options import PlanOptions
 from ddpquiz.cli.typer_options import with_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @with_options(PlanOptions)
@@ -17,9 +20,13 @@ def plan(
     search: Annotated[
         bool, typer.Option("--search", help="List the best layouts; without --gpus, on the fewest GPUs that work.")
     ] = False,
-    scale: Annotated[str, typer.Option("--scale", help="FIRST..LAST GPUs: throughput as dp grows.")] = "",
+    scale: Annotated[
+        str, typer.Option("--scale", help="FIRST..LAST: throughput on FIRST GPUs, twice as many, and so on.")
+    ] = "",
     schedule: Annotated[bool, typer.Option("--schedule", help="Show the pipeline rank by rank, as a run.")] = False,
-    compare: Annotated[str, typer.Option("--compare", help="Another layout, such as tp=4,pp=8,zero=3.")] = "",
+    compare: Annotated[
+        str, typer.Option("--compare", help="What another layout changes, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
+    ] = "",
     explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
     validate: Annotated[bool, typer.Option("--validate", help="Compare with published runs.")] = False,
     here: Annotated[
@@ -40,6 +47,9 @@ def plan(
     from ddpquiz.planning.plan import as_json as plain
     from ddpquiz.planning.plan import make_plan
 
+    schedule = schedule or save is not None
+    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain,
+              "validate": validate, "here": here})  # fmt: skip
     if validate:
         plan_views.validate(as_json=as_json)
     elif here:
@@ -53,7 +63,7 @@ def plan(
     else:
         gpus = options.gpus or plan_views.named_gpus(options)
         made = make_plan(options.job(gpus), options.machine(), gpus)
-        if schedule or save:
+        if schedule:
             plan_views.show_schedule(made, save, as_json=as_json)
         elif compare:
             plan_views.compare(made, options.with_layout(compare), gpus, as_json=as_json)
@@ -63,3 +73,10 @@ def plan(
             typer.echo(json.dumps(plain(made, options.tokens * 1e12)))
         else:
             plan_views.show(made, options.tokens * 1e12)
+
+
+def one_page(pages: Mapping[str, object]) -> None:
+    """Raise BadParameter if more than one of the options is given that each show a page of their own."""
+    given = [name for name, value in pages.items() if value]
+    if len(given) > 1:
+        raise typer.BadParameter(f"it cannot be combined with --{given[0]}.", param_hint=f"--{given[1]}")

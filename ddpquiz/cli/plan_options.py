@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
 _AXES = ("tp", "pp", "cp", "ep", "dp")
 _ONE_OF = "{} is not one of {}."
+_NUMBERS, _WORDS = ("zero", "shard", "micro-batch", "chunks"), ("pipeline", "recompute")  # of --compare, beside axes
+_SEARCHED = ("layout", "zero", "micro_batch", "pipeline", "chunks", "recompute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,19 @@ class PlanOptions:
     model: Annotated[
         str,
         typer.Option(
-            "--model", "-m", help="A model, or the path of a file of yours.", autocompletion=completion.models
+            "--model",
+            "-m",
+            help="A model, or the path of a file of yours; an unknown name lists all.",
+            autocompletion=completion.models,
         ),
     ] = "llama-3-70b"
     gpu: Annotated[
         str,
         typer.Option(
-            "--gpu", "-g", help="Hardware, or the path of a file of yours.", autocompletion=completion.hardware
+            "--gpu",
+            "-g",
+            help="Hardware, or the path of a file of yours; an unknown name lists all.",
+            autocompletion=completion.hardware,
         ),
     ] = "h100"
     gpus: Annotated[int | None, typer.Option("--gpus", "-n", min=1, help="How many GPUs.")] = None
@@ -69,12 +77,20 @@ class PlanOptions:
     overlap: Annotated[bool, typer.Option(help="Communication of dp, pp and cp runs beside computing.")] = True
     tp_overlap: Annotated[bool, typer.Option(help="Communication of tp runs beside computing too.")] = False
     states: Annotated[
-        str, typer.Option("--states", help="Bytes per parameter: megatron (2+4+12), zero (2+2+12) or fp32 (4+4+8).")
+        str,
+        typer.Option(
+            "--states",
+            help="Bytes a parameter, weights + gradients + optimizer: megatron 2+4+12, zero 2+2+12, fp32 4+4+8.",
+        ),
     ] = "megatron"
-    precision: Annotated[str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: bf16 if it can).")] = ""
+    precision: Annotated[
+        str, typer.Option("--precision", help="bf16, fp8 or fp32 (default: bf16 if the GPU has it).")
+    ] = ""
     flash: Annotated[bool, typer.Option(help="FlashAttention: scores are never stored.")] = True
     causal: Annotated[bool, typer.Option(help="Count half of attention's FLOP.")] = False
-    tokens: Annotated[float, typer.Option("--tokens", help="Trillions of tokens to train on, for the days.")] = 1.0
+    tokens: Annotated[
+        float, typer.Option("--tokens", min=1e-6, help="Trillions of tokens to train on, for the days.")
+    ] = 1.0
 
     @property
     def start(self) -> str:
@@ -138,23 +154,46 @@ class PlanOptions:
         )
 
     def with_layout(self, text: str) -> PlanOptions:
-        """Return the options changed by a text such as `tp=4,zero=3`: its axes, and zero, micro-batch and chunks."""
-        own = {each.name for each in fields(self)}
-        words = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-        options = {key.replace("-", "_"): int(value) for key, value in words.items() if value.isdigit()}
-        changed: dict[str, Any] = {key: value for key, value in options.items() if key in own}
-        axes = ",".join(part for part in text.split(",") if part.partition("=")[0].replace("-", "_") not in changed)
-        axis_sizes(axes, "--compare")  # later the axes are read as those of --layout, and an error would name that
-        return replace(self, layout=axes, **changed)
+        """Return the options changed by a text such as `tp=4,zero=3,pipeline=1f1b`; BadParameter for what is unknown.
+
+        Axes that it does not name keep their size, but for dp, which has the GPUs that are left. Another pipeline has
+        one chunk a stage unless the text says more.
+        """
+        words = dict(part.partition("=")[::2] for part in filter(None, text.replace(" ", "").split(",")))
+        changed: dict[str, Any] = {}
+        for name in {*words} & {*_NUMBERS}:
+            if not words[name].isdecimal():
+                raise typer.BadParameter(f"{name} needs a number, as in {name}=1.", param_hint="--compare")
+            changed[name.replace("-", "_")] = int(words[name])
+        changed |= {name: words[name] for name in _WORDS if name in words}
+        if "pipeline" in changed:
+            changed.setdefault("chunks", 1)
+        named = ",".join(f"{name}={size}" for name, size in words.items() if name not in (*_NUMBERS, *_WORDS))
+        kept = {axis: size for axis, size in axis_sizes(self.layout).items() if axis != "dp"}
+        sizes = kept | axis_sizes(named, "--compare", (*_NUMBERS, *_WORDS))
+        return replace(self, layout=",".join(f"{axis}={size}" for axis, size in sizes.items()), **changed)
+
+    def check_search(self) -> None:
+        """Raise BadParameter if an option is given that a search varies."""
+        for each in fields(self):
+            if each.name in _SEARCHED and getattr(self, each.name) != each.default:
+                name = f"--{each.name.replace('_', '-')}"
+                raise typer.BadParameter(
+                    f"--search tries all values of {name}; leave one of them out.", param_hint=name
+                )
 
 
-def axis_sizes(text: str, option: str = "--layout") -> dict[str, int]:
-    """Read `tp=8,pp=4`; BadParameter names what does not fit."""
+def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
+    """Read `tp=8,pp=4`; BadParameter names what does not fit. `others` are further names that the option knows."""
     sizes: dict[str, int] = {}
-    for part in filter(None, text.replace(" ", "").split(",")):
+    for part in filter(None, text.replace(" ", ",").split(",")):
         axis, _, size = part.partition("=")
         if axis not in _AXES:
-            raise typer.BadParameter(f"`{axis}` is not one of {', '.join(_AXES)}.", param_hint=option)
+            instead = f" Use --{axis}." if axis in (*_NUMBERS, *_WORDS) else ""
+            known = ", ".join((*_AXES, *others))
+            raise typer.BadParameter(f"`{axis}` is not one of {known}.{instead}", param_hint=option)
+        if axis in sizes:
+            raise typer.BadParameter(f"it names {axis} twice.", param_hint=option)
         if not size.isdecimal() or not 0 < int(size) < 10**7:
             raise typer.BadParameter(f"{axis} needs a positive number, as in {axis}=8.", param_hint=option)
         sizes[axis] = int(size)

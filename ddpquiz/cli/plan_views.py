@@ -77,6 +77,7 @@ def search(options: PlanOptions, *, as_json: bool) -> None:
     from ddpquiz.terminal.kit import pager, style
     from ddpquiz.terminal.pages.plan_tables import found_page
 
+    options.check_search()
     job, machine = options.job(options.gpus or 1), options.machine()
     gc.disable()  # hundreds of thousands of objects that all stay alive or are freed at once
     gpus, before = options.gpus, None
@@ -125,7 +126,7 @@ def scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         rows = [plain(one, tokens) if isinstance(one, Plan) else {"gpus": one[0], "refused": one[1]} for one in plans]
         typer.echo(json.dumps(rows))
     else:
-        pager.show(style.console(), scale_page(plans))
+        pager.show(style.console(), scale_page(plans, job, options.machine()))
 
 
 def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
@@ -143,13 +144,14 @@ def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
     elif as_json:
         for event in _events(plan, run):
             typer.echo(encode(event))
-    elif screen.is_interactive():
-        from ddpquiz.terminal.runs.replay import replay
-
-        replay(_events(plan, _shorter(plan, run)), style.console())
     else:
-        out = style.console()
-        layout.show(out, schedule_page(run, min(out.width, 160)))
+        out, shown = style.console(), run
+        if screen.is_interactive():
+            from ddpquiz.terminal.runs.replay import replay
+
+            shown = _shorter(plan, run)
+            replay(_events(plan, shown), out)
+        layout.show(out, schedule_page(shown, min(out.width, 160), run.micro_batches))
 
 
 def simulated(plan: Plan, micro_batches: int) -> PipelineRun:

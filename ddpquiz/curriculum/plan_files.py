@@ -11,7 +11,7 @@ from ddpquiz.curriculum.fields import Fields, did_you_mean
 from ddpquiz.curriculum.yaml_file import YamlFile
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.paths import content_dir
-from ddpquiz.planning.hardware import Hardware, Link
+from ddpquiz.planning.hardware import MEMORY_REACHED, Hardware, Link
 from ddpquiz.planning.model import Experts, LatentAttention, Transformer
 
 FOLDERS = ("models", "hardware")
@@ -162,12 +162,16 @@ def read_hardware(page: YamlFile) -> PlanFile[Hardware]:
             inner.page.complain(node, f"`flops`: name at least one of {', '.join(FORMATS)}")
         inner.close()
     efficiency = _share(fields, "efficiency")
-    links = {each: _link(page, fields, each) for each in ("near", "far")}
+    launch = read_amount(fields, "launch", "time") if "launch" in fields else 0.0
+    reached = _share(fields, "memory-reached") if "memory-reached" in fields else MEMORY_REACHED
+    links: dict[str, Any] = {each: _link(page, fields, each) for each in ("near", "far")}
     sources = _sources(page, fields)
     fields.close()
     if page.complaints:
         return PlanFile(page, None, sources)
-    hardware = Hardware(name=name, memory=memory, memory_bandwidth=speed, flops=flops, efficiency=efficiency, **links)
+    numbers: dict[str, Any] = {"memory": memory, "memory_bandwidth": speed, "memory_reached": reached}
+    numbers |= {"efficiency": efficiency, "launch": launch}
+    hardware = Hardware(name=name, flops=flops, **numbers, **links)
     return PlanFile(page, hardware, sources)
 
 

@@ -53,12 +53,19 @@ def read_runs(page: YamlFile) -> tuple[YamlFile, list[PublishedRun]]:
     if page.root is None:
         return page, []
     record = Fields(page, page.root, "the published runs")
-    found = record.records("runs", "a run", partial(_run, page))
+    software = dict(record.records("software", "software", partial(_software, page), optional=True))
+    found = record.records("runs", "a run", partial(_run, page, software))
     record.close()
     return page, [run for run in found if run]
 
 
-def _run(page: YamlFile, row: Fields) -> PublishedRun | None:
+def _software(page: YamlFile, row: Fields) -> tuple[str, float]:
+    """Read the name of older software and the efficiency that it reaches."""
+    page.mention("source", row.text("source"), row.at("source"))
+    return row.text("name"), _number(row, "efficiency")
+
+
+def _run(page: YamlFile, software: Mapping[str, float], row: Fields) -> PublishedRun | None:
     before = len(page.complaints)
     name, what, source = row.text("name"), row.text("what"), row.text("source")
     page.mention("source", source, row.at("source"))
@@ -67,8 +74,10 @@ def _run(page: YamlFile, row: Fields) -> PublishedRun | None:
     numbers: dict[str, Any] = {key: _number(row, key) for key in ("seconds", "parameters") if key in row}
     published = _number(row, "published")
     flags: dict[str, Any] = {key: row.flag(key) for key in ("decimal", "fit")}
-    miss = row.text("miss", optional=True)
-    model, machine = _model(row), _machine(row)
+    miss, older = row.text("miss", optional=True), row.text("software", optional=True)
+    if older and older not in software:
+        row.complain("software", f"there is no software `{older}`{did_you_mean(older, software)}")
+    model, machine = _model(row), _machine(row, software.get(older))
     layout, sizes = _layout(row), _sizes(row)
     row.close()
     if len(page.complaints) > before or model is None or machine is None:
@@ -77,7 +86,7 @@ def _run(page: YamlFile, row: Fields) -> PublishedRun | None:
         page.complain(row.node, why)
         return None
     values: dict[str, Any] = {"name": name, "what": what, "source": source, "published": published, "miss": miss}
-    return PublishedRun(**values, **numbers, **flags, job=Job(model, layout, sizes), machine=machine)
+    return PublishedRun(**values, **numbers, **flags, software=older, job=Job(model, layout, sizes), machine=machine)
 
 
 def _number(row: Fields, name: str) -> float:
@@ -112,8 +121,11 @@ def _shipped_hardware(name: str) -> Hardware:
     return load_hardware(name)
 
 
-def _machine(row: Fields) -> Accelerator | None:
-    """Return the hardware that a run names; `far-bandwidth` is that of its own network, for one GPU."""
+def _machine(row: Fields, efficiency: float | None) -> Accelerator | None:
+    """Return the hardware that a run names; `far-bandwidth` is that of its own network, for one GPU.
+
+    `efficiency` replaces that of the hardware, for older software.
+    """
     name, precision = row.text("gpu"), row.text("precision", optional=True) or "bf16"
     speed = read_amount(row, "far-bandwidth", "speed") if "far-bandwidth" in row else 0.0
     if name not in names("hardware"):
@@ -122,7 +134,7 @@ def _machine(row: Fields) -> Accelerator | None:
     hardware = _shipped_hardware(name)
     if speed:
         hardware = replace(hardware, far=replace(hardware.far, bandwidth=speed))
-    return Accelerator(hardware, precision)
+    return Accelerator(hardware, precision, measured=efficiency)
 
 
 def _layout(row: Fields) -> Layout:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from ddpquiz.planning import memory_lines
+from ddpquiz.planning import compute_line, memory_lines
 from ddpquiz.planning.layout import PipelineSchedule, Recompute
 from ddpquiz.planning.memory_lines import PlanLine
 from ddpquiz.planning.network import rounds
 from ddpquiz.planning.plan import DAY, Plan
-from ddpquiz.planning.stage_time import stage_seconds
 from ddpquiz.planning.step_time import group_path, optimizer_bytes, usual_stage
 from ddpquiz.planning.traffic import Traffic
 
@@ -26,23 +25,6 @@ def explain(plan: Plan, line: str, tokens: float) -> PlanLine:
 def lines() -> list[str]:
     """Return the names of all lines that can be explained."""
     return [*_LINES, "days", *AXES]
-
-
-def _compute(plan: Plan) -> PlanLine:
-    job = plan.job
-    work = stage_seconds(job.model, job.layout, job.sizes, plan.machine, plan.slowest)
-    return PlanLine(
-        "compute",
-        plan.time.compute,
-        "s",
-        "micro-batches x (forward + backward) of the slowest stage; each: FLOP / (peak x efficiency) + bytes / memory"
-        " bandwidth",
-        f"{job.micro_batches} * ({work.forward:.6g} + {work.backward:.6g})",
-        "arXiv 2205.05198, appendix A",
-        "scaling-efficiency",
-        f"Peak {plan.machine.peak / 1e12:g} TFLOP/s in {plan.machine.precision}, efficiency"
-        f" {plan.machine.efficiency:g}.",
-    )
 
 
 def _bubble(plan: Plan) -> PlanLine:
@@ -74,8 +56,8 @@ def _update(plan: Plan) -> PlanLine:
         "update",
         plan.time.optimizer,
         "s",
-        "bytes that Adam reads and writes / memory bandwidth",
-        f"{moved:.6g} / {plan.hardware.memory_bandwidth:.6g}",
+        "bytes that Adam reads and writes / (memory bandwidth x reached)",
+        f"{moved:.6g} / ({plan.hardware.memory_bandwidth:.6g} * {plan.hardware.memory_reached:g})",
         "arXiv 1910.02054, section 3.1",
         "zero-stages",
         "State is read and written, gradients are read, weights are written.",
@@ -177,7 +159,7 @@ _LINES: dict[str, Callable[[Plan], PlanLine]] = {
     "activations": memory_lines.activations,
     "logits": memory_lines.logits,
     "buffers": memory_lines.buffers,
-    "compute": _compute,
+    "compute": compute_line.compute,
     "bubble": _bubble,
     "update": _update,
     "tokens": _tokens,

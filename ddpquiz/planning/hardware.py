@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+MEMORY_REACHED = 0.85  # share of the memory's bandwidth that kernels reach, where nobody fitted it: an assumption
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
@@ -25,8 +27,9 @@ class Hardware:
     """A kind of GPU, or of CPU, in its usual machine.
 
     `memory` is in bytes, `memory_bandwidth` in bytes per second, `flops` in FLOP per second by number format, without
-    sparsity. `efficiency` is the share of these that matrix products reach. `near` joins the GPUs of a machine, `far`
-    joins the machines.
+    sparsity. `memory_reached` and `efficiency` are the shares of them that element-wise kernels and matrix products
+    reach. `launch` is how many seconds a program needs to start the kernels of one layer's forward, which a GPU may
+    finish sooner. `near` joins the GPUs of a machine, `far` joins the machines.
     """
 
     name: str
@@ -36,3 +39,10 @@ class Hardware:
     efficiency: float
     near: Link
     far: Link
+    memory_reached: float = MEMORY_REACHED
+    launch: float = 0.0
+
+    @property
+    def memory_speed(self) -> float:
+        """Bytes per second that kernels reach."""
+        return self.memory_bandwidth * self.memory_reached

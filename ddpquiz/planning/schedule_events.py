@@ -21,8 +21,8 @@ def schedule_events(run: PipelineRun, title: str, tensor_bytes: int) -> list[Eve
     between: list[Event] = []
     for rank, slots in enumerate(run.ranks):
         between.append(Started(0.0, rank, 0))
-        between += _rank_events(run, rank, slots, tensor_bytes)
-        between.append(Exited(run.seconds, rank, 0))
+        events = list(_rank_events(run, rank, slots, tensor_bytes))
+        between += [*events, *_wait_for_end(run, rank, slots, events), Exited(run.seconds, rank, 0)]
     between.sort(key=when)  # stable: events of one moment stay in the order of their rank
     return [began, *between, End(run.seconds, ok=True, proven=0, claims=0)]
 
@@ -45,6 +45,14 @@ def _rank_events(run: PipelineRun, rank: int, slots: tuple[Slot, ...], size: int
                 yield Issued(slot.end, rank, number, _operation("send", piece, rank, target, size))
                 yield Ended(slot.end, rank, number)
         free = slot.end
+
+
+def _wait_for_end(run: PipelineRun, rank: int, slots: tuple[Slot, ...], events: list[Event]) -> list[Event]:
+    """Return that a rank waits until all have done their tasks; else the time after its last one would look busy."""
+    number = 1 + sum(isinstance(event, Issued) for event in events)
+    everybody = Operation("barrier", tuple(range(len(run.ranks))), None, (), "", 0, "", 0, group="step")
+    done = slots[-1].end if slots else 0.0
+    return [Issued(done, rank, number, everybody), Ended(run.seconds, rank, number)]
 
 
 def name(slot: Slot) -> str:

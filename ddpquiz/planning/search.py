@@ -146,7 +146,8 @@ def scale(job: Job, machine: Accelerator, first: int, last: int) -> list[Plan | 
     inner = layout.tp * layout.pp * layout.cp
     while gpus <= last:
         if gpus % inner:
-            found.append((gpus, f"{gpus:,} GPUs do not divide by tp x cp x pp = {inner}."))
+            fits = max(gpus // inner, 1) * inner
+            found.append((gpus, f"{gpus:,} is no multiple of tp x cp x pp = {inner}; {fits:,} would do."))
         else:
             wider = replace(layout, dp=gpus // inner)
             why = refusal(job.model, wider, gpus=gpus, batch=job.sizes.batch, sequence=job.sizes.sequence)

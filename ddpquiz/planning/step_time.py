@@ -78,6 +78,7 @@ def stage_work(job: Job, machine: Accelerator, number: int) -> StageWork:
         found["cp"] = max(0.0, found["cp"] - 3 * compute.attention)
     if job.layout.tp_overlap:
         found["tp"] = max(0.0, found["tp"] - 3 * compute.weights)
+    found["tp"] = max(0.0, found["tp"] - compute.idle)
     return StageWork(compute, found)
 
 
@@ -168,5 +169,5 @@ def step_time(job: Job, machine: Accelerator, works: Works | None = None) -> Ste
         pp=pipeline_exposed(job, machine),
         dp=replicas_exposed(job, machine, slowest, work.compute),
         bubble=bubble,
-        optimizer=optimizer_bytes(job, 0) / machine.hardware.memory_bandwidth,
+        optimizer=optimizer_bytes(job, 0) / machine.hardware.memory_speed,
     )

@@ -1,7 +1,7 @@
-"""Published runs beside predictions, and the one efficiency of each GPU that is fitted to some of them."""
+"""Published runs beside predictions, and the constants of each GPU that are fitted to some of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddpquiz.planning.memory import STATE_BYTES, fullest, stage_activations, zero_bytes
@@ -24,7 +24,7 @@ UNITS = {
 }
 
 
-TIMED = ("step", "rate", "tflops")  # kinds that depend on the efficiency
+TIMED = ("step", "rate", "tflops")  # kinds that depend on the fitted constants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class PublishedRun:
     `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from
     the published `seconds`), `memory` (held: states and activations), `activations`, or `states` of the matrices alone.
     `parameters` replaces the model where only its size is published; then `decimal` says that GB are 10^9 bytes.
+    Constants of its GPU were fitted to it if `fit` is set. `software` names older software, with an efficiency of its
+    own on the same GPU.
     """
 
     name: str
@@ -46,7 +48,13 @@ class PublishedRun:
     parameters: float = 0.0
     decimal: bool = False
     fit: bool = False
+    software: str = ""
     miss: str = ""
+
+    @property
+    def fitted_to(self) -> tuple[str, str]:
+        """The runs that share constants: those of one GPU and one software."""
+        return self.machine.hardware.name, self.software
 
     @property
     def unit(self) -> str:
@@ -72,7 +80,7 @@ class RunComparison:
 
     def as_json(self) -> dict[str, Any]:
         run = self.run
-        texts = {"name": run.name, "what": run.what, "unit": run.unit, "source": run.source}
+        texts = {"name": run.name, "what": run.what, "unit": run.unit, "source": run.source, "software": run.software}
         numbers = {"published": run.published, "predicted": self.predicted, "error": self.error}
         return {**texts, **numbers, "fitted": run.fit, "misses": fails(self), "reason": run.miss}
 
@@ -128,13 +136,27 @@ def mean_errors(verdicts: Sequence[RunComparison]) -> dict[str, float]:
     return {name: sum(found) / len(found) for name, found in errors.items()}
 
 
-def fit_efficiency(runs: Sequence[PublishedRun]) -> float:
-    """Return the efficiency, to three digits, with the least squared relative error of the step times of some runs."""
+CONSTANTS = {  # of hardware: the values among which a fit chooses
+    "efficiency": [step / 1000 for step in range(200, 1000)],
+    "memory_reached": [step / 100 for step in range(30, 101)],
+    "launch": [step * 1e-5 for step in range(201)],
+}
 
-    def loss(efficiency: float) -> float:
-        machines = [Accelerator(run.machine.hardware, run.machine.precision, measured=efficiency) for run in runs]
+
+def fit_constant(runs: Sequence[PublishedRun], name: str) -> float:
+    """Return the value of a constant with the least squared relative error of the step times of some runs.
+
+    The other constants stay as they are, so all of them are fitted when this changes none of them any more.
+    """
+
+    def loss(value: float) -> float:
+        changed: dict[str, Any] = {name: value}
+        if name == "efficiency":
+            machines = [replace(run.machine, measured=value) for run in runs]
+        else:
+            machines = [replace(run.machine, hardware=replace(run.machine.hardware, **changed)) for run in runs]
         predictions = [_predicted(run, machine) for run, machine in zip(runs, machines, strict=True)]
         pairs = zip(predictions, runs, strict=True)
         return sum((predicted / run.published - 1) ** 2 for predicted, run in pairs)
 
-    return min((step / 1000 for step in range(200, 1000)), key=loss)
+    return min(CONSTANTS[name], key=loss)

@@ -41,7 +41,9 @@ def summary_sections(account: RunSummary) -> list[Section]:
     lines = tuple((*line_names(each), *line_cells(each)) for each in account.lines)
     more = (f"and {account.other_lines} more",) if account.other_lines else ()
     groups = tuple((format_ranks(each.members), format_bytes(each.bytes)) for each in account.groups if each.bytes)
+    costliest = (str(account.costliest),) if account.costliest else ()
     every = (
+        Section(title="What made ranks wait", sentences=costliest),
         Section(title=TIME_TITLE, heads=("", *TIME_HEADS), rows=times),
         Section(title="Where communication went", heads=("line", "operation", *LINE_HEADS), rows=lines, sentences=more),
         Section(title=GROUP_TITLE, heads=("group", "bytes"), rows=groups),

@@ -12,7 +12,7 @@ def notes_on(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup], left_ou
     entries = [entry for dump in dumps.values() for entry in dump.entries]
     if not entries:
         return ("The dumps hold no operations. Set TORCH_FR_BUFFER_SIZE=2000 in the environment of the job.",)
-    notes = ["Flight Recorder does not record roots and reduce operators, so they are not compared."]
+    notes = ["Flight Recorder does not record roots or reduce operators, so they are not compared."]
     if not any(entry.call.line for entry in entries):
         notes.append("The dumps hold no stack traces, so the lines that issued the operations are not known.")
     if len(dumps) > 1:
@@ -39,5 +39,5 @@ def _gloo_notes(dumps: Mapping[int, Dump], groups: Collection[DumpedGroup]) -> l
         if any(entry.call.backend == "gloo" and entry.logical > entry.sequence for entry in dump.entries)
     }
     called = f"; {format_ranks(unrecorded)} called some" if unrecorded else ""
-    notes.append(f"Gloo does not record sends and receives{called}. A rank that seems late may wait in one.")
+    notes.append(f"Gloo does not record sends or receives{called}. A rank that seems late may wait in one.")
     return notes

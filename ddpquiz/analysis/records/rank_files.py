@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from ddpquiz.analysis.events import Ended, Event, Issued, RankEvent, Waited, when
+from ddpquiz.analysis.events import Ended, Event, Issued, Joining, RankEvent, Waited, when
 from ddpquiz.analysis.operation import POINT_TO_POINT, ROOTED
 from ddpquiz.analysis.records.clock_alignment import Alignment, Clock, Visit, align
 from ddpquiz.analysis.records.dropped_operations import DroppedOperations, Place
@@ -117,8 +117,15 @@ def _on_one_clock(remaining: Sequence[Remaining], alignment: Alignment) -> Itera
     begins = [life.recorded.clock + alignment.offsets[life.clock] for life, _ in remaining]
     for (life, events), begin in zip(remaining, begins, strict=True):
         by = begin - min(begins)
-        for event in (life.started, life.recorded, *(event for event, _ in events)):
+        started = replace(life.started, time=_first_joining(life, [event for event, _ in events]))
+        for event in (started, life.recorded, *(event for event, _ in events)):
             yield _shifted(event, by)
+
+
+def _first_joining(life: Life, events: Sequence[Event]) -> float:
+    """Return when a rank began to form its first group: until then it imports torch, which is no work of the run."""
+    joining = (each.time for each in (*life.repeated, *events) if isinstance(each, Joining) and not each.done)
+    return next(joining, life.started.time)
 
 
 def _shifted(event: Event, by: float) -> Event:

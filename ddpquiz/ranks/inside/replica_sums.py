@@ -71,7 +71,7 @@ class ReplicaWatch:
                 found = True
                 self._report(replica, parameters)
         if not found:
-            self._note("An optimizer updates parameters of no DDP model; --check-replicas does not compare them.")
+            self._note("An optimizer updates parameters outside DDP models; --check-replicas does not compare them.")
 
     def guard(self, call: Any, subject: Any) -> None:
         """Make a call whose faults must not reach the script."""

@@ -36,8 +36,8 @@ def bench_page(groups: Sequence[BenchGroup], width: int, refused: Mapping[str, s
 
 
 _LEGEND = (
-    "A line predicts `seconds = alpha + bytes / bandwidth`. Sizes are counted as nccl-tests does: for gathers and "
-    "scatters, all parts together. `send` is one way. Times are medians, and ± is half the distance of the quartiles. "
+    "A line predicts `seconds = alpha + bytes / bandwidth`. Sizes are counted as in nccl-tests: for gathers and "
+    "scatters, all parts together. `send` is one way. Times are medians, and ± is half the interquartile range. "
     "Drawn on a logarithmic scale: `●` the median, `─` from the first to the third quartile, `+` the line."
 )
 

@@ -47,7 +47,7 @@ def labs(catalog: Catalog, known: Sequence[Lab], progress: LabProgress) -> Group
     time = f"about {minutes / 60:.0f} hours" if minutes > 90 else f"about {minutes} minutes"
     total = f"{counted(len(known), 'lab')} · {passed} passed · {time}"
     commands = columns((Text(command, style="code"), Text(what)) for command, what in _NEXT)
-    stars = Text("A star is for doing it especially well: ☆ not yet, ★ met.", style="quiet")
+    stars = Text("Stars are further targets, such as fewer bytes: ☆ not yet met, ★ met.", style="quiet")
     return Group(Text(total), commands, stars, *parts)
 
 

@@ -143,7 +143,8 @@ def _results(plan: Plan, tokens: float) -> Iterator[Text]:
     yield result.append(f"{tokens / 1e12:g} T tokens")
     yield Text(f"Of the step: {shares(plan)}") if plan.fits else Text(DOES_NOT_FIT, style="bad")
     attention = "half" if plan.machine.causal else "all"
-    counted = f"{each.weights}+{each.gradients}+{each.optimizer} bytes per parameter, {plan.machine.precision}"
+    held = f"W {each.weights}, G {each.gradients}, O {each.optimizer} bytes a parameter"
+    counted = f"{held}; {plan.machine.precision}"
     yield Text(f"Counted: {counted}, {attention} of attention's FLOP, GiB = 2^30", style="quiet")
     yield Text(f"--explain LINE: {', '.join(lines())}", style="quiet")
 
@@ -152,7 +153,8 @@ def shares(plan: Plan) -> str:
     """Write what share of a step computing takes, how much of the peak it reaches, and what takes most of the rest."""
     computing, next_ = (getattr(plan.time, name) / plan.time.total for name in ("compute", plan.limit))
     what = f"{_LIMITS[plan.limit]} ({_WORDS.get(plan.limit, plan.limit)})"
-    return f"{computing:.1%} computing, at {plan.hfu / computing:.0%} of peak; {next_:.1%} {what}"
+    rest = f"; {next_:.1%} {what}" if next_ >= 0.0005 else ""
+    return f"{computing:.1%} computing, at {plan.hfu / computing:.0%} of peak{rest}"
 
 
 def amount(value: float) -> str:

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.planning.memory import STATE_BYTES
 from ddpquiz.planning.memory_lines import GIB
 from ddpquiz.planning.plan import Plan
 from ddpquiz.planning.search import Found, even_states
@@ -20,8 +21,10 @@ LEGEND = (
     "dp: replicas; ZeRO shards over dp x cp ranks. mb: micro-batch. overhead: what takes the most time besides"
     " computing. See `ddpquiz learn choosing-parallelism`."
 )
-
-
+_ASSUMED = (
+    "Assumes that computing hides the traffic of dp, pp and cp; --no-overlap assumes the opposite. Layouts within a few"
+    " percent count as equal: --validate shows how far predictions miss."
+)
 _FIT = {
     (True, True): "Both fit.",
     (True, False): "The first fits, the second does not.",
@@ -53,24 +56,31 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
     if found.plans:
         lines.append(Text(LEGEND, style="quiet"))
         lines.append(Text(f"Of the best layout's step: {shares(best)}", style="head"))
+        lines.append(Text(_ASSUMED, style="quiet"))
         lines += [Text("Its page:"), code(f"{start} {arguments(best)}")]
     return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
 
-def title(job: Job, machine: Accelerator, gpus: int) -> str:
-    """Name a model, the tokens of a step and the GPUs."""
+def title(job: Job, machine: Accelerator, *gpus: int) -> str:
+    """Name a model, the tokens of a step and the GPUs, of which there are one number or a first and a last one."""
     tokens = f"{job.sizes.batch:,} x {job.sizes.sequence:,} tokens"
-    return f"{job.model.name}, {tokens}, on {gpus:,} x {machine.hardware.name}"
+    return (
+        f"{job.model.name}, {tokens}, on {' to '.join(f'{each:,}' for each in sorted(gpus))} x {machine.hardware.name}"
+    )
 
 
 def _smallest(best: Plan, gpus: int, before: int | None) -> Iterator[Text]:
     if before is None:
         return
-    yield Text(f"{gpus:,} is the smallest number of GPUs on which a layout fits (1, 2, 4, then whole machines).")
+    yield Text(f"A layout fits on {gpus:,}, and on no smaller number of whole machines or of 1, 2 or 4 GPUs.")
     if before:
         least, limit_of = even_states(best.job, before) / GIB, best.capacity / GIB
         why = "; no layout fits the rest beside them" if least <= limit_of else ""
-        yield Text(f"On {before:,}, states alone need {least:,.1f} GiB per GPU; the limit is {limit_of:,.1f}{why}.")
+        held = STATE_BYTES[best.job.sizes.states].total
+        yield Text(
+            f"On {before:,}, weights, gradients and optimizer need {least:,.1f} GiB per GPU (--states: {held} bytes a"
+            f" parameter); the limit is {limit_of:,.1f}{why}."
+        )
 
 
 def _best(plans: Sequence[Plan]) -> RenderableType:
@@ -92,10 +102,12 @@ def _best(plans: Sequence[Plan]) -> RenderableType:
 
 def _nothing(found: Found) -> Text:
     if found.smallest is None:
-        return Text("No layout divides the model and the batch.", style="bad")
+        return Text("No layout divides the model and the batch. Take whole machines, such as 8 or 16 GPUs.", "bad")
     size, layout = found.smallest
     return Text(
-        f"None fits. The smallest needs {size / GIB:,.1f} GiB a GPU: {layout}. Take more GPUs, or fewer tokens.", "bad"
+        f"No layout fits. The smallest needs {size / GIB:,.1f} GiB a GPU: {layout}."
+        " Take more GPUs, fewer tokens, or fewer bytes per parameter (--states).",
+        "bad",
     )
 
 
@@ -103,7 +115,7 @@ def _refusals(found: Found) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True, min_width=7)
     for reason, count in found.refused.most_common():
-        table.add_row(f"{count:,}", f"{reason}; for instance: {found.examples[reason]}")
+        table.add_row(f"{count:,}", f"{reason}. Example: {found.examples[reason]}")
     return table
 
 
@@ -120,7 +132,7 @@ def arguments(plan: Plan) -> str:
     return " ".join(options)
 
 
-def scale_page(plans: Sequence[Plan | tuple[int, str]]) -> RenderableType:
+def scale_page(plans: Sequence[Plan | tuple[int, str]], job: Job, machine: Accelerator) -> RenderableType:
     """Draw throughput and efficiency over the number of GPUs; the bar is the efficiency against the first plan."""
     table = _table(("GPUs", "step s", "M tokens/s", "MFU", "efficiency"), left=0)
     table.add_column("")
@@ -135,9 +147,9 @@ def scale_page(plans: Sequence[Plan | tuple[int, str]]) -> RenderableType:
         table.add_row(
             f"{gpus:,}", amount(plan.time.total), amount(rate), f"{plan.mfu:.1%}", f"{share:.0%}", Text(drawn, "accent")
         )
-    heads = []
+    counts = [each.job.layout.gpus if isinstance(each, Plan) else each[0] for each in plans]
+    heads = [Text(title(job, machine, *{counts[0], counts[-1]}), style="head")]
     if first:
-        heads.append(Text(title(first.job, first.machine, first.job.layout.gpus), style="head"))
         heads.append(Text(f"{first.job.layout}; the batch stays the same, and only dp grows"))
     note = "Efficiency: tokens/s/GPU against the first row. Collectives are rings, whose latency grows with dp."
     return Group(*heads, table, Text(note, style="quiet"))
@@ -167,7 +179,7 @@ def validation_page(verdicts: Sequence[RunComparison]) -> RenderableType:
     table = _table(("run", "what", "published", "predicted", "error"), left=2)
     for each in verdicts:
         run, unit = each.run, each.run.unit
-        shown = Text(each.error_text, style="bad" if fails(each) else "good")
+        shown = Text(each.error_text + (" !" if fails(each) else "  "), style="bad" if fails(each) else "good")
         numbers = (f"{run.published:,g} {unit}", f"{amount(each.predicted)} {unit}", shown)
         table.add_row(run.name + (" (fitted)" if run.fit else ""), run.what, *numbers)
     reasons: dict[str, list[str]] = {}
@@ -177,5 +189,5 @@ def validation_page(verdicts: Sequence[RunComparison]) -> RenderableType:
     notes = [Text(f"{', '.join(runs)}: {reason}") for reason, runs in reasons.items()]
     means = ", ".join(f"{name} {mean:.1%}" for name, mean in mean_errors(verdicts).items())
     summary = Text(f"Mean error of step times that the fit did not see (the bar is 5%): {means}", style="head")
-    misses = f"{sum(map(len, reasons.values()))} of {len(verdicts)} rows miss their bar"
+    misses = f"{sum(map(len, reasons.values()))} of {len(verdicts)} rows miss their bar (!)"
     return Group(table, summary, Text(misses, style="title"), *notes)

@@ -5,6 +5,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.analysis.costliest_line import find_costliest_line
 from ddpquiz.analysis.frames import ending
 from ddpquiz.analysis.frames.ending import Failure
 from ddpquiz.analysis.run_state import RunState
@@ -19,6 +20,14 @@ TERMINATED = "SIGTERM ended the run."  # from a scheduler, which expects that th
 def result(state: RunState) -> Text:
     """Draw the last line of a run: whether it ended well, after how long, and with how many claims proven."""
     return Text.assemble(*((plain(text), tone) for text, tone in ending.result(state)))
+
+
+def delays(state: RunState) -> list[Text]:
+    """Draw which line of the user's own script made the other ranks wait the longest, if one stands out."""
+    if not (state.only_broken_claims and state.end and state.end.ok):
+        return []
+    found = find_costliest_line(state.timeline, state.time)
+    return [Text(plain(str(found)), style="warn")] if found else []
 
 
 def failure(state: RunState) -> list[RenderableType]:

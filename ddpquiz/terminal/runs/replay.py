@@ -13,7 +13,7 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
-from ddpquiz.terminal.runs.outcome import result
+from ddpquiz.terminal.runs.outcome import delays, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
@@ -161,7 +161,10 @@ class EndScreen(RunScreen):
         return self._state
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
-        return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [result(self.state)]
+        return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [
+            result(self.state),
+            *delays(self.state),
+        ]
 
     def picture_keys(self) -> list[Hotkey]:
         return list(AFTER)

@@ -19,7 +19,7 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, torchrun
-from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, delays
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
@@ -118,7 +118,7 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
 
 def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
     """Return what stays in the scrollback: the last frame, and commands to go on from there."""
-    parts: list[RenderableType] = [frame(state, console.width, hint=hint)]
+    parts: list[RenderableType] = [frame(state, console.width, hint=hint), *delays(state)]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims:  # a script of the user's own

@@ -16,7 +16,7 @@ from ddpquiz.terminal.kit.text_area import TextArea
 from ddpquiz.terminal.sittings.typing_screen import TypingScreen
 
 SUBMIT = Hotkey("enter", "answer", "submit what you chose or typed (← → home end move in it, ctrl+u clears it)")
-CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; the digits of its number mark a line too")
+CHOOSE_LINE = Hotkey("↑ ↓", "choose", "mark the line above or below; or type its number")
 COMMANDS = frozenset("hxsdufq?")  # the keys of a question besides those that answer it
 _WIDE = 1_000_000  # columns: an answer is one line
 _EMPTY = TextArea()
