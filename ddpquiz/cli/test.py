@@ -149,7 +149,7 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)
         if options.as_json:
-            quiz_json.show(screen, options.seed, progress.entries("answer"))
+            quiz_json.show(screen, options.seed, progress.last_answers())
     if screen.unread:
         raise typer.Exit(1)
 

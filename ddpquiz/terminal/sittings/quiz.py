@@ -185,8 +185,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         )
 
     def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
-        counting = (row for row in self.desk.progress.entries("answer") if not row.retry)
-        return mastery.strengths(counting, study_day(at))
+        return mastery.strengths(self.desk.progress.last_answers(), study_day(at))
 
     def help(self) -> RenderableType:
         return Group(super().help(), *(quiz_result.legend() if self.over else []))
