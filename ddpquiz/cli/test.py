@@ -141,7 +141,7 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
         dice = random.Random(options.seed)  # noqa: S311
         count = len(found) if options.adaptive else options.count
         asked = question_selection.choose_questions(found, count, dice, right)
-        opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
+        opening = _already(known, earlier) if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
         begun = quiz.begin(_on_machine(asked), dice, clock.now(), rules=options.rules)
         screen = QuizByLines(desk.desk(known, progress, place, back_to), begun, dice, command)
@@ -190,6 +190,13 @@ def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[s
     answered = {row.item for row in rows if row.day == today and not row.retry}
     keys = {question.key for question in questions}
     return set() if keys <= answered else keys & answered
+
+
+def _already(known: Catalog, earlier: set[str]) -> str:
+    """Return how many questions are left out since they were answered today, perhaps as a prediction."""
+    predicted = {f"{one.id}/{link.predict}" for one in known.concepts for link in one.demos if link.predict}
+    how = " (the prediction before a demo counts)" if earlier & predicted else ""
+    return f"{len(earlier)} answered earlier today{how}; going on with the rest."
 
 
 def _nothing(options: TestOptions) -> str:
