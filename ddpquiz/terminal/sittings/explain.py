@@ -28,7 +28,7 @@ FINISH = Hotkey(
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
-CONFIRM = Hotkey("enter", "confirm", "confirm the ticks and go on")
+CONFIRM = Hotkey("enter", "confirm", "show the next page; after the last one, confirm the ticks and go on")
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
 MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
@@ -89,6 +89,10 @@ class ExplainScreen(TypingScreen, SittingScreen):
     @property
     def reading(self) -> bool:
         return self.state.checking
+
+    @property
+    def turning(self) -> tuple[str, ...]:
+        return ("enter",) if self.state.checking else ()  # nobody confirms points that were not seen
 
     @property
     def writing(self) -> bool:
