@@ -172,7 +172,7 @@ class LabScreen(KeyScreen):
             Hotkey("e", "editor", "open the file in your editor"),
             Hotkey("r", "again", "check the file again"),
             Hotkey("d", "demo", "run the demo of this concept"),
-            Hotkey("s", "solution", "see the reference solution; a pass after that counts half"),
+            Hotkey("s", "solution", f"see the reference solution{'' if passed else '; a pass after that counts half'}"),
             None if passed else Hotkey("n", "next lab", "go on with the next lab that you have not passed"),
         ]
         return [*filter(None, every), HELP, leave_to("stages" if self._place else "")]
