@@ -145,7 +145,7 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
     lines.append(Text(_due(sitting, desk)))
-    if found := desk.concepts.get(to_read or ""):
+    if (found := desk.concepts.get(to_read or "")) and not desk.place:  # a path has its own lesson
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
     return Group(*lines)
