@@ -82,7 +82,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Streak     3 days in a row\n"
         "Weakest    The ring (ring): weak, 2–22%\n\n"
         "Tracks, the weakest first\n"
-        "  collectives  1 weak, 1 no verdict\n\n"
+        "  collectives  1 weak, 1 without a verdict yet\n\n"
         "Next\n"
         "  s      study: 2 cards coming again\n"
         '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
