@@ -28,7 +28,7 @@ _HOW = {
 }
 IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
 _EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
-_HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
+_HOW_SURE = "You answered {given}. How sure are you: 1 not at all, 2 unsure, 3 fairly sure, 4 sure?"
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
