@@ -1,6 +1,7 @@
 """A full screen that is painted whole, with one write per frame: no flicker, nothing left in the scrollback."""
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -127,7 +128,11 @@ class Screen:
     def _hidden(self) -> Text:
         above, below = self._top, self._beyond - self._top
         parts = [f"{count} more {where}" for count, where in ((above, "above"), (below, "below")) if count]
-        return Text(" · ".join([*parts, "↑ ↓ scroll"]), style="italic", no_wrap=True, overflow="ellipsis")
+        step = max(1, self._page - 1)
+        pages = 1 + math.ceil(self._beyond / step)
+        of = [f"page {1 + math.ceil(above / step)} of {pages}"] if pages > 2 else []
+        back = ["page up: back"] if pages > 2 and above else []
+        return Text(" · ".join([*of, *parts, "↑ ↓ scroll", *back]), style="italic", no_wrap=True, overflow="ellipsis")
 
     def _lines(self, shown: RenderableType, width: int) -> list[list[Segment]]:
         options = self.console.options.update(width=width, height=None)
