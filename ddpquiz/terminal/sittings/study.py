@@ -136,6 +136,7 @@ class StudyScreen(SittingScreen):
 
                 self.lookup = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
             case "u":
+                self.note = "undone" if self.sitting.previous else ""
                 self._do(StudyAction.UNDO)
             case "d":
                 self.run_demo(self.demo_of(self._concept_to_run()))
