@@ -24,7 +24,7 @@ KEYS = (
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 BACK = Hotkey("q", "back", "back to where you were")
-TO_END = Hotkey("q", "back", "go back to the end of the run")
+TO_END = Hotkey("q", "to the end", "go to the end of the run, without its single calls")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q does it too)"),
@@ -178,8 +178,12 @@ class EndScreen(RunScreen):
             case "enter" | "q":
                 self.left = True
 
-    def walk(self, at: int = 0) -> None:
-        """Go through the run from step `at`; who finishes leaves this page too, since the last step shows the same."""
+    def walk(self, at: int = 0, note: str = "") -> None:
+        """Go through the run from step `at`, with a note there.
+
+        Finishing it also leaves this page, since the last step shows the same.
+        """
         walk = ReplayScreen(self._events, self.screen, at, hint=self.hint)
+        walk.note = note
         walk.loop(self.screen, self._keys)
         self.left = walk.finished
