@@ -104,12 +104,8 @@ class ExplainScreen(TypingScreen, SittingScreen):
             return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
-            parts += [
-                Text(),
-                indented(Text(plain(explanation.text), style="quiet")),
-                Text(),
-                *rubric_view.check(explanation),
-            ]
+            yours = indented(Text(plain(explanation.text), style="quiet"))
+            parts += [Text(), yours, Text(), *rubric_view.check(explanation)]
         else:
             hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]

@@ -132,7 +132,7 @@ def _next(done: QuizResult) -> RenderableType:
         rows = [
             (f"{test} --level hard", "harder ones")
             if harder and not hardest
-            else ("ddpquiz test", "questions about other concepts")
+            else ("ddpquiz test", "questions about all concepts")
         ]
     return Commands(rows)
 
