@@ -1,6 +1,7 @@
 """Home: what it says, and where its keys lead."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -331,7 +332,8 @@ def test_home_does_not_contradict_a_path_that_was_left(home):
     assert terminal.end() == 0
     said = [part for part in terminal.raw.split(LEAVE_SCREEN)[1:] if "ddpquiz learn" in part[:100]]
     assert len(said) == 1
-    assert said[0].split("\r\n")[0] == "Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is."
+    sentence = re.sub("\x1b\\[[0-9;]*m", "", said[0]).split("\r\n")[0]
+    assert sentence == "Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is."
 
 
 def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
@@ -344,3 +346,9 @@ def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
     terminal.press("qq")
     assert terminal.end() == 0
     assert "Question" not in terminal.raw
+
+
+def test_no_track_is_the_weakest_without_a_verdict(progress):
+    answer(progress, "ring/q", 0.0)
+    shown = screen(at_home(progress)[0])
+    assert "Tracks that you have answered questions about\n  collectives  2 without a verdict yet\n" in shown

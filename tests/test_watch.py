@@ -50,7 +50,7 @@ def step(terminal):
 
 
 def test_a_digit_shows_all_lines_of_that_rank_and_goes_back(terminal):
-    terminal.wait("^call .*\n(.*\n)*.* v source · [?] help$")
+    terminal.wait("^step .*\n(.*\n)*.* v source · [?] help$")
     terminal.press("1", r"^ +[\d.]+ +step: \d+\n(.*\n)*rank 1\nesc back · tab next rank · ↑ ↓ scroll · home top")
     terminal.wait("more above")
     terminal.press("\x1b[H")  # home: from here on it no longer follows

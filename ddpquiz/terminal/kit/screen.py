@@ -18,6 +18,7 @@ _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor
 _LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
 _FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # the terminal shows what is between them at once
 _ERASE = "\x1b[K"
+_FEWEST = 8  # lines of a screenful that counts as a page
 _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
@@ -130,8 +131,9 @@ class Screen:
         parts = [f"{count} more {where}" for count, where in ((above, "above"), (below, "below")) if count]
         step = max(1, self._page - 1)
         pages = 1 + math.ceil(self._beyond / step)
-        of = [f"page {1 + math.ceil(above / step)} of {pages}"] if pages > 2 else []
-        back = ["page up: back"] if pages > 2 and above else []
+        is_long = pages > 2 and step >= _FEWEST
+        of = [f"page {1 + math.ceil(above / step)} of {pages}"] if is_long else []
+        back = ["page up: back"] if is_long and above else []
         return Text(" · ".join([*of, *parts, "↑ ↓ scroll", *back]), style="italic", no_wrap=True, overflow="ellipsis")
 
     def _lines(self, shown: RenderableType, width: int) -> list[list[Segment]]:

@@ -24,7 +24,7 @@ KEYS = (
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 BACK = Hotkey("q", "back", "back to where you were")
-TO_END = Hotkey("q", "to the end", "go to the end of the run, without its single calls")
+TO_END = Hotkey("q", "end", "go to the end of the run, without its single calls")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q does it too)"),

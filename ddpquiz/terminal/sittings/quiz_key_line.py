@@ -43,7 +43,7 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -
         proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
         return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
-        words = _SURE if chance(question) else ("not at all", *_SURE[1:])  # nobody guesses what is typed
+        words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
         said = zip(words, sureness(chance(question)).items(), strict=True)
         rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
         return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
