@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from sample import CARDS, DDP, RING, RING_CARDS, START, answer_row
+from sample import CARDS, DDP, RING, RING_CARDS, START
 from seats import press, screen, spoken, studying
 
 from ddpquiz.errors import UserError
@@ -394,12 +394,3 @@ Front of three?
 """
     )
     assert [row.grade for row in progress.entries("review")] == [Grade.GOOD, Grade.EASY]
-
-
-def test_cards_in_a_path_do_not_send_the_learner_to_that_path(progress):
-    for number in range(8):
-        progress.answer(answer_row(f"ring/q{number}", 0.0), START)
-    seat = studying(progress, CARDS)
-    assert "Worth reading" in screen(press(seat, "q"))
-    seat.desk.place = "4 of 6: cards"
-    assert "Worth reading" not in screen(seat)
