@@ -241,7 +241,7 @@ def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progr
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
     seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
-    assert "Left: 9 cards; continue with `ddpquiz study ring --new 19` (10 of today's new" in screen(press(seat, "q"))
+    assert "Left: 9 cards; continue with `ddpquiz study ring --new 19` (new cards done" in screen(press(seat, "q"))
 
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):

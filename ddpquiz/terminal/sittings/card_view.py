@@ -161,7 +161,7 @@ def _left(sitting: Sitting, command: str, begun: int) -> str:
     count = len(left) - again + fills_up
     cards = f"{count} card{'s' * (count != 1)}"
     coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
-    today = f" ({begun} of today's new cards are done)" if begun and "--new" in command else ""
+    today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
     return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
 
 
