@@ -31,26 +31,26 @@ RUNNING = {
         Issued(0.1, 0, 1, Operation("scatter", (0, 1), 0, ((4,), (4,)), "float32", 32, "demo.py", 5)),
         Issued(0.2, 1, 1, Operation("scatter", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 5)),
     ],
-    "init_process_group · arrived 1 · awaiting 0": [Joining(0.1, 1, done=False, line=3)],
+    "init_process_group · rank 1 arrived, waiting for rank 0": [Joining(0.1, 1, done=False, line=3)],
     "init_process_group · all arrived, making the group": [
         Joining(0.1, 0, done=False, line=3), Joining(0.1, 1, done=False, line=3),
     ],
-    "all_reduce · arrived 1 · awaiting 0 for 0.8 s · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],
-    "all_reduce · arrived 1 · awaiting 0 (it has ended) for 0.8 s · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
+    "all_reduce · rank 1 arrived, waiting 0.8 s for rank 0 · sum of 4 numbers": [issued(0.1, 1, 1, reduce="sum")],
+    "all_reduce · rank 1 arrived, waiting 0.8 s for rank 0 (it has ended) · 4 numbers": [issued(0.1, 1, 1), Exited(0.2, 0, 0)],
     "all_reduce · all arrived for 0.8 s · 4 numbers": [issued(0.1, 1, 1), issued(0.2, 0, 1)],
     "calls differ · all_reduce: rank 0 · broadcast: rank 1 for 0.8 s": [
         issued(0.1, 0, 1), Issued(0.2, 1, 1, Operation("broadcast", (0, 1), 0, ((4,),), "float32", 16, "demo.py", 6))
     ],
-    "broadcast · arrived 0 · awaiting 1 for 0.4 s · from 0 · 1 number": [
+    "broadcast · rank 0 arrived, waiting 0.4 s for rank 1 · from 0 · 1 number": [
         Issued(0.5, 0, 1, Operation("broadcast", (0, 1), 0, ((),), "float32", 4, "demo.py", 5))
     ],
-    "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3 · 4 numbers · 1 more under way": [
+    "send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3 · 4 numbers · 1 more under way": [
         Issued(0.1, 0, 1, Operation("send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3)), issued(0.3, 0, 2),
     ],
-    "send · any rank → 1 · arrived 1 · awaiting any rank for 0.8 s · 4 numbers": [
+    "send · any rank → 1 · rank 1 arrived, waiting 0.8 s for any rank · 4 numbers": [
         Issued(0.1, 1, 1, Operation("recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5))
     ],
-    "all_reduce · ranks 0-2 · arrived 1 and 2 · awaiting 0 for 0.6 s · 4 numbers · 1 more under way": [
+    "all_reduce · ranks 0-2 · ranks 1 and 2 arrived, waiting 0.6 s for rank 0 · 4 numbers · 1 more under way": [
         Issued(0.1, 0, 1, Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5, group="1")),
         *(Issued(0.3, rank, 1, Operation("all_reduce", (0, 1, 2), None, ((4,),), "float32", 16, "demo.py", 5)) for rank in (1, 2)),
     ],
@@ -67,7 +67,7 @@ RUNNING = {
 
 @pytest.mark.parametrize("line", RUNNING)
 def test_the_running_operation_stands_in_one_line_with_who_arrived_and_who_is_awaited(line):
-    assert live(seen(*RUNNING[line]), now=0.9, width=100).splitlines()[-1] == line
+    assert live(seen(*RUNNING[line]), now=0.9, width=110).splitlines()[-1] == line
 
 
 def test_what_a_rank_had_begun_before_it_was_started_again_is_over():
@@ -80,5 +80,7 @@ def test_what_a_rank_had_begun_before_it_was_started_again_is_over():
 
 def test_what_does_not_fit_into_the_running_line_is_left_out_and_not_cut():
     line = next(line for line in RUNNING if "bucket 3" in line)
-    shown = live(seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3"))
-    assert shown.splitlines()[-1] == "send · 0 → 1 · arrived 0 · awaiting 1 for 0.8 s · bucket 3"
+    shown = live(
+        seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3")
+    )
+    assert shown.splitlines()[-1] == "send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3"

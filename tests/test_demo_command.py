@@ -244,7 +244,7 @@ def test_a_demo_that_does_not_fit_waits_for_its_reader_and_can_be_stepped_throug
     terminal.press("t", "ddpquiz demo allreduce -- --sweep")
     terminal.press("t", "walk through it")
     terminal.press("\x1b[F", "more above")  # scroll to the end; the steps are seen from their top all the same
-    terminal.press("\x1b[C", "^All-reduce: every rank brings", "step 0 of", "back")
+    terminal.press("\x1b[C", "^All-reduce: every rank brings", "call 0 of", "q end")
     terminal.press("q", "walk through it")
     terminal.press("\r", "The same without ddpquiz: torchrun")
     assert terminal.end() == 0
@@ -351,3 +351,9 @@ def test_options_of_a_demo_follow_the_dashes():
 def test_the_help_says_where_options_go(command):
     said = " ".join(ddpquiz(command, "--help").stdout.split())
     assert f"Options of ddpquiz go before {'--' if command == 'demo' else 'SCRIPT'}" in said
+
+
+def test_replay_after_the_name_shows_the_command_that_was_meant():
+    ran = ddpquiz("demo", "allreduce", "--replay")
+    assert ran.returncode == 2
+    assert "needs a demo or a file: ddpquiz demo --replay allreduce" in ran.stderr

@@ -191,3 +191,11 @@ def test_a_key_after_escape_that_is_not_a_command_is_text(progress):
     assert "command: _" in screen(seat)
     assert "esc back · " in screen(seat)
     assert "> Idl1_" in screen(press(seat, "1"))
+
+
+def test_enter_shows_the_next_page_of_points_before_it_confirms_them(progress):
+    seat = explaining(progress)
+    assert seat.turning == ()
+    type_text(seat, "It is a ring.")
+    press(seat, "ctrl+d")
+    assert seat.turning == ("enter",)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from histories import everything, exported, import_text
 from program import ddpquiz, log, piped, sample
-from sample import DDP, RING, START, answer_row
-from seats import desk, press, screen
+from sample import CARDS, DDP, RING, START, answer_row
+from seats import desk, press, screen, studying
 
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.lab_titles import LabTitle
@@ -248,8 +248,8 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
     terminal.press("\x1b[F", "more above · ↑")
     terminal.press("\r", "^2 of 6: prediction · demo allreduce")
-    terminal.press("1", "^3 of 6: demo", "step 0 of")
-    terminal.press("\x1b[F", "You predicted", "step (\\d+) of \\1", "done in")
+    terminal.press("1", "^3 of 6: demo", "call 0 of", "^The run is over; this is its start[.] · ")
+    terminal.press("\x1b[F", "You predicted", "call (\\d+) of \\1", "done in")
     terminal.press("\r", "Next is 4 of 6: cards", "[✓✗] You predicted .* The run showed")
     terminal.press("s", "Next is 5 of 6")
     terminal.press("s", "Next is 6 of 6")
@@ -260,3 +260,12 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     assert [item for kind, item, *_ in log(tmp_path) if kind == "stage"] == [
         f"all-reduce-ring/{stage}" for stage in ("lesson", "demo", "cards", "questions")
     ]
+
+
+def test_cards_in_a_path_do_not_send_the_learner_to_that_path(progress):
+    for number in range(8):
+        progress.answer(answer_row(f"ring/q{number}", 0.0), START)
+    seat = studying(progress, CARDS)
+    assert "Worth reading" in screen(press(seat, "q"))
+    seat.desk.place = "4 of 6: cards"
+    assert "Worth reading" not in screen(seat)

@@ -1,12 +1,13 @@
 """Home: what it says, and where its keys lead."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
 from program import LEAVE_SCREEN, piped, sample
 from sample import DDP, RING, START, answer_row
-from seats import desk, press, screen
+from seats import desk, press, quizzing, screen, studying
 
 from ddpquiz.learning import mastery, standing
 from ddpquiz.learning.guided_path import load_history, next_path
@@ -82,7 +83,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Streak     3 days in a row\n"
         "Weakest    The ring (ring): weak, 2–22%\n\n"
         "Tracks, the weakest first\n"
-        "  collectives  1 weak, 1 no verdict\n\n"
+        "  collectives  1 weak, 1 without a verdict yet\n\n"
         "Next\n"
         "  s      study: 2 cards coming again\n"
         '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
@@ -303,3 +304,51 @@ def test_home_shows_where_you_stand(home):
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())
     assert "Weakest The ring (ring): weak, 2–44%" in third
+
+
+def test_q_is_named_after_where_it_leads(progress):
+    seat = quizzing(progress)
+    assert screen(seat).endswith("q quit")
+    seat.desk.back_to = "home"
+    assert screen(seat).endswith("q home")
+    assert screen(press(seat, "x")).endswith("q end")  # the result comes first
+    cards = studying(progress, RING.cards)
+    assert screen(cards).endswith("q quit")
+    cards.desk.back_to = "stages"
+    assert screen(cards).endswith("q stages")
+    assert "Press q to go back to the stages; everything is saved already.\n" in screen(press(cards, "escape"))
+
+
+def test_home_does_not_contradict_a_path_that_was_left(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("q", "enter begin · .* q quit")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("\x1b", "enter begin · .* q quit")
+    terminal.press("q")
+    assert terminal.end() == 0
+    said = [part for part in terminal.raw.split(LEAVE_SCREEN)[1:] if "ddpquiz learn" in part[:100]]
+    assert len(said) == 1
+    sentence = re.sub("\x1b\\[[0-9;]*m", "", said[0]).split("\r\n")[0]
+    assert sentence == "Go on with ddpquiz learn; this screen, ddpquiz, shows what else there is."
+
+
+def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
+    terminal = sample(home)
+    terminal.wait("enter begin")
+    terminal.press("\r", "1 of 4: lesson")
+    terminal.press("\x1b", "q home")
+    terminal.press("qtd", "enter begin")
+    terminal.press("?", "Keys that work here")
+    terminal.press("qq")
+    assert terminal.end() == 0
+    assert "Question" not in terminal.raw
+
+
+def test_no_track_is_the_weakest_without_a_verdict(progress):
+    answer(progress, "ring/q", 0.0)
+    shown = screen(at_home(progress)[0])
+    assert "Tracks that you have answered questions about\n  collectives  2 without a verdict yet\n" in shown

@@ -120,7 +120,7 @@ def test_figures_are_named_with_their_units_one_in_the_singular():
     figures = [LabFigure("longest chain of messages", "rounds", 1.0, 2.0), LabFigure("sent", "bytes", 1200.0, 1.0)]
     console = Console(width=100, file=io.StringIO())
     console.print(Group(*lab_view.verdict(RING, Path("x.py"), passed, figures)))
-    assert "The last run with all its cases, on 2 ranks: the rank with the most" in console.file.getvalue()
+    assert "What the busiest of 2 ranks did in the last run, in all of its cases together" in console.file.getvalue()
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["longest", "chain", "of", "messages", "1", "round", "2", "rounds"] in lines
     assert ["sent", "1,200", "bytes", "1", "byte"] in lines

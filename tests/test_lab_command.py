@@ -92,7 +92,7 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen.wait("Line 18 is still to be written", "waits for the next save")
     file.write_text(RING.solution.source.replace("arriving += received", "arriving.copy_(received)"))
     screen.wait("On rank 0 of 2, element 0 of", "rank 1 +element 0 of", "Repeat this run:", "waits for the next save")
-    screen.press("v", r"step (\d+) of \1")  # what went wrong is at the end
+    screen.press("v", r"call (\d+) of \1")  # what went wrong is at the end
     screen.press("q", "waits for the next save")
     file.write_text("def all_reduce(x)\n")
     screen.wait("Line 1 of ring_all_reduce.py is not valid Python")
@@ -106,7 +106,7 @@ def test_a_save_is_checked_and_the_screen_goes_on_whatever_happens_to_the_file(t
     screen.press("s", "The solution")
     screen.press("q", "waits for the next save")
     screen.press("e", "ended with status 1")
-    screen.press("v", "step 0 of")
+    screen.press("v", "call 0 of")
     screen.press("q", "waits for the next save")
     screen.press("q")
     screen.end()

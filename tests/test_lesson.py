@@ -167,5 +167,5 @@ def test_a_demo_command_can_be_pasted():
 
 def test_a_lesson_says_that_a_test_asks_some_of_many_questions():
     many = replace(RING, questions=RING.questions * 3)
-    assert "12 questions, 10 in a test: 6 easy, 3 medium, 3 hard" in drawn(lesson(many))
+    assert "12 questions: 6 easy, 3 medium, 3 hard; a test asks 10 of them" in " ".join(drawn(lesson(many)).split())
     assert A_TEST == _QUESTIONS

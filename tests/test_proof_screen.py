@@ -50,7 +50,7 @@ n = 4
 s = 1200
 print(2 * (n - 1) / n * s)
 
-observed: every rank prints '1800.0'
+observed: it prints '1800.0'
 ✓ the answer is 1800 bytes
 """
     )
@@ -69,7 +69,10 @@ def test_several_lines_that_ranks_print_are_a_block():
 def test_answers_that_are_put_in_are_named_and_set_as_code():
     text, agrees = shown(INSERTED, width=80)
     assert "It runs once for each answer, which stands where this says <option>.\n" in text
-    assert "✓ dist.get_rank()\n  every rank prints 'ok'\n✗ dist.rank()\n  AttributeError: module" in text
+    assert (
+        "✓ right     dist.get_rank()\n            every rank prints 'ok'\n- not right dist.rank()\n            AttributeError: module"
+        in text
+    )
     assert agrees
 
 
@@ -115,7 +118,7 @@ def test_a_proof_in_a_sitting_can_be_scrolled_and_leaves_nothing_behind(tmp_path
     terminal.press("x", "This is the solution")
     shown = terminal.press("p", "The run does")
     assert shown.startswith("Four ranks all-reduce 1,200 bytes")
-    assert "observed: every rank prints" in shown  # without scrolling
+    assert "observed: it prints" in shown  # without scrolling
     assert "more below" in shown
     assert "import os, torch" in terminal.press("\x1b[F", "more above · ")
     terminal.press(leave, "enter next")

@@ -116,7 +116,7 @@ def test_with_confidence_the_end_of_the_time_asks_how_sure_and_the_clock_stays_o
     seat.desk.clock.tick = timedelta(0)
     shown = screen(run_out(press(seat, *"1800")))
     assert "Time is up: what you had entered is your answer.\n" in shown
-    assert "1 guess 0% · 2 unsure 50%" in shown
+    assert "1 wrong 0% · 2 unsure 50%" in shown
     assert " left" not in shown
     assert "what you had entered is your answer. ✓ Right.\n" in screen(press(seat, "4"))
 

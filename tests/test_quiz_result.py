@@ -3,9 +3,12 @@
 import io
 import random
 
-from sample import BYTES, HOOKS, PHASES, PRINTS, STEPS
+from sample import BYTES, HOOKS, PHASES, PRINTS, START, STEPS
 from seats import press, quizzing, screen
 
+from ddpquiz.learning import mastery
+from ddpquiz.learning.log_rows import LabRow
+from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit import layout, style
 
 
@@ -95,3 +98,11 @@ def test_a_retry_uses_the_random_numbers_of_the_quiz(progress):
     one, two = (quizzing(progress, STEPS, seed=5) for _ in range(2))
     assert one.quiz.asked == two.quiz.asked
     assert isinstance(one._dice, random.Random)
+
+
+def test_the_verdict_counts_a_lab_that_was_passed_as_home_and_stats_do(progress):
+    progress.lab(LabRow(item="ring/ring-lab", passed=True), START)
+    seat = press(quizzing(progress, BYTES, STEPS), "1", "enter", *"1800", "enter", "enter")
+    everywhere = mastery.strengths(progress.last_answers(), study_day(START))["ring"]
+    assert str(everywhere) in screen(seat)
+    assert everywhere.answers == len({row.item for row in progress.entries("answer")}) + 1

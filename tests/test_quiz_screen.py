@@ -120,8 +120,10 @@ def test_u_after_a_verdict_looks_back_and_changes_nothing(progress):
     before = screen(seat)
     shown = screen(press(seat, "u"))
     assert shown.startswith("Question 1/3 · looking back · medium · ring\n✓ Right.\n\nFour ranks all-reduce")
-    assert shown.endswith("enter forward · p calculation · d demo · f flag · ? help · q quit")
+    assert shown.endswith("enter forward · esc back · p calculation · d demo · f flag · ? help · q quit")
     assert screen(press(seat, "1", "x", "s", "u")) == shown
+    assert screen(press(seat, "escape")) == before
+    press(seat, "u")
     assert screen(press(seat, "enter")) == before
     assert [row.credit for row in progress.entries("answer")] == [1.0]
     assert [row.kind for row in progress.log()] == ["answer"]
@@ -188,7 +190,8 @@ Verdict on ring
     legend = """\
 What the percentages mean
   The range is how much of a concept you probably know (80% sure), judged by
-  your last answer to each question; of several on one day, the first counts.
+  your last answer to each question, predictions included, and by the labs that
+  you passed; of several answers on one day, the first counts.
   Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair:
   neither, and the whole range lies between 35 and 85%. Otherwise there is no
   verdict yet.
@@ -255,3 +258,7 @@ def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps
             console = style.console(io.StringIO(), width=width)
             console.print(*question_view.judged(judged))
             assert max(map(len, console.file.getvalue().split("\n"))) <= width, question.key
+
+
+def test_a_digit_that_is_no_option_says_which_there_are(progress):
+    assert "There is no option 7; choose from 1 to 4.\n" in screen(press(quizzing(progress, BYTES), "7"))

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from unittest.mock import Mock
 
+import pyte
 import pytest
 from program import ddpquiz
 
@@ -19,8 +21,11 @@ from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir, recordings_dir
 from ddpquiz.ranks.claims import find_claims
 from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs import plain_lines, replay
+from ddpquiz.terminal.runs.frame import Hint
 
+NEW = re.compile(r"\*(?=\S)")  # before a value that has changed
 DEMOS = sorted(path.stem for path in demos_dir().glob("*.py"))
 BEGAN = Began("demo.py", (), 1, "cpu", "gloo", "1 rank on CPU over Gloo")
 EVENTS = (
@@ -166,16 +171,16 @@ def test_a_replay_needs_no_torch(tmp_path):
 
 def test_a_run_is_stepped_forward_and_back_in_a_terminal():
     terminal = ddpquiz("demo", "--replay", "allreduce")
-    terminal.wait("step 0 of")
+    terminal.wait("call 0 of")
     last = len(steps(saved_run.read(recordings_dir() / "allreduce.json"))) - 1
-    terminal.press("\x1b[F", f"step {last} of {last}")  # end
-    assert "calls send" in terminal.press("\x1b[H", "step 0 of")  # home
-    terminal.press("\x1b[C", "step 1 of")
-    terminal.press("\x1b[D", "step 0 of")
-    assert re.search("calls (send|recv)", terminal.press("n", "step 1 of"))
-    terminal.press("N", "step 0 of")
-    terminal.press("\r", "step 1 of")
-    terminal.press("\x1b[F", f"step {last} of {last}")
+    terminal.press("\x1b[F", f"call {last} of {last}")  # end
+    assert "calls send" in terminal.press("\x1b[H", "call 0 of")  # home
+    terminal.press("\x1b[C", "call 1 of")
+    terminal.press("\x1b[D", "call 0 of")
+    assert re.search("calls (send|recv)", terminal.press("n", "call 1 of"))
+    terminal.press("N", "call 0 of")
+    terminal.press("\r", "call 1 of")
+    terminal.press("\x1b[F", f"call {last} of {last}")
     terminal.press("\r")  # at the end it leaves
     assert terminal.end() == 0
 
@@ -186,3 +191,47 @@ def test_a_demo_can_be_saved_and_played(tmp_path):
     saved = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert saved.returncode == 0, saved.stderr
     assert saved_run.read(path)[-1].ok
+
+
+class Walk(replay.ReplayScreen):
+    """Goes through a run with the key `right`, and notes what a terminal shows after each call."""
+
+    def __init__(self, events, size, hint):
+        self.console = style.console(io.StringIO(), width=size[0], height=size[1], force_terminal=True)
+        super().__init__(events, Screen(self.console), hint=hint)
+        self.terminal = pyte.Screen(*size)
+        self.stream = pyte.Stream(self.terminal)
+        self.frames = []
+
+    def wait(self, _):
+        self.stream.feed(self.console.file.getvalue())
+        self.frames.append("\n".join(self.terminal.display))
+        return "q" if len(self.frames) == len(steps(self._tape.events)) - 1 else "right"
+
+
+def walked(events, size, hint=None):
+    walk, keys = Walk(events, size, hint), Mock()
+    keys.waiting.return_value = False
+    walk.loop(walk.screen, keys)
+    return walk.frames
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 18)], ids=str)
+@pytest.mark.parametrize("hint", [None, Hint("the numbers in brackets: " * 8, place="3 of 6: demo")], ids=["", "hint"])
+def test_what_changed_is_on_the_screen_after_every_call(size, hint):
+    events = saved_run.read(recordings_dir() / "allreduce.json")
+    everything = [NEW.findall(frame) for frame in walked(events, (size[0], 80))]
+    small = [NEW.findall(frame) for frame in walked(events, size, hint)]
+    assert len(everything) == len(small) > 50
+    assert sum(map(bool, everything)) > 15
+    assert [bool(frame) for frame in small] == [bool(frame) for frame in everything]
+
+
+def test_what_to_look_at_takes_one_line_where_there_is_little_room():
+    events = saved_run.read(recordings_dir() / "allreduce.json")
+    hint = Hint("the numbers in brackets: " * 8, place="3 of 6: demo")
+    first, *_, last = walked(events, (80, 24), hint)
+    assert first.count("brackets") == 8
+    assert last.splitlines()[0].startswith("3 of 6: demo · All-reduce: every rank brings")
+    assert last.splitlines()[1].endswith("…")
+    assert walked(events, (80, 40), hint)[-1].count("brackets") == 8

@@ -176,18 +176,19 @@ def test_hostile_text_stays_text(opened, tmp_path):
 def test_keys_go_through_the_run_as_in_the_terminal(opened, ring):
     page = opened().goto(ring)
     step = page.locator("#step")
-    last = re.fullmatch(r"step (\d+) of \1", step.inner_text())[1]
+    assert page.locator("#report-title").inner_text() == "Where the time went"
+    last = re.fullmatch(r"call (\d+) of \1", step.inner_text())[1]
     page.keyboard.press("Home")
-    assert step.inner_text().startswith(f"step 0 of {last} · next: rank")
+    assert step.inner_text().startswith(f"call 0 of {last} · next: rank")
     page.keyboard.press("ArrowRight")
-    assert step.inner_text().startswith("step 1 of")
+    assert step.inner_text().startswith("call 1 of")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("n")
-    assert step.inner_text().startswith("step 1 of")
+    assert step.inner_text().startswith("call 1 of")
     page.keyboard.press("N")
-    assert step.inner_text().startswith("step 0 of")
+    assert step.inner_text().startswith("call 0 of")
     page.keyboard.press("Space")
-    expect(step).to_have_text(re.compile("^step [2-9]"))
+    expect(step).to_have_text(re.compile("^call [2-9]"))
     page.keyboard.press("Space")
     assert page.locator("#play").inner_text() == "play"
     page.keyboard.press("3")

@@ -61,6 +61,21 @@ def test_wide_letters_and_boxes_fit():
     assert terminal.lines() == ["╭──────────╮", "│ 字字     │", "╰──────────╯", "", "", "é"]
 
 
+def test_a_long_body_says_which_page_of_how_many_is_shown_and_how_to_go_back():
+    terminal = Terminal(width=80, height=12)
+    seen = []
+    for _ in range(4):
+        terminal.screen.paint(numbers(30), Text("foot"))
+        seen.append(terminal.lines()[-2])
+        terminal.screen.scroll("pagedown")
+    assert seen == [
+        "page 1 of 4 · 20 more below · ↑ ↓ scroll",
+        "page 2 of 4 · 9 more above · 11 more below · ↑ ↓ scroll · page up: back",
+        "page 3 of 4 · 18 more above · 2 more below · ↑ ↓ scroll · page up: back",
+        "page 4 of 4 · 20 more above · ↑ ↓ scroll · page up: back",
+    ]
+
+
 def test_a_body_that_is_too_tall_scrolls_and_says_so():
     terminal = Terminal(width=40)
     paint = lambda: terminal.screen.paint(numbers(10), Text("foot"))  # noqa: E731

@@ -223,7 +223,7 @@ def test_the_page_says_everything_in_80_columns(progress):
     shown = page(progress, AT + days(30))
     assert max(map(len, shown.splitlines())) <= 80
     for words in (
-        "Streak  1 day in a row (longest: 5)\n",
+        "Streak  1 day (longest: 5)\n",
         "Done    60 cards and questions on 6 days\n",
         "  mature  100% (21% to 100%) of 1  100% (21% to 100%) of 1\n",
         "  now Thu Fri Sat Sun Mon Tue Wed Thu Fri Sat Sun Mon Tue Wed\n",

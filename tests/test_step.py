@@ -18,10 +18,10 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
         "dist.all_reduce(x)\ndist.broadcast(x * rank, 1)\nprint('ready: yes')\ndist.destroy_process_group()\n"
     )
     terminal = ddpquiz("run", "--nproc", "2", "--step", path)
-    terminal.wait("step 0 of 4", "next: rank . calls all_reduce")
-    terminal.press(RIGHT, "step 1 of 4")
-    terminal.press("n", "step 2 of 4", "calls broadcast")
-    terminal.press("n", "step 4 of 4")
+    terminal.wait("call 0 of 4", "next: rank . calls all_reduce", "^The run is over; this is its start[.] · ← → call")
+    terminal.press(RIGHT, "call 1 of 4")
+    terminal.press("n", "call 2 of 4", "calls broadcast")
+    terminal.press("n", "call 4 of 4")
     terminal.press("q", "walk through it")
     terminal.press("\r")
     assert terminal.end() == 0
@@ -30,9 +30,9 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
 
 def test_going_back_to_the_start_shows_the_first_operation_again(script):
     terminal = ddpquiz("run", "--nproc", "2", "--step", script("for _ in range(3): dist.all_reduce(x)\n"))
-    terminal.wait("step 0 of 6")
-    terminal.press("nn", "step 4 of 6")
-    terminal.press(LEFT * 4, "step 0 of 6")
+    terminal.wait("call 0 of 6")
+    terminal.press("nn", "call 4 of 6")
+    terminal.press(LEFT * 4, "call 0 of 6")
     terminal.press("q", "walk through it")
     terminal.press("q")
     assert terminal.end() == 0
@@ -41,9 +41,9 @@ def test_going_back_to_the_start_shows_the_first_operation_again(script):
 def test_the_run_itself_is_not_changed_by_stepping(script):
     body = "began = time.monotonic()\ndist.all_reduce(x)\nassert time.monotonic() - began < 30, 'no one waits'\n"
     terminal = ddpquiz("run", "--nproc", "2", "--step", script(body))
-    shown = terminal.wait("step 0 of 2")
+    shown = terminal.wait("call 0 of 2")
     assert "calls all_reduce" in shown
-    shown = terminal.press("n", "step 2 of 2", "no one waits")
+    shown = terminal.press("n", "call 2 of 2", "no one waits")
     terminal.press("qq")
     assert terminal.end() == 0
     assert "done in" in terminal.text
@@ -51,7 +51,7 @@ def test_the_run_itself_is_not_changed_by_stepping(script):
 
 def test_a_failed_run_is_stepped_through_too(script):
     terminal = ddpquiz("run", "--nproc", "2", "--step", script("dist.all_reduce(x)\nif rank: sys.exit('no data')\n"))
-    terminal.wait("step 0 of 2")
+    terminal.wait("call 0 of 2")
     terminal.press("q", "no data")
     terminal.press("q")
     assert terminal.end() == 1
@@ -64,12 +64,12 @@ def test_a_run_that_is_stopped_is_not_opened(script):
     terminal.wait("here +yes")
     terminal.press("q")
     assert terminal.end() == 130
-    assert "step 0" not in terminal.text
+    assert "call 0" not in terminal.text
 
 
 def test_a_demo_with_restarts_is_stepped_through_too():
     terminal = ddpquiz("demo", "elastic", "--nproc", "2", "--step", "--no-predict")
-    terminal.wait("step 0 of ", "next: rank . calls ")
+    terminal.wait("call 0 of ", "next: rank . calls ")
     terminal.press("qq")
     assert terminal.end() == 0
 

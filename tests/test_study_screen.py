@@ -241,7 +241,7 @@ def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progr
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     seat = studying(progress, many, new=9, a_day=9, go_on="ddpquiz study ring")
     seat = press(seat, *["space", "3"] * 9, "n", "space", "3")
-    assert "Left: 9 cards; continue with `ddpquiz study ring --new 19`.\n" in screen(press(seat, "q"))
+    assert "Left: 9 cards; continue with `ddpquiz study ring --new 19` (new cards done" in screen(press(seat, "q"))
 
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
@@ -283,8 +283,8 @@ def test_every_line_fits_the_terminal(progress, width):
 def test_the_way_out_of_a_run_is_named_where_not_all_keys_fit(last):
     keys = [*replay.KEYS, last, Hotkey("v", "source"), HELP]
     leave = f"{last.key} {last.does}"
-    assert key_line(keys, 60).plain == f"← → step · n N operation · space play · {leave} · ? help"
-    assert key_line(keys, 40).plain == f"← → step · {leave} · ? help"
+    assert key_line(keys, 60).plain == f"← → call · n N operation · space play · {leave} · ? help"
+    assert key_line(keys, 40).plain == f"← → call · {leave} · ? help"
     assert key_line(keys, 16).plain == f"{leave} · ? help"
 
 
@@ -384,6 +384,7 @@ comes again in this sitting · u undo
 
 ━━━─────── Card 3/3 · 1 coming again · ring
 Front of three?
+undone
 │ Back of two.
 1 forgot now   2 hard but right 1 day   3 good 2 days   4 easy 9 days
 see again in 9 days · u undo

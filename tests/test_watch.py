@@ -143,8 +143,8 @@ def test_a_run_without_a_call_can_be_stepped_through_too(tmp_path):
     script.write_text("for number in range(40): print('a line of text')\nraise ValueError('bad')\n")
     terminal = ddpquiz("run", "--nproc", "1", str(script))
     terminal.wait("^ended after .*\n→ walk through it · enter go on")
-    terminal.press("\x1b[D", "step 0 of 0")
-    terminal.press("\x1b[D\x1b[C", "step 0 of 0")
+    terminal.press("\x1b[D", "call 0 of 0")
+    terminal.press("\x1b[D\x1b[C", "call 0 of 0")
     terminal.press("q", "^ended after .*\n→ walk through it · enter go on")
     terminal.press("q")  # as it ends whatever else is looked at
     assert terminal.end() == 1
@@ -232,7 +232,7 @@ def test_a_run_stays_on_its_last_page_with_its_steps_logs_source_and_summary(tmp
     terminal.press("v", "dist.all_reduce")
     terminal.press("1", "mine: 1")
     terminal.press("\x1b", "^done in ")
-    terminal.press("\x1b[C", "step 0 of 2")
+    terminal.press("\x1b[C", "call 0 of 2")
     terminal.press("q", "^done in ")
     terminal.press("q")
     assert terminal.end() == 0
@@ -247,9 +247,9 @@ def test_enter_walks_through_a_run_and_leaves_at_its_end(tmp_path):
         if options == ["--stay"]:
             terminal.wait("→ walk through it")
             terminal.press("\x1b[C")
-        terminal.wait("^step 0 of 2")
-        terminal.press("\r", "^step 1 of 2")
-        terminal.press("\r", "step 2 of 2")
+        terminal.wait("^call 0 of 2")
+        terminal.press("\r", "^call 1 of 2")
+        terminal.press("\r", "call 2 of 2")
         terminal.press("\r")
         assert terminal.end() == 0
 

@@ -42,12 +42,12 @@ def words(*first: str, **options: str | int | None) -> str:
     return " ".join((*first, *(name if value is True else f"{name} {value}" for name, value in given.items())))
 
 
-def desk(catalog: Catalog, progress: Progress, place: str = "") -> Desk:
-    """Return what every sitting needs; for `place` see Desk."""
+def desk(catalog: Catalog, progress: Progress, place: str = "", back_to: str = "") -> Desk:
+    """Return what every sitting needs; for `place` and `back_to` see Desk."""
     from ddpquiz.terminal.sittings.sitting import Desk
 
     concepts = {concept.id: concept for concept in catalog.concepts}
-    return Desk(progress, concepts, catalog.sources, Runs(), clock.now, place)
+    return Desk(progress, concepts, catalog.sources, Runs(), clock.now, place, "stages" if place else back_to)
 
 
 class Runs:

@@ -50,13 +50,13 @@ class HomeCommands:
         self._progress = progress
 
     def study(self, *, ahead: bool, new: int) -> None:
-        desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new)))
+        desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new), back_to="home"))
 
     def learn(self, concept: Concept) -> None:
-        desk.run_command(lambda: learn_path.show(self._known, self._progress, concept))
+        desk.run_command(lambda: learn_path.show(self._known, self._progress, concept, "home"))
 
     def test(self, concept: Concept | None) -> None:
-        desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None)))
+        desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None), back_to="home"))
 
     def lesson(self, concept: Concept) -> RenderableType:
         return lesson_page.page(self._known, concept)

@@ -40,12 +40,12 @@ def follow(known: Catalog, concept: Concept | None) -> None:
         layout.show(style.console(), Group(lesson_page.page(known, concept), *section))
 
 
-def show(known: Catalog, progress: Progress, concept: Concept) -> None:
-    """Show the path through a concept until the learner leaves."""
+def show(known: Catalog, progress: Progress, concept: Concept, back_to: str = "") -> None:
+    """Show the path through a concept until the learner leaves; for `back_to` see Desk."""
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.sittings.path import PathScreen
 
-    screen = PathScreen(desk.desk(known, progress), PathCommands(known, progress), concept)
+    screen = PathScreen(desk.desk(known, progress, back_to=back_to), PathCommands(known, progress), concept)
     desk.sit_down(screen, style.console())
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
-    """Print the result of a quiz as JSON; `rows` are all answers of the log."""
+    """Print the result of a quiz as JSON; `rows` are the answers that strength depends on."""
     import json
     from dataclasses import asdict
 
@@ -46,7 +46,7 @@ def _verdicts(screen: QuizByLines, rows: Sequence[Row]) -> dict[str, Any]:
     from ddpquiz.learning.schedule import study_day
 
     asked = {posed.question.concept for posed in screen.quiz.asked}
-    known = strengths((row for row in rows if not row.retry), study_day(clock.now()))
+    known = strengths(rows, study_day(clock.now()))
     return {
         name: {"label": one.label, "low": one.low, "high": one.high, "mean": one.mean, "answers": one.answers}
         for name, one in known.items()

@@ -82,8 +82,8 @@ def study(*, options: StudyOptions) -> None:
     sit(options)
 
 
-def sit(options: StudyOptions, place: str = "") -> None:
-    """Deal the cards, and show them; or show what else there is to do. For `place` see Desk."""
+def sit(options: StudyOptions, place: str = "", back_to: str = "") -> None:
+    """Deal the cards, and show them; or show what else there is to do. For `place` and `back_to` see Desk."""
     from rich.console import Group
     from rich.text import Text
 
@@ -106,7 +106,7 @@ def sit(options: StudyOptions, place: str = "") -> None:
             return
         welcome = [] if progress.memories() else [WELCOME]
         screen = StudyScreen(
-            desk.desk(known, progress, place),
+            desk.desk(known, progress, place, back_to),
             sitting,
             a_day=options.a_day,
             go_on=options.command,

@@ -116,8 +116,8 @@ def test(*, options: TestOptions) -> None:
     sit(options)
 
 
-def sit(options: TestOptions, place: str = "") -> None:
-    """Choose the questions, and ask them; for `place` see Desk.
+def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
+    """Choose the questions, and ask them; for `place` and `back_to` see Desk.
 
     Raises Exit with status 1 if a line of a pipe could not be read.
     """
@@ -141,15 +141,15 @@ def sit(options: TestOptions, place: str = "") -> None:
         dice = random.Random(options.seed)  # noqa: S311
         count = len(found) if options.adaptive else options.count
         asked = question_selection.choose_questions(found, count, dice, right)
-        opening = f"{len(earlier)} answered earlier today; going on with the rest." if earlier else ""
+        opening = _already(known, earlier) if earlier else ""
         command = QuizCommand(whole=options.command, about=options.about, opening=opening, final=piped)
         begun = quiz.begin(_on_machine(asked), dice, clock.now(), rules=options.rules)
-        screen = QuizByLines(desk.desk(known, progress, place), begun, dice, command)
+        screen = QuizByLines(desk.desk(known, progress, place, back_to), begun, dice, command)
         console = style.complaints() if options.as_json else style.console()
         console.quiet = options.as_json and piped  # nobody reads it
         desk.sit_down(screen, console, lines=options.as_json)
         if options.as_json:
-            quiz_json.show(screen, options.seed, progress.entries("answer"))
+            quiz_json.show(screen, options.seed, progress.last_answers())
     if screen.unread:
         raise typer.Exit(1)
 
@@ -190,6 +190,13 @@ def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[s
     answered = {row.item for row in rows if row.day == today and not row.retry}
     keys = {question.key for question in questions}
     return set() if keys <= answered else keys & answered
+
+
+def _already(known: Catalog, earlier: set[str]) -> str:
+    """Return how many questions are left out since they were answered today, perhaps as a prediction."""
+    predicted = {f"{one.id}/{link.predict}" for one in known.concepts for link in one.demos if link.predict}
+    how = " (the prediction before a demo counts)" if earlier & predicted else ""
+    return f"{len(earlier)} answered earlier today{how}; going on with the rest."
 
 
 def _nothing(options: TestOptions) -> str:

@@ -37,8 +37,8 @@ _LOOK_AHEAD = 10  # answers that are tried in search of a change of the label
 _GUESS = 0.25  # the chance of a blind guess for a question that is not known yet: one of four options
 _ENOUGH = 3  # answers; fewer give no label
 MEANING = (
-    "The range is how much of a concept you probably know (80% sure), judged by your last answer to each question; "
-    "of several on one day, the first counts."
+    "The range is how much of a concept you probably know (80% sure), judged by your last answer to each question, "
+    "predictions included, and by the labs that you passed; of several answers on one day, the first counts."
 )
 WORDS = (
     "Strong: the whole range is over 70%. Weak: the whole range is under 50%. Fair: neither, and the whole range lies "

@@ -13,10 +13,10 @@ const NAMES = 76; // pixels for the names of ranks beside the lanes
 const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;:=[?@^_`{|}~"; // of base 85
 const KINDS = { p: "compute", c: "communication", w: "waiting" };
 const KEYS = [
-  ["← →", "step: go to the previous or next call of a rank"],
+  ["← →", "go to the previous or next call of a rank"],
   ["n N", "operation: go to the next or previous operation of all ranks"],
-  ["space", "play the steps one after the other, or stop"],
-  ["home end", "go to the first or last step"],
+  ["space", "play the calls one after the other, or stop"],
+  ["home end", "go to before the first call, or after the last"],
   ["+ −", "zoom the timeline in or out; a drag or shift with ← → pans it"],
   ["f", "show the whole run"],
   ["0-9", "the log of this rank"],
@@ -633,7 +633,7 @@ class Page {
   drawReport(sections) {
     const box = byId("report");
     box.hidden = !sections.length;
-    if (sections[0]?.title !== "Time of each rank") {
+    if (!sections[0]?.title.startsWith("Time of each rank")) {
       byId("report-title").textContent = "The verdict";
       box.open = true;
     }
@@ -663,7 +663,7 @@ class Page {
   draw() {
     const { run, step } = this;
     const at = (slot) => run.at(slot, step);
-    byId("step").textContent = [`step ${step} of ${run.last}`, ...(at("next") ?? [])].join(" · ");
+    byId("step").textContent = [`call ${step} of ${run.last}`, ...(at("next") ?? [])].join(" · ");
     byId("slider").value = String(step);
     const [line, more] = at("operation") ?? [[], []];
     byId("operation").replaceChildren(
@@ -825,7 +825,7 @@ class Page {
           duration(lasted[number]),
         ];
       });
-    const said = `${names.length.toLocaleString("en")} operations${names.length > ROWS ? `, ${ROWS} of them around this step` : ""}`;
+    const said = `${names.length.toLocaleString("en")} operations${names.length > ROWS ? `, ${ROWS} of them around this call` : ""}`;
     byId("table-body").replaceChildren(
       element("p", { class: "quiet" }, said),
       this.table(["number", "operation", "about", "line", "began", "lasted"], rows),

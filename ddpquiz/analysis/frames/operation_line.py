@@ -82,16 +82,20 @@ def _pieces(
 ) -> tuple[Piece, ...]:
     op, *between = what
     head: list[Piece] = [(op, "accent"), *((f" · {part}", "") for part in between)]
-    lasting = f" for {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
+    lasting = f" {for_seconds:.1f} s" if for_seconds >= 0.1 else ""
     if not awaited:
-        return (*head, (f" · all arrived{lasting}", ""))
+        return (*head, (f" · all arrived{' for' * bool(lasting)}{lasting}", ""))
     gone = [rank for rank in awaited if rank in state.exited]
     ended = f" ({'it has' if len(gone) == 1 else f'{list_ranks(gone)} have'} ended)" if gone else ""
     return (
         *head,
-        (f" · arrived {list_ranks(arrived)} · ", ""),
-        (f"awaiting {list_ranks(awaited)}{ended}{lasting}", "warn"),
+        (f" · {_named(arrived)} arrived, ", ""),
+        (f"waiting{lasting} for {_named(awaited)}{ended}", "warn"),
     )
+
+
+def _named(ranks: Collection[int]) -> str:
+    return "any rank" if ANYBODY in ranks else format_ranks(ranks)
 
 
 def _different(collective: Collective, now: float) -> tuple[Piece, ...]:

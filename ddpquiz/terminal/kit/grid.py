@@ -16,6 +16,7 @@ from ddpquiz.terminal.kit.style import plain
 
 Piece = tuple[str, str | Style]  # a text and its style, or the name of one
 GAP = 2  # blanks between two columns
+FOCUS = Style(meta={"focus": True})  # of text that a screen scrolls to
 MARK = "*"  # in the gap before a marked cell
 
 
@@ -94,7 +95,7 @@ def _line(row: list[tuple[list[Piece], bool]], number: int, widths: list[int]) -
         if column == 0:
             line.append((text + blanks, style))
             continue
-        line.append(((MARK if is_marked and not number else " ").rjust(GAP), "accent"))
+        line += [(" " * (GAP - 1), FOCUS), (MARK, "accent")] if is_marked and not number else [(" " * GAP, "")]
         line += [(text, style or "head" * is_marked), (blanks, "")]
     while line and not line[-1][0].strip():
         line.pop()

@@ -22,8 +22,14 @@ HELP = Hotkey("?", "help", "the keys that work now")
 BACK = Hotkey("esc", "back", "back from this page (or q, backspace, or the key that opened it)")
 GOES_BACK = ("escape", "q", "backspace")  # from any page, with the key that opened it
 QUIT = Hotkey("q", "quit", "leave; everything is saved already")
+_SCREENS = {"home": "the home screen", "stages": "the stages"}
 FROM_ESCAPE = Hotkey("esc", "back", "back to the text (a key that is not listed here also goes back, and is typed)")
 _ALWAYS = (HELP.key, QUIT.key)  # `?` lists all other keys, and `q` leaves any screen
+
+
+def leave_to(screen: str) -> Hotkey:
+    """Return the key `q` of a screen that was opened from another one; without one, it ends the program."""
+    return Hotkey(QUIT.key, screen, f"go back to {_SCREENS[screen]}; everything is saved already") if screen else QUIT
 
 
 def key_line(keys: Iterable[Hotkey], width: int, after_escape: Iterable[Hotkey] = ()) -> Text:

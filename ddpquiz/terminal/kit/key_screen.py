@@ -113,7 +113,8 @@ class KeyScreen(ABC):
         before = self.scene
         self.press(key)
         if key == "escape" and not (self.left or self.note) and self.scene == before:
-            self.note = "Press q to leave."
+            more = next((each.more or each.does for each in self.keys() if each.key == QUIT.key), QUIT.more)
+            self.note = f"Press q to {more}."
 
     def interrupt(self) -> None:
         """Handle ctrl+c: raise KeyboardInterrupt, unless a subclass has something to end first."""

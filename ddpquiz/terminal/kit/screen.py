@@ -1,6 +1,7 @@
 """A full screen that is painted whole, with one write per frame: no flicker, nothing left in the scrollback."""
 
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,6 @@ from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
-from rich.style import Style
 from rich.text import Text
 
 from ddpquiz.terminal.kit.grid import TextLines
@@ -18,7 +18,7 @@ _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor
 _LEAVE = "\x1b[?2026l\x1b[0m\x1b[?25h\x1b[?1049l"
 _FRAME = "\x1b[?2026h\x1b[H{}\x1b[?2026l"  # the terminal shows what is between them at once
 _ERASE = "\x1b[K"
-FOCUS = Style(meta={"focus": True})  # of text that `to_focus` brings on the screen
+_FEWEST = 8  # lines of a screenful that counts as a page
 _STEPS = {"up": -1, "down": 1, "home": -1_000_000, "end": 1_000_000}
 
 
@@ -118,9 +118,9 @@ class Screen:
 
     def _show_focus(self, lines: list[list[Segment]]) -> None:
         self._seeks = False
-        focused = (number for number, line in enumerate(lines) if any(part.style and part.style.meta for part in line))
-        if (number := next(focused, None)) is not None:
-            self._top = min(max(self._top, number + 2 - self._page), max(0, number - 1))  # with a line around it
+        focused = [number for number, line in enumerate(lines) if any(part.style and part.style.meta for part in line)]
+        if focused:  # with a line around it; where not all of it fits, its end
+            self._top = max(min(self._top, max(0, focused[0] - 1)), focused[-1] + 2 - self._page)
 
     @property
     def at_end(self) -> bool:
@@ -129,7 +129,12 @@ class Screen:
     def _hidden(self) -> Text:
         above, below = self._top, self._beyond - self._top
         parts = [f"{count} more {where}" for count, where in ((above, "above"), (below, "below")) if count]
-        return Text(" · ".join([*parts, "↑ ↓ scroll"]), style="italic", no_wrap=True, overflow="ellipsis")
+        step = max(1, self._page - 1)
+        pages = 1 + math.ceil(self._beyond / step)
+        is_long = pages > 2 and step >= _FEWEST
+        of = [f"page {1 + math.ceil(above / step)} of {pages}"] if is_long else []
+        back = ["page up: back"] if is_long and above else []
+        return Text(" · ".join([*of, *parts, "↑ ↓ scroll", *back]), style="italic", no_wrap=True, overflow="ellipsis")
 
     def _lines(self, shown: RenderableType, width: int) -> list[list[Segment]]:
         options = self.console.options.update(width=width, height=None)

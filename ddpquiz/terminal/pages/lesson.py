@@ -102,11 +102,11 @@ def _about(lab: LabTitle) -> str:
 
 def _next(concept: Concept, before: Sequence[Concept], after: Sequence[Concept]) -> Table:
     levels = Counter(question.level for question in concept.questions)
-    ten = f", {A_TEST} in a test" if len(concept.questions) > A_TEST else ""
+    ten = f"; a test asks {A_TEST} of them" if len(concept.questions) > A_TEST else ""
     counts = ", ".join(f"{levels[level]} {level}" for level in Level if levels[level])
     rows = [
         (f"ddpquiz study {concept.id}", f"{counted(len(concept.cards), 'card')} to recall"),
-        (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions{ten}: {counts}"),
+        (f"ddpquiz test {concept.id}", f"{len(concept.questions)} questions: {counts}{ten}"),
         *([(f"ddpquiz explain {concept.id}", "describe it in your own words")] if concept.explain else []),
         *((f"ddpquiz learn {other.id}", f"comes before this: {other.title}") for other in before),
         *((f"ddpquiz learn {other.id}", f"builds on this: {other.title}") for other in after),

@@ -76,7 +76,11 @@ def duration(seconds: float) -> str:
 
 def streak(days: int) -> str:
     """Return the number of study days in a row, as text."""
-    return f"{counted(days, 'day')} in a row" if days else "none yet; one card or question today starts a streak"
+    return (
+        f"{counted(days, 'day')}{' in a row' * (days > 1)}"
+        if days
+        else "none yet; one card or question today starts a streak"
+    )
 
 
 def _days(now: Statistics) -> RenderableType:

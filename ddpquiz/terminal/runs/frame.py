@@ -25,6 +25,7 @@ from ddpquiz.terminal.runs.values import ValueView, charts, tables, to_plot
 
 TAIL = range(1, 13)  # lines without a label that a live frame shows: at least, and fewer than
 FEWEST_ROWS = 4  # labels that a live frame shows when it hides others
+STEPPING = 4  # more lines that a screen needs for lanes at its bottom while a run is stepped through
 FRESH = 0.5  # seconds for which a live frame marks a new value
 _MARKS = {"✓": "good", "✗": "bad"}  # at the start of a verdict
 
@@ -65,25 +66,39 @@ class Moment:
 def on_screen(
     state: RunState, size: ConsoleDimensions, moment: Moment, *, tensors: bool = False, hint: Hint | None = None
 ) -> tuple[RenderableType, list[RenderableType]]:
-    """Return the picture of a run that goes on, for a screen of this size, and what stays at its bottom."""
+    """Return the picture of a run that goes on, for a screen of this size, and what stays at its bottom.
+
+    Where a run with `tensors`, which is stepped through, does not fit, its head is brief.
+    """
     width, now = size.width, moment.now
     lanes = gantt(state, width, now, live=True, until=moment.until)
-    stays = 2 * (len(state.all_ranks) + AROUND) <= size.height
+    stays = 2 * (len(state.all_ranks) + AROUND) + STEPPING * tensors <= size.height
     operation = [running(state, now, width)] if state.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
-    above, claims = top(state, hint), _claims(state, width)
-    lines = [line for line in state.lines[-2 * TAIL.stop :] if matters(line, state)]
-    room = size.height - 1 - TAIL.start * bool(lines) - _height([*below, *above], width)  # one line for the keys
+    room = size.height - 1 - _height(below, width)  # one line for the keys
     since = now - FRESH if moment.since is None else moment.since
     view = ValueView(width=width, live=True, tensors=tensors, since=since)
-    values, fit = _values_in(room - _height(claims, width), state, view)
+    body, fits = _body(state, top(state, hint), room, view)
+    if tensors and not fits:
+        body, _ = _body(state, brief_top(state, hint), room, view)
+    return Group(*body) if stays else Group(*body, Text(), lanes), below
+
+
+def _body(
+    state: RunState, above: list[RenderableType], room: int, view: ValueView
+) -> tuple[list[RenderableType], bool]:
+    """Draw what stands above the ranks over time, in `room` lines; return also whether all labels fit."""
+    width, claims = view.width, _claims(state, view.width)
+    lines = [line for line in state.lines[-2 * TAIL.stop :] if matters(line, state)]
+    room -= _height(above, width)
+    tail = TAIL.start * bool(lines)
+    values, fit = _values_in(room - tail - _height(claims, width), state, view)
+    fits = fit
     if claims and not fit:
         claims = [Text(), counted_claims(state)]
-        values, _ = _values_in(room - len(claims), state, view)
-    room += TAIL.start * bool(lines) - _height(claims, width)
-    left = min(max(room - _height(values, width), TAIL.start), TAIL.stop - 1)
-    body: list[RenderableType] = [*above, *values, *claims, *(_line(line) for line in lines[-left:])]
-    return Group(*body) if stays else Group(*body, Text(), lanes), below
+        values, fits = _values_in(room - tail - len(claims), state, view)
+    left = min(max(room - _height([*claims, *values], width), TAIL.start), TAIL.stop - 1)
+    return [*above, *values, *claims, *(_line(line) for line in lines[-left:])], fits
 
 
 def _values(state: RunState, view: ValueView, *, rows: int | None = None, plot: bool = True) -> list[RenderableType]:
@@ -165,9 +180,24 @@ def top(state: RunState, hint: Hint | None) -> list[RenderableType]:
         parts.append(Text.assemble(("look at  ", "quiet"), prose(hint.look)))
         parts += [prose(prediction, _MARKS.get(prediction[0], ""))] if prediction else []
         parts += [prose(why)] if why else []
-    if state.restart:
-        parts.append(Text(restarts(state), style="warn", no_wrap=True, overflow="ellipsis"))
-    return [*parts, *(Text(plain(note), style="warn") for note in state.notes)]
+    return [*parts, *_remarks(state)]
+
+
+def brief_top(state: RunState, hint: Hint | None) -> list[RenderableType]:
+    """Draw the same in as few lines as possible: the title, and what to look at, each cut to one line."""
+    place = hint.place if hint else ""
+    title = state.began.title if state.began else ""
+    line = Text.assemble((place, "accent"), " · " if place and title else "", (plain(title), "head"))
+    look = [Text.assemble(("look at  ", "quiet"), prose(hint.look))] if hint else []
+    parts = [each for each in (line, *look) if each]
+    for each in parts:
+        each.no_wrap, each.overflow = True, "ellipsis"
+    return [*parts, *_remarks(state)]
+
+
+def _remarks(state: RunState) -> list[RenderableType]:
+    restarted = [Text(restarts(state), style="warn", no_wrap=True, overflow="ellipsis")] if state.restart else []
+    return [*restarted, *(Text(plain(note), style="warn") for note in state.notes)]
 
 
 def header(state: RunState) -> Text:

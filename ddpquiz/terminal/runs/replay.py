@@ -18,13 +18,13 @@ from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = (
-    Hotkey("← →", "step", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
+    Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
     Hotkey("n N", "operation", "go to the next or previous operation of all ranks"),
-    Hotkey("space", "play", "play the steps one after the other, or stop"),
+    Hotkey("space", "play", "play the calls one after the other, or stop"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 BACK = Hotkey("q", "back", "back to where you were")
-TO_END = Hotkey("q", "back", "go back to the end of the run")
+TO_END = Hotkey("q", "end", "go to the end of the run, without its single calls")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q does it too)"),
@@ -49,7 +49,10 @@ def replay(events: Sequence[Event], console: Console, *, stay: bool = False, at_
 class ReplayScreen(RunScreen):
     """A run that the user goes through step by step, from step `at`."""
 
-    seldom_keys = (Hotkey("home", "start", "go to the first step"), Hotkey("end", "finish", "go to the last step"))
+    seldom_keys = (
+        Hotkey("home", "start", "go to before the first call"),
+        Hotkey("end", "finish", "go to after the last call"),
+    )
 
     def __init__(
         self, events: Sequence[Event], screen: Screen, at: int = 0, *, leave: Hotkey = TO_END, hint: Hint | None = None
@@ -66,6 +69,11 @@ class ReplayScreen(RunScreen):
     @property
     def state(self) -> RunState:
         return self._tape.state
+
+    @property
+    def focus(self) -> int:
+        """The step: what has changed in it is marked, and stays on the screen."""
+        return self._at
 
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         """Draw a step; what has changed since the one before is marked. The last one shows the whole run."""
@@ -131,8 +139,8 @@ class ReplayScreen(RunScreen):
 
 
 def next_step(events: Sequence[Event], stops: Sequence[int], at: int, width: int) -> Text:
-    """Draw which step this is and what happens in the next one; parts that do not fit are left out, not cut."""
-    line = Text(f"step {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
+    """Draw how many calls there were so far, and which comes next; parts that do not fit are left out, not cut."""
+    line = Text(f"call {at} of {len(stops) - 1}", style="head", no_wrap=True, overflow="ellipsis")
     for part in describe_next(events, stops, at):
         if line.cell_len + cell_len(part) + 3 <= width:
             line.append(f" · {part}", style="accent")
@@ -170,8 +178,12 @@ class EndScreen(RunScreen):
             case "enter" | "q":
                 self.left = True
 
-    def walk(self, at: int = 0) -> None:
-        """Go through the run from step `at`; who finishes leaves this page too, since the last step shows the same."""
+    def walk(self, at: int = 0, note: str = "") -> None:
+        """Go through the run from step `at`, with a note there.
+
+        Finishing it also leaves this page, since the last step shows the same.
+        """
         walk = ReplayScreen(self._events, self.screen, at, hint=self.hint)
+        walk.note = note
         walk.loop(self.screen, self._keys)
         self.left = walk.finished

@@ -176,15 +176,15 @@ def _folded(line: Output, width: int, *, has_errors: bool) -> list[list[Piece]]:
 
 
 VALUES: dict[Piece, str] = {
-    (MARK, "accent"): "new: it changed in the last half second, or since the previous step",
+    (MARK, "accent"): "new: it changed in the last half second, or since the previous call",
     ("-", "quiet"): "nothing yet",
     ("..", ""): "cut: the log of the rank has all of it",
     ("▁▄█", "accent"): "the values of a label, oldest first; all ranks share one scale from 0; ! is inf or nan",
-    ("doing", "quiet"): "the operation that the rank is in, or computing",
+    ("doing", "quiet"): "the operation that the rank waits in, or computing; a rank computes while its isend runs",
     ("brings", "head"): "what the rank gave to its last operation: values, or the shape of a larger tensor",
     ("gets", "head"): "what that operation left on the rank; done: it is over, and its result is not shown",
-    ("arrived", "accent"): "ranks that have called the current operation",
-    ("awaiting", "warn"): "ranks that have not called it yet; the others wait for them",
+    ("arrived", "accent"): "these ranks have called the current operation",
+    ("waiting", "warn"): "ranks that have not called it yet; the others wait for them",
     ("under way", "quiet"): "other operations that have begun and not ended; a rank may compute meanwhile",
 }
 LANES: dict[Piece, str] = {

@@ -57,7 +57,7 @@ def tables(
 
     Only the newest `rows` labels are shown; those that are `plotted` elsewhere get no bars.
     """
-    labels = list(state.rows) if rows is None else _newest(state, rows)
+    labels = list(state.rows) if rows is None else _newest(state, rows, view.since if view.tensors else math.inf)
     names = max(map(cell_len, [f"rank {max(state.all_ranks, default=0)}", *labels]))
     names = min(max(names, 8) if view.live else names, view.width // 3)
     fit = max(1, (view.width - names) // (COLUMN + GAP))
@@ -108,10 +108,18 @@ def _span(count: int) -> str:
     return f"value 1 to {count}" if count < LINES else f"the last {count} values"
 
 
-def _newest(state: RunState, rows: int) -> list[str]:
-    """Return the labels that the script's docstring names, then the newest ones, in the order of their first values."""
+def _newest(state: RunState, rows: int, since: float) -> list[str]:
+    """Return some labels in the order of their first values.
+
+    First come those that changed after `since`, then those that the script's docstring names, then the newest ones.
+    """
     named = state.began.look if state.began else ()
-    by_age = sorted(state.rows, key=lambda label: (label in named, max(state.printed_at[label].values())))
+
+    def weight(label: str) -> tuple[bool, bool, float]:
+        changed = max(state.printed_at[label].values())
+        return changed > since, label in named, changed
+
+    by_age = sorted(state.rows, key=weight)
     newest = set(by_age[len(by_age) - rows :])
     return [label for label in state.rows if label in newest]
 

@@ -30,6 +30,7 @@ FLASH = 0.02  # the same where a screen is open already
 FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
+FROM_START = "The run is over; this is its start."
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
 
@@ -91,7 +92,7 @@ def _show(
     interrupted = ended is not None and ended.why == INTERRUPTED
     opens_replay = options.step and not interrupted
     if opens_replay:
-        end.walk()
+        end.walk(note=FROM_START)
     fits = not options.hold and _fits(run.seen, screen.console, end.hint)
     if options.stay or opens_replay or view.outlasted or not (interrupted or fits):
         end.loop(screen, keys)

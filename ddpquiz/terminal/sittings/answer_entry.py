@@ -116,6 +116,9 @@ class AnswerScreen(TypingScreen):
         posed = self.answering
         if posed is None:
             return
+        count = len(posed.question.options)
+        if count and key.isdecimal() and not _is_place(key, posed.question):
+            self.note = f"There is no option {key}; choose from 1 to {count}."
         self.entry = self.entry.key(key, posed.question)
         if not self.entry.given:
             return

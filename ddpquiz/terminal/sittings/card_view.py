@@ -135,7 +135,7 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
     elif sitting.cram:
         held = [f"`{command}` begins anew."]
     else:
-        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command))]
+        held = [_left(sitting, _command_to_go_on(sitting, a_day, begun, command), begun)]
     lines: list[RenderableType] = [Text(_count(summary), style="head"), Text()]
     if summary.known:
         share = summary.recalled / summary.known
@@ -145,13 +145,13 @@ def result(sitting: Sitting, desk: Desk, a_day: int | None, command: str, to_rea
         lines.append(Text(f"Pace: {_seconds(summary.pace)} a card."))
     lines += map(prose, held)
     lines.append(Text(_due(sitting, desk)))
-    if found := desk.concepts.get(to_read or ""):
+    if (found := desk.concepts.get(to_read or "")) and not desk.place:  # a path has its own lesson
         learn = (f"ddpquiz learn {plain(found.id)}", "code")
         lines.append(Text.assemble(f'Worth reading: "{plain(found.title)}", ', learn))
     return Group(*lines)
 
 
-def _left(sitting: Sitting, command: str) -> str:
+def _left(sitting: Sitting, command: str, begun: int) -> str:
     """Return how many cards the next sitting deals, counted as in its header, and the command that continues."""
     deal = sitting.deal
     done = {one.card.key for one in sitting.done} - {card.key for card in sitting.queue}
@@ -161,7 +161,8 @@ def _left(sitting: Sitting, command: str) -> str:
     count = len(left) - again + fills_up
     cards = f"{count} card{'s' * (count != 1)}"
     coming = f"{again if count else f'{again} card' + 's' * (again != 1)} coming again"
-    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`."
+    today = f" (new cards done today: {begun})" if begun and "--new" in command else ""
+    return f"Left: {', and '.join([cards] * bool(count) + [coming] * bool(again))}; continue with `{command}`{today}."
 
 
 def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: str) -> str:

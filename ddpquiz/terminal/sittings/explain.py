@@ -28,7 +28,7 @@ FINISH = Hotkey(
 EDITOR = Hotkey("e", "editor", "write in your own editor, as EDITOR names it")
 HINT = Hotkey("h", "hint", "a pointer to what a good answer covers")
 SKIP = Hotkey("s", "skip", "skip this prompt")
-CONFIRM = Hotkey("enter", "confirm", "confirm the ticks and go on")
+CONFIRM = Hotkey("enter", "confirm", "show the next page; after the last one, confirm the ticks and go on")
 UNDO = Hotkey("u", "undo", "undo the last explanation or skip, and go on writing")
 LEAVE = Hotkey("enter", "leave")
 MOVE = Hotkey("← → ↑ ↓", "move", "move in the text; home, end, backspace, delete and ctrl+u work as well")
@@ -91,6 +91,10 @@ class ExplainScreen(TypingScreen, SittingScreen):
         return self.state.checking
 
     @property
+    def turning(self) -> tuple[str, ...]:
+        return ("enter",) if self.state.checking else ()  # nobody confirms points that were not seen
+
+    @property
     def writing(self) -> bool:
         return self.state.prompt is not None and not self.state.checking
 
@@ -100,12 +104,8 @@ class ExplainScreen(TypingScreen, SittingScreen):
             return Group(self.summary(), Text(), *note_lines(self.note))
         parts: list[RenderableType] = [self._where(), Text(), prose(prompt.ask, "bold")]
         if explanation := self.state.explanation:
-            parts += [
-                Text(),
-                indented(Text(plain(explanation.text), style="quiet")),
-                Text(),
-                *rubric_view.check(explanation),
-            ]
+            yours = indented(Text(plain(explanation.text), style="quiet"))
+            parts += [Text(), yours, Text(), *rubric_view.check(explanation)]
         else:
             hint = [Text(), Text.assemble(("Hint  ", "warn"), prose(prompt.hint))] if self.state.hinted else []
             parts += [Text(HOW, style="quiet"), *hint]

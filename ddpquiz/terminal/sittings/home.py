@@ -142,6 +142,8 @@ class Home(SittingScreen):
 
     def summary(self) -> RenderableType:
         """Draw what comes next time, unless the last sitting has just shown it."""
+        if self._now.fresh and self._visits:
+            return prose("Go on with `ddpquiz learn`; this screen, `ddpquiz`, shows what else there is.")
         if self._now.fresh:
             return prose("You have not begun yet: `ddpquiz learn` opens the first lesson.")
         if self._due_was_shown:
@@ -215,12 +217,15 @@ def _figures(now: Standing) -> RenderableType:
     elif now.tested and not any(count for label, count in now.labels.items() if label is not Label.UNKNOWN):
         rows.append(("Weakest", "no verdict yet: answer more questions about one concept"))
     lines = columns((Text(name, style="quiet"), Text(plain(text))) for name, text in rows)
-    return Group(lines, *(section("Tracks, the weakest first", _tracks(now)) if now.tracks else []))
+    judged = any(one.labels.total() > one.labels[Label.UNKNOWN] for one in now.tracks)
+    title = "Tracks, the weakest first" if judged else "Tracks that you have answered questions about"
+    return Group(lines, *(section(title, _tracks(now)) if now.tracks else []))
 
 
 def _tracks(now: Standing) -> RenderableType:
     def counts(labels: dict[Label, int]) -> str:
-        return ", ".join(f"{labels[label]} {label.words}" for label in Label if labels[label])
+        words = {Label.UNKNOWN: "without a verdict yet"}
+        return ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
 
     rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
     more = len(now.tracks) - _TRACKS

@@ -12,7 +12,7 @@ from ddpquiz.curriculum.lab import Lab
 from ddpquiz.errors import UserError
 from ddpquiz.learning.lab_folder import Stamp, stamp
 from ddpquiz.ranks.lab_verdict import LabVerdict
-from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.hotkeys import BACK, GOES_BACK, HELP, Hotkey, leave_to
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.layout import section, shown_path
@@ -172,10 +172,10 @@ class LabScreen(KeyScreen):
             Hotkey("e", "editor", "open the file in your editor"),
             Hotkey("r", "again", "check the file again"),
             Hotkey("d", "demo", "run the demo of this concept"),
-            Hotkey("s", "solution", "see the reference solution; a pass after that counts half"),
+            Hotkey("s", "solution", f"see the reference solution{'' if passed else '; a pass after that counts half'}"),
             None if passed else Hotkey("n", "next lab", "go on with the next lab that you have not passed"),
         ]
-        return [*filter(None, every), HELP, QUIT]
+        return [*filter(None, every), HELP, leave_to("stages" if self._place else "")]
 
     def press(self, key: str) -> None:
         if self._page:

@@ -65,13 +65,15 @@ def repeat(found: LabVerdict) -> list[RenderableType]:
 def _passed(lab: Lab, found: LabVerdict, figures: Sequence[LabFigure]) -> list[RenderableType]:
     runs = f"{counted(found.runs, 'run')} in {found.seconds:.1f} s"
     parts: list[RenderableType] = [Text.assemble(("✓ ", "good"), f"It passes: {runs}.")]
+    if lab.stars:
+        parts.append(Text("A star is for a solution that does more than the task asks:", style="quiet"))
     for star in lab.stars:
         met = star.name in found.stars
         mark = ("★ ", "warn") if met else ("☆ ", "quiet")
         parts.append(Text.assemble(mark, plain(f"{star.name}: {star.say}"), "" if met else " (not met)"))
     if figures:
         top = [Text(word, style="quiet") for word in ("", "yours", "the reference")]
-        where = f"The last run with all its cases, on {counted(found.ranks, 'rank')}: the rank with the most"
+        where = f"What the busiest of {counted(found.ranks, 'rank')} did in the last run, in all of its cases together"
         parts += section(where, columns([top, *map(_figure, figures)]))
     return parts
 

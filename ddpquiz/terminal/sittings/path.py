@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
 from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, StageState
-from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, columns, counted
 from ddpquiz.terminal.kit.style import plain, prose
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -104,7 +104,7 @@ class PathScreen(SittingScreen):
             Hotkey(f"1-{count}", "stage", "go to a stage, also once more"),
             following if now else None,
         ]
-        return [*filter(None, keys), HELP, QUIT]
+        return [*filter(None, keys), HELP, self.leave]
 
     def press(self, key: str) -> None:
         now = self.path.current
@@ -118,7 +118,7 @@ class PathScreen(SittingScreen):
             self._open(self.path.stages[int(key) - 1])
         elif key == "n" or (key == "enter" and not now):
             self._next_concept()
-        elif key == "q":
+        elif key == "q" or (key == "escape" and self.desk.back_to):
             self.left = True
 
     def _press_in_lesson(self, key: str) -> None:
@@ -179,6 +179,9 @@ class PathScreen(SittingScreen):
         return self.path.current is not None and self.path.current.stage is stage
 
     def summary(self) -> RenderableType:
+        """Draw how to go on, unless the home screen does that."""
+        if self.desk.back_to:
+            return Group()
         name, now = self.path.concept.id, self.path.current
         if now:
             return prose(f"Next is {self.path.place(now.stage)}. Go on with `ddpquiz learn {name}`.")

@@ -111,14 +111,15 @@ def observe(posed: Posed) -> Iterator[ProofOutcome]:
         for option in asked.options:
             observed = runner.observe(posed, proof_runner.code_of(option))
             holds = proof_runner.answers(asked, observed)
-            yield ProofOutcome(_line(option, holds=holds, more=str(observed)), holds == option.right)
+            yield ProofOutcome(_line(option, holds=holds, more=_said(asked, observed)), holds == option.right)
         return
     if asked.kind is Kind.SPOT:
         yield from _before_and_after(posed, runner)
         return
     observed = runner.observe(posed, _lines_in_order(asked))
     yield ProofOutcome(
-        _observed(observed), not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed)
+        _observed(asked, observed),
+        not (asked.lines and proof_runner.inserts(asked)) or proof_runner.answers(asked, observed),
     )
     for option in asked.options:
         holds = proof_runner.agrees(asked, option, observed)
@@ -137,7 +138,7 @@ def _before_and_after(posed: Posed, runner: proof_runner.ProofRunner) -> Iterato
     ):
         observed = runner.observe(posed, script)
         mark = Text("✓", style="good") if holds(asked, observed) else Text("✗", style="bad")
-        shown = layout.columns([(mark, Group(*what, _observed(observed)))], gap=1)
+        shown = layout.columns([(mark, Group(*what, _observed(asked, observed)))], gap=1)
         yield ProofOutcome(shown, holds(asked, observed))
 
 
@@ -172,12 +173,19 @@ def _lines_in_order(asked: Question) -> str | None:
     return "\n".join(line.text for line in asked.lines) if proof_runner.inserts(asked) and asked.lines else None
 
 
-def _observed(observed: proof_runner.Observed) -> Text:
+def _said(asked: Question, observed: proof_runner.Observed) -> str:
+    """Return what was observed; a calculation runs once, and not on ranks."""
+    said = str(observed)
+    return said.replace("every rank prints", "it prints", 1) if question_view.is_calculation(asked) else said
+
+
+def _observed(asked: Question, observed: proof_runner.Observed) -> Text:
     texts = set(observed.printed.values())
     if observed.hung or observed.raised or observed.failed or (len(texts) == 1 and "\n" not in min(texts)):
-        return Text(f"observed: {plain(str(observed))}", style="head")
+        return Text(f"observed: {plain(_said(asked, observed))}", style="head")
     if len(texts) == 1:
-        return Text(f"observed: every rank prints\n{_below(min(texts), 2)}", style="head")
+        who = "it" if question_view.is_calculation(asked) else "every rank"
+        return Text(f"observed: {who} prints\n{_below(min(texts), 2)}", style="head")
     lines = [f"rank {rank}  {_below(text, len(f'rank {rank}  ')).lstrip()}" for rank, text in observed.printed.items()]
     return Text("observed:\n" + "\n".join(lines), style="head")
 
@@ -188,7 +196,7 @@ def _below(text: str, columns: int) -> str:
 
 
 def _line(option: Option, *, holds: bool, more: str = "") -> RenderableType:
-    mark = Text("✓", style="good") if holds else Text("✗", style="bad")
+    mark = Text(f"{'✓ right':11}", style="good") if holds else Text("- not right", style="quiet")
     text = code(option.text) if option.code else prose(option.text)
     return layout.columns([(mark, Group(text, *([Text(plain(more), style="quiet")] if more else [])))], gap=1)
 

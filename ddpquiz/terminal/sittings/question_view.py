@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed_question import Posed
-from ddpquiz.learning.judge import Verdict, answered, chosen_line, expected
+from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected
 from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
@@ -28,7 +28,7 @@ _HOW = {
 }
 IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
 _EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
-_HOW_SURE = "You answered {given}. How sure are you: 1 a guess, 2 unsure, 3 fairly sure, 4 sure?"
+_HOW_SURE = "You answered {given}. How sure are you: 1 {least}, 2 unsure, 3 fairly sure, 4 sure?"
 _HURRY = 5  # seconds; from then on the clock is marked
 
 
@@ -46,7 +46,9 @@ def remark(quiz: Quiz) -> str:
     if quiz.posed is None:
         return ""
     if quiz.pending:
-        return _HOW_SURE.format(given=plain(answered(quiz.pending.posed, quiz.pending.given)))
+        pending = quiz.pending
+        least = "a guess" if chance(pending.posed.question) else "probably wrong"  # nobody guesses what is typed
+        return _HOW_SURE.format(given=plain(answered(pending.posed, pending.given)), least=least)
     if quiz.given:
         return f"Your answer is {plain(answered(quiz.given.posed, quiz.given.given))}. You can change it."
     if quiz.rules.exam and not quiz.place:

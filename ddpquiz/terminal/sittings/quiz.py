@@ -86,10 +86,12 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def keys(self) -> list[Hotkey]:
         has_demo = self._demo is not None
-        return quiz_key_line.keys(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
+        keys = quiz_key_line.keys(self.quiz, self.entry, self._flag_key(), demo=has_demo, escaped=self.escaped)
+        return quiz_key_line.inside(keys, self.quiz, self.leave)
 
     def escape_keys(self) -> list[Hotkey]:
-        return quiz_key_line.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
+        keys = quiz_key_line.commands(self.quiz, self._flag_key(), demo=self._demo is not None)
+        return quiz_key_line.inside(keys, self.quiz, self.leave)
 
     def press(self, key: str) -> None:
         posed = self.quiz.posed
@@ -108,10 +110,15 @@ class QuizScreen(AnswerScreen, SittingScreen):
                 self.flag(posed.question.key)
             case "p":
                 self._prove(posed)
-            case "enter" | "space" if self.quiz.judged:
-                self._do(QuizAction.NEXT)
+            case "enter" | "space" | "escape" if self.quiz.judged:
+                self._go_on(key)
             case _ if not self.quiz.judged:
                 self._press_on_question(posed, key)
+
+    def _go_on(self, key: str) -> None:
+        """Leave a verdict; escape leaves all that were looked at again, and stays on the last one."""
+        for _ in range(self.quiz.looked if key == "escape" else 1):
+            self._do(QuizAction.NEXT)
 
     def _press_in_overview(self, key: str) -> None:
         if key == "enter" and self.quiz.open:
@@ -178,8 +185,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         )
 
     def _strengths(self, at: datetime) -> dict[str, mastery.Strength]:
-        counting = (row for row in self.desk.progress.entries("answer") if not row.retry)
-        return mastery.strengths(counting, study_day(at))
+        return mastery.strengths(self.desk.progress.last_answers(), study_day(at))
 
     def help(self) -> RenderableType:
         return Group(super().help(), *(quiz_result.legend() if self.over else []))

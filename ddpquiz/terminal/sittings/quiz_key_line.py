@@ -13,7 +13,8 @@ SOLVE = Hotkey("x", "solution", "show the solution; the question then earns noth
 UNDO = Hotkey("u", "undo", "undo the last step; verdicts do not change")
 LOOK_BACK = Hotkey("u", "look back", "look at the verdict before this one again")
 NEXT = Hotkey("enter", "next", "go on to the next question")
-FORWARD = Hotkey("enter", "forward", "go forward to where you were")
+FORWARD = Hotkey("enter", "forward", "go forward to the next verdict, or to where you were")
+TO_QUESTION = Hotkey("esc", "back", "go back to where you were")
 RETRY = Hotkey("r", "retry", "answer what was wrong once more, with new values and in a new order; it does not count")
 CALCULATION = Hotkey("p", "calculation", "run the calculation behind the answer, and come back here")
 DEMO_AS_HINT = Hotkey(
@@ -22,6 +23,7 @@ DEMO_AS_HINT = Hotkey(
 PREVIOUS = Hotkey("u", "back", "go back to the question before this one, to change its answer")
 FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an answer; you can come back to this one")
 END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
+END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
 END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
 _SURE = ("guess", "unsure", "fairly", "sure")
 
@@ -37,11 +39,12 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -
         return [Hotkey("enter", "leave"), *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
     if quiz.judged:
-        go_on = FORWARD if quiz.looked else NEXT
+        go_on = [FORWARD, TO_QUESTION] if quiz.looked else [NEXT]
         proof = [CALCULATION if is_calculation(question) else PROOF] if question.proof else []
-        return [go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
+        return [*go_on, *proof, *demos, *_back(quiz), flag, HELP, QUIT]
     if quiz.pending:
-        said = zip(_SURE, sureness(chance(question)).items(), strict=True)
+        words = _SURE if chance(question) else ("wrong", *_SURE[1:])  # nobody guesses what is typed
+        said = zip(words, sureness(chance(question)).items(), strict=True)
         rest = [PREVIOUS, HELP, END] if quiz.rules.exam else [*_back(quiz), HELP, QUIT]
         return [*(Hotkey(str(key), f"{word} {of_it:.0%}") for word, (key, of_it) in said), *rest]
     if not is_typed(question):
@@ -66,3 +69,9 @@ def _back(quiz: Quiz) -> list[Hotkey]:
     if quiz.previous and not quiz.looked:
         return [UNDO]
     return [LOOK_BACK] if quiz.looked < len(quiz.behind) else []
+
+
+def inside(keys: list[Hotkey], quiz: Quiz, leave: Hotkey) -> list[Hotkey]:
+    """Return the keys of a quiz with the one that leaves: inside another screen, it shows the result first."""
+    end = END_HERE if quiz.answers and leave is not QUIT else leave
+    return [end if key is QUIT else key for key in keys]

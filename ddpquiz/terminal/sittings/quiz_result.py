@@ -129,7 +129,11 @@ def _next(done: QuizResult) -> RenderableType:
         concepts = {posed.question.concept for posed in quiz.asked} & done.concepts.keys()
         harder = any(one.level is Level.HARD for name in concepts for one in done.concepts[name].questions)
         hardest = all(posed.question.level is Level.HARD for posed in quiz.asked)
-        rows = [(f"{test} --level hard", "harder ones") if harder and not hardest else ("ddpquiz test", "others")]
+        rows = [
+            (f"{test} --level hard", "harder ones")
+            if harder and not hardest
+            else ("ddpquiz test", "questions about all concepts")
+        ]
     return Commands(rows)
 
 

@@ -17,7 +17,7 @@ from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, prefixed
+from ddpquiz.terminal.kit.hotkeys import Hotkey, key_line, leave_to, prefixed
 from ddpquiz.terminal.kit.key_screen import KeyScreen
 from ddpquiz.terminal.kit.layout import show
 from ddpquiz.terminal.kit.style import plain
@@ -51,7 +51,8 @@ class Actions(Protocol):
 class Desk:
     """What every sitting needs: the progress, the concepts, the sources, the actions, and the clock.
 
-    `place` is where a sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere.
+    `place` is where a sitting stands in a guided path, such as `4 of 6: cards`; "" elsewhere. `back_to` is the screen
+    to which `q` leads, `home` or `stages`; "" where it ends the program.
     """
 
     progress: Progress
@@ -60,6 +61,7 @@ class Desk:
     actions: Actions
     clock: Callable[[], datetime]
     place: str = ""
+    back_to: str = ""
 
     def questions(self, keys: Collection[str]) -> list[Question]:
         """Return the questions with these keys, in the order of the content."""
@@ -72,6 +74,11 @@ class SittingScreen(KeyScreen):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+
+    @property
+    def leave(self) -> Hotkey:
+        """The key that leaves, named after where it leads."""
+        return leave_to(self.desk.back_to)
 
     @property
     @abstractmethod

@@ -6,8 +6,8 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.spot import fault, script_lines
 from ddpquiz.learning.judge import Verdict
+from ddpquiz.terminal.kit.grid import FOCUS
 from ddpquiz.terminal.kit.layout import columns, section
-from ddpquiz.terminal.kit.screen import FOCUS
 from ddpquiz.terminal.kit.style import plain, prose
 
 

@@ -18,7 +18,7 @@ from ddpquiz.learning import mastery, standing, study
 from ddpquiz.learning.log_rows import Receipt
 from ddpquiz.learning.schedule import Grade, study_day
 from ddpquiz.learning.study import Hiding, Review, StudyAction
-from ddpquiz.terminal.kit.hotkeys import HELP, QUIT, Hotkey
+from ddpquiz.terminal.kit.hotkeys import HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, Folded
 from ddpquiz.terminal.kit.style import prose
 from ddpquiz.terminal.sittings import card_view
@@ -110,7 +110,7 @@ class StudyScreen(SittingScreen):
         source = [SOURCE] if card.source and self.sitting.shown else []
         flag = self.flag_key(card.key)
         usual = [*demo, *proof, SKIP] if self.sitting.shown else [SKIP, *demo]  # after the back, few skip a card
-        return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, QUIT]
+        return [turn, *undo, *usual, *source, flag, LOOK, BURY, SUSPEND, HELP, self.leave]
 
     def all_keys(self) -> list[Hotkey]:
         asked = self.sitting.card and self.sitting.shown and not self.lookup
@@ -136,6 +136,7 @@ class StudyScreen(SittingScreen):
 
                 self.lookup = Lookup(Catalog((), tuple(self.desk.concepts.values()), self.desk.sources))
             case "u":
+                self.note = "undone" if self.sitting.previous else ""
                 self._do(StudyAction.UNDO)
             case "d":
                 self.run_demo(self.demo_of(self._concept_to_run()))
