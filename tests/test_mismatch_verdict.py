@@ -119,6 +119,14 @@ def test_an_extra_call_that_met_another_one_is_named_when_the_other_ranks_have_f
     assert found.sentence == "Only rank 0 called all_reduce at train.py:12; ranks 1 and 2 finished without it."
 
 
+def test_ranks_that_are_ahead_of_a_rank_that_left_made_no_extra_call():
+    """The root of a reduce waits for rank 2, while rank 1 has sent its tensor and gone on to the next line."""
+    reduce = call(10, "reduce", peer=0)
+    more = [Ended(0.5, 1, 2), Exited(1.0, 2, 0)]
+    found = diagnose(state_of([call(8), reduce], [call(8), reduce, call(12, "barrier")], [call(8)], more=more))
+    assert (found.fault, found.culprits) == ("left", (2,))
+
+
 def test_ranks_that_run_different_functions_have_no_extra_call(tmp_path):
     lines = ["if rank == 0:", "    dist.all_reduce(a)", "else:", "    dist.all_reduce(b)", "dist.all_reduce(c)"]
     file = tmp_path / "train.py"

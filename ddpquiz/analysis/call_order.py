@@ -10,7 +10,8 @@ STEADY = 2  # calls that show what a line usually asks for
 
 Place = tuple[str, int, str]
 Group = tuple[str, tuple[int, ...]]  # its name and its members
-CallSite = tuple[Operation, set[int]]  # the first collective that a line called, and the ranks that reached it
+# The first collective that a line called, and how many collectives of the group each rank had called when it reached it
+CallSite = tuple[Operation, dict[int, int]]
 
 
 class CallOrder:
@@ -24,6 +25,7 @@ class CallOrder:
         self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
         self._sites: defaultdict[Group, dict[Place, CallSite]] = defaultdict(dict)
+        self._made: Counter[tuple[int, Group]] = Counter()  # collectives of a group by rank
 
     def add(self, rank: int, operation: Operation) -> Operation | None:
         """Count a call, and return what the rank called before."""
@@ -33,14 +35,20 @@ class CallOrder:
         if len(self._places) < LIMIT:
             self._places[before.place if before else None, operation.place] += 1
         self._calls[operation.place] += 1
-        sites = self._sites[operation.group, operation.members]
-        if operation.line and operation.op not in POINT_TO_POINT and (operation.place in sites or len(sites) < LIMIT):
-            sites.setdefault(operation.place, (operation, set()))[1].add(rank)
+        if operation.op not in POINT_TO_POINT:
+            self._note_site(rank, operation)
         requests = self._in_place[operation.place]
         if operation in requests or self._requests < LIMIT:
             self._requests += operation not in requests
             requests[operation] += 1
         return before
+
+    def _note_site(self, rank: int, operation: Operation) -> None:
+        group = operation.group, operation.members
+        sites = self._sites[group]
+        if operation.line and (operation.place in sites or len(sites) < LIMIT):
+            sites.setdefault(operation.place, (operation, {}))[1].setdefault(rank, self._made[rank, group])
+        self._made[rank, group] += 1
 
     def restart(self, rank: int) -> None:
         """Note that a rank begins its script again."""

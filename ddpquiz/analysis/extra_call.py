@@ -17,12 +17,15 @@ def extra_call(
     that do not match come later, in other lines. None if the others also reached a line of their own, or if the line
     stands in the opposite branch of one that they share: then both may belong together.
     """
-    now = {call.operation.place for call in collective.calls.values()}  # those who are ahead reached it first
-    sites = [site for site in order.sites(collective.group, collective.members) if site[0].place not in now]
+    sites = order.sites(collective.group, collective.members)
     ours, theirs = {*ranks}, {*others}
-    own = [operation for operation, callers in sites if callers & ours and not callers & theirs]
-    if not own or any(callers & theirs and not callers & ours for _, callers in sites):
+    before = [
+        (operation, {*callers}, {r for r, at in callers.items() if at < collective.index})
+        for operation, callers in sites
+    ]
+    own = [operation for operation, callers, early in before if early & ours and not callers & theirs]
+    if not own or any(early & theirs and not callers & ours for _, callers, early in before):
         return None
-    if any(opposite_branches(own[0], operation) for operation, callers in sites if callers & theirs):
+    if any(opposite_branches(own[0], operation) for operation, callers, _ in before if callers & theirs):
         return None
     return own[0]
