@@ -18,10 +18,10 @@ SEEDS = {"skip": 22, "extra": 1, "swap": 13, "shape": 3, "dtype": 4, "root": 5, 
          "sleep": 20, "peer": 21}  # fmt: skip
 
 
-def verdict_on(job, tmp_path):
+def verdict_on(script, ranks, tmp_path):
     path = tmp_path / "job.py"
-    path.write_text(job.script)
-    run = Run(Request(path, ranks=job.ranks, device="cpu", timeout=1.5))
+    path.write_text(script)
+    run = Run(Request(path, ranks=ranks, device="cpu", timeout=1.5))
     list(run.events())
     return diagnose(run.seen)
 
@@ -30,7 +30,7 @@ def verdict_on(job, tmp_path):
 def test_a_faulty_job_is_judged_by_kind_and_culprit(kind, tmp_path):
     job = make_job(SEEDS[kind])
     assert job.kind == kind
-    found = verdict_on(job, tmp_path)
+    found = verdict_on(job.script, job.ranks, tmp_path)
     assert (found.fault, found.culprits) == (job.fault, job.culprits), found.sentence
     if kind not in ("raise", "kill"):
         assert "job.py:" in found.sentence
@@ -38,7 +38,8 @@ def test_a_faulty_job_is_judged_by_kind_and_culprit(kind, tmp_path):
 
 @pytest.mark.parametrize("seed", [200, 201, 202])
 def test_no_fault_is_found_in_a_job_that_is_right(seed, tmp_path):
-    found = verdict_on(make_job(seed, "innocent"), tmp_path)
+    job = make_job(seed, "innocent")
+    found = verdict_on(job.script, job.ranks, tmp_path)
     assert (found.fault, found.culprits) == ("none", ())
 
 
@@ -287,8 +288,7 @@ def test_in_a_circle_of_waits_the_rank_whose_step_is_new_is_named_and_not_those_
 
 
 def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_path):
-    path = tmp_path / "job.py"
-    path.write_text(
+    script = (
         "import torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))\n"
@@ -296,9 +296,7 @@ def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_pa
         "    model(torch.ones(2, 4)).sum().backward()\n"
         "dist.all_reduce(torch.ones(1))\n"
     )
-    run = Run(Request(path, ranks=3, device="cpu", timeout=1.5))
-    list(run.events())
-    found = diagnose(run.seen)
+    found = verdict_on(script, 3, tmp_path)
     assert found.sentence == (
         "Ranks 1 and 2 went on to all_reduce at job.py:6, while rank 0 called all_reduce at job.py:5."
     )
@@ -306,8 +304,7 @@ def test_ranks_with_fewer_batches_under_ddp_are_told_how_to_even_them_out(tmp_pa
 
 
 def test_a_call_of_rank_0_after_the_loop_is_no_matter_of_batches(tmp_path):
-    path = tmp_path / "job.py"
-    path.write_text(
+    script = (
         "import torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "rank = dist.get_rank()\n"
@@ -318,9 +315,7 @@ def test_a_call_of_rank_0_after_the_loop_is_no_matter_of_batches(tmp_path):
         "    if rank == 0:\n"
         "        dist.all_reduce(torch.ones(1))\n"
     )
-    run = Run(Request(path, ranks=3, device="cpu", timeout=1.5))
-    list(run.events())
-    found = diagnose(run.seen)
+    found = verdict_on(script, 3, tmp_path)
     assert (found.fault, found.culprits) == ("missing", (0,))
     assert found.next.startswith("Find the condition")
 

@@ -76,6 +76,7 @@ def test_a_comparison_keeps_the_axes_that_it_does_not_name_and_may_change_the_pi
     page = piped(home, *JOB, "--chunks", "5", "--compare", "tp=4,pipeline=1f1b").stdout
     assert "first: tp 8 pp 4 dp 8, ZeRO-1, interleaved x 5 chunks" in page
     assert "second: tp 4 pp 4 dp 16, ZeRO-1, 1f1b" in page
+    assert piped(home, *JOB, "--chunks", "5", "--compare", "tp=4 pipeline=1f1b").stdout == page
 
 
 def test_two_layouts_are_said_to_fit_or_not(home):

@@ -24,8 +24,10 @@ class CallOrder:
         self._in_place: defaultdict[Place, Counter[Operation]] = defaultdict(Counter)
         self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
-        self._sites: defaultdict[Group, dict[Place, CallSite]] = defaultdict(dict)
-        self._made: Counter[tuple[int, Group]] = Counter()  # collectives of a group by rank
+        # Of each group, the lines that called its collectives, and how many each rank has called
+        self._groups: defaultdict[Group, tuple[dict[Place, CallSite], Counter[int]]] = defaultdict(
+            lambda: ({}, Counter())
+        )
 
     def add(self, rank: int, operation: Operation) -> Operation | None:
         """Count a call, and return what the rank called before."""
@@ -44,11 +46,10 @@ class CallOrder:
         return before
 
     def _note_site(self, rank: int, operation: Operation) -> None:
-        group = operation.group, operation.members
-        sites = self._sites[group]
+        sites, made = self._groups[operation.group, operation.members]
         if operation.line and (operation.place in sites or len(sites) < LIMIT):
-            sites.setdefault(operation.place, (operation, {}))[1].setdefault(rank, self._made[rank, group])
-        self._made[rank, group] += 1
+            sites.setdefault(operation.place, (operation, {}))[1].setdefault(rank, made[rank])
+        made[rank] += 1
 
     def restart(self, rank: int) -> None:
         """Note that a rank begins its script again."""
@@ -68,7 +69,8 @@ class CallOrder:
 
     def sites(self, group: str, members: tuple[int, ...]) -> list[CallSite]:
         """Return the lines that called collectives of a group, in the order of their first calls."""
-        return list(self._sites.get((group, members), {}).values())
+        sites, _ = self._groups[group, members]
+        return list(sites.values())
 
     def successors(self, operation: Operation) -> list[Operation]:
         """Return the operations that were called right after one, the most frequent first."""

@@ -159,7 +159,7 @@ class PlanOptions:
         Axes that it does not name keep their size, but for dp, which has the GPUs that are left. Another pipeline has
         one chunk a stage unless the text says more.
         """
-        words = dict(part.partition("=")[::2] for part in filter(None, text.replace(" ", "").split(",")))
+        words = dict(named_values(text))
         changed: dict[str, Any] = {}
         for name in {*words} & {*_NUMBERS}:
             if not words[name].isdecimal():
@@ -183,11 +183,16 @@ class PlanOptions:
                 )
 
 
+def named_values(text: str) -> list[tuple[str, str]]:
+    """Return the names and values of a text such as `tp=8,pp=4`; blanks separate them too."""
+    parts = (part.partition("=") for part in text.replace(",", " ").split())
+    return [(name, value) for name, _, value in parts]
+
+
 def axis_sizes(text: str, option: str = "--layout", others: tuple[str, ...] = ()) -> dict[str, int]:
     """Read `tp=8,pp=4`; BadParameter names what does not fit. `others` are further names that the option knows."""
     sizes: dict[str, int] = {}
-    for part in filter(None, text.replace(" ", ",").split(",")):
-        axis, _, size = part.partition("=")
+    for axis, size in named_values(text):
         if axis not in _AXES:
             instead = f" Use --{axis}." if axis in (*_NUMBERS, *_WORDS) else ""
             known = ", ".join((*_AXES, *others))

@@ -2,8 +2,9 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -117,14 +118,14 @@ def _on_one_clock(remaining: Sequence[Remaining], alignment: Alignment) -> Itera
     begins = [life.recorded.clock + alignment.offsets[life.clock] for life, _ in remaining]
     for (life, events), begin in zip(remaining, begins, strict=True):
         by = begin - min(begins)
-        started = replace(life.started, time=_first_joining(life, [event for event, _ in events]))
+        started = replace(life.started, time=_first_joining(life, (event for event, _ in events)))
         for event in (started, life.recorded, *(event for event, _ in events)):
             yield _shifted(event, by)
 
 
-def _first_joining(life: Life, events: Sequence[Event]) -> float:
+def _first_joining(life: Life, events: Iterable[Event]) -> float:
     """Return when a rank began to form its first group: until then it imports torch, which is no work of the run."""
-    joining = (each.time for each in (*life.repeated, *events) if isinstance(each, Joining) and not each.done)
+    joining = (each.time for each in chain(life.repeated, events) if isinstance(each, Joining) and not each.done)
     return next(joining, life.started.time)
 
 
