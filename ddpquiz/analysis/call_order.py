@@ -1,6 +1,7 @@
 """Which operation ranks usually call after which, so that a call out of order is recognised."""
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
 
@@ -14,6 +15,14 @@ Group = tuple[str, tuple[int, ...]]  # its name and its members
 CallSite = tuple[Operation, dict[int, int]]
 
 
+@dataclass
+class _GroupCalls:
+    """The lines that called collectives of one group, and how many collectives each rank called."""
+
+    sites: dict[Place, CallSite] = field(default_factory=dict)
+    calls: Counter[int] = field(default_factory=Counter)
+
+
 class CallOrder:
     """Counts how often ranks called one operation right after another, in a whole job."""
 
@@ -24,10 +33,7 @@ class CallOrder:
         self._in_place: defaultdict[Place, Counter[Operation]] = defaultdict(Counter)
         self._requests = 0  # different operations by place
         self._last: dict[int, Operation] = {}
-        # Of each group, the lines that called its collectives, and how many each rank has called
-        self._groups: defaultdict[Group, tuple[dict[Place, CallSite], Counter[int]]] = defaultdict(
-            lambda: ({}, Counter())
-        )
+        self._groups: defaultdict[Group, _GroupCalls] = defaultdict(_GroupCalls)
 
     def add(self, rank: int, operation: Operation) -> Operation | None:
         """Count a call, and return what the rank called before."""
@@ -46,10 +52,10 @@ class CallOrder:
         return before
 
     def _note_site(self, rank: int, operation: Operation) -> None:
-        sites, made = self._groups[operation.group, operation.members]
-        if operation.line and (operation.place in sites or len(sites) < LIMIT):
-            sites.setdefault(operation.place, (operation, {}))[1].setdefault(rank, made[rank])
-        made[rank] += 1
+        group = self._groups[operation.group, operation.members]
+        if operation.line and (operation.place in group.sites or len(group.sites) < LIMIT):
+            group.sites.setdefault(operation.place, (operation, {}))[1].setdefault(rank, group.calls[rank])
+        group.calls[rank] += 1
 
     def restart(self, rank: int) -> None:
         """Note that a rank begins its script again."""
@@ -69,8 +75,7 @@ class CallOrder:
 
     def sites(self, group: str, members: tuple[int, ...]) -> list[CallSite]:
         """Return the lines that called collectives of a group, in the order of their first calls."""
-        sites, _ = self._groups[group, members]
-        return list(sites.values())
+        return list(self._groups[group, members].sites.values())
 
     def successors(self, operation: Operation) -> list[Operation]:
         """Return the operations that were called right after one, the most frequent first."""
