@@ -33,7 +33,7 @@ def spoil(content):
     path.write_text(path.read_text("utf-8").replace("idea:", "ideal:"), "utf-8")
 
 
-@pytest.mark.parametrize("path", ["content", "content/collectives/ring.yaml"])
+@pytest.mark.parametrize("path", ["content", "content/collectives", "content/collectives/ring.yaml"])
 def test_content_that_fits_is_one_friendly_line(content, path):
     result = run(path)
     assert result.exit_code == 0
@@ -41,9 +41,10 @@ def test_content_that_fits_is_one_friendly_line(content, path):
     assert result.stderr == ""
 
 
-def test_complaints_go_to_the_standard_error(content):
+@pytest.mark.parametrize("folder", ["", "collectives"])
+def test_complaints_go_to_the_standard_error(content, folder):
     spoil(content)
-    result = run(content)
+    result = run(content / folder)
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr == (

@@ -151,3 +151,30 @@ def test_nothing_is_left_when_the_launcher_goes(script, number):
     while not all(gone(pid) for pid in pids) and time.monotonic() < end_by:
         time.sleep(0.02)
     assert all(gone(pid) for pid in pids)
+
+
+PAGES = """\
+import mmap, re
+from ddpquiz.ranks.forks import use_large_pages
+
+def on_large_pages():
+    with open("/proc/self/smaps_rollup") as file:
+        return int(re.search(r"AnonHugePages: +(\\d+)", file.read())[1])
+
+memory = mmap.mmap(-1, 1 << 24, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.write(b"x" * (1 << 24))
+objects = [str(number) for number in range(200_000)]
+before = on_large_pages()
+use_large_pages()
+print(before, on_large_pages(), memory[:3], objects[-1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is changed")
+def test_memory_moves_to_large_pages_where_the_kernel_can_do_that():
+    done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
+    before, after, *values = done.stdout.split()
+    assert values == ["b'xxx'", "199999"]
+    kernel = tuple(map(int, os.uname().release.split(".")[:2]))
+    if kernel >= (6, 1) and Path("/sys/kernel/mm/transparent_hugepage").is_dir():
+        assert int(after) > int(before)

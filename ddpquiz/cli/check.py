@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def check(
-    path: Annotated[Path | None, typer.Argument(help="A content folder, or one concept file.")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(help="A content folder, a track's folder in it, or one concept file.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     proofs: Annotated[bool, typer.Option("--proofs", help="Run every proof on real ranks.")] = False,
     quality: Annotated[

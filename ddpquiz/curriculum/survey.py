@@ -32,30 +32,43 @@ class Survey:
 
 
 def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
-    """Read a content folder, a pack, or one concept file with the content around it, and collect every complaint.
+    """Read a content folder, a pack, a track's folder, or one file, and collect every complaint.
+
+    A track's folder and a file are read with the content around them.
 
     The demos are those in the folder `demos` beside the content; without that folder, the shipped ones. A thorough
     survey also compiles the Python in the content, checks every draw, and reads the demos.
     """
     path = path or content_dir()
     path = path / "content" if os.path.isfile(path / MANIFEST) else path  # noqa: PTH113  # False for a path too long
-    whole = os.path.isdir(path)  # noqa: PTH112 - False where Path raises PermissionError
-    folder = path if whole else path.absolute().parent.parent
-    if not whole and not os.path.isfile(folder / _BESIDE[0]):  # noqa: PTH113 - the same
-        folder = content_dir()
+    folder, only = _files_meant(path)
     gc.disable()  # it would visit hundreds of thousands of nodes that all stay alive
     try:
-        return _survey(folder, None if whole else path, thorough=thorough)
+        return _survey(folder, only, thorough=thorough)
     finally:
         gc.enable()
 
 
-def _survey(folder: Path, only: Path | None, *, thorough: bool) -> Survey:
-    if only and only.absolute().parent.name in FOLDERS:
+def _files_meant(path: Path) -> tuple[Path, list[Path] | None]:
+    """Return a content folder, and the files in it that `path` means; None for all of them."""
+    if os.path.isdir(path):  # noqa: PTH112  # False where Path raises PermissionError
+        if _is_content(path) or not _is_content(path.absolute().parent):
+            return path, None
+        return path.absolute().parent, sorted(path.glob("*.yaml"))
+    around = path.absolute().parent.parent
+    return around if _is_content(around) else content_dir(), [path]
+
+
+def _is_content(folder: Path) -> bool:
+    return os.path.isfile(folder / _BESIDE[0])  # noqa: PTH113  # the same
+
+
+def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Survey:
+    if only and only[0].absolute().parent.name in FOLDERS:
         sources = read_sources(YamlFile.open(folder / _BESIDE[1]))
-        page = check_file(only, read_any(only), sources)
-        return Survey(Catalog((), (), sources, demos_dir()), tuple(sorted(set(page.complaints))))
-    files, strays = ([only], []) if only else _files(folder)
+        complaints = [each for file in only for each in check_file(file, read_any(file), sources).complaints]
+        return Survey(Catalog((), (), sources, demos_dir()), tuple(sorted(set(complaints))))
+    files, strays = _files(folder) if only is None else (only, [])
     beside = folder.absolute().parent / "demos"
     demos = beside if beside.is_dir() else demos_dir()
     tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])

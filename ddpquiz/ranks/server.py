@@ -19,7 +19,7 @@ from typing import Any
 
 from ddpquiz.ranks import messages
 from ddpquiz.ranks.device import Machine
-from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_strays
+from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_strays, use_large_pages
 from ddpquiz.ranks.store import host_store
 
 OLDEST_TORCH = 2, 6
@@ -178,9 +178,12 @@ class Server:
 
 def preload(module: str) -> None:
     """Import a module once, here, that every rank would otherwise import."""
+    if module in sys.modules:
+        return
     with contextlib.suppress(ImportError):
         importlib.import_module(module)
         gc.freeze()
+        use_large_pages()
 
 
 def machine() -> Machine:
@@ -228,10 +231,12 @@ def main() -> None:
         channel.send(messages.Refused(why))
         os._exit(1)
 
-    from ddpquiz.ranks.inside import worker  # noqa: F401  # once here, not in every rank
+    from ddpquiz.ranks.inside import kernels, worker  # noqa: F401  # once here, not in every rank
 
+    kernels.prepare()
     gc.freeze()
     gc.enable()
+    use_large_pages()
     adopt_orphans()
     Server(channel).serve()
     os._exit(0)  # to tear torch down takes longer than anything that is left to do

@@ -1,14 +1,11 @@
 """Records every collective and point-to-point operation of a rank, whoever issues it.
 
-Each of them, also the bucket all-reduces of DDP's C++ reducer, passes through an operator of the dispatcher's `c10d`
-library. A kernel registered at BackendSelect runs before that of the backend, reports the call and passes it on
-unchanged. The end of an operation is reported by whoever waits for it, or by the future of its work; on Gloo
-point-to-point work has none. All this rests on private names of torch (torch_private.py): if one of them is missing,
-the run goes on unwatched, and a note says so.
+Kernels (kernels.py) report each call. The end of an operation is reported by whoever waits for it, or by the future of
+its work; on Gloo point-to-point work has none. All this rests on private names of torch (torch_private.py): if one of
+them is missing, the run goes on unwatched, and a note says so.
 """
 
 import itertools
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -17,16 +14,15 @@ import torch
 import torch.distributed as dist
 
 from ddpquiz.analysis.operation import Operation
-from ddpquiz.ranks.inside import new_groups, torch_private
+from ddpquiz.ranks.inside import new_groups
 from ddpquiz.ranks.inside.buckets import Buckets
 from ddpquiz.ranks.inside.event_writer import EventWriter
+from ddpquiz.ranks.inside.kernels import Kernels, registered
 from ddpquiz.ranks.inside.native_waits import NativeWaits
-from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations, mark_for
-from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, caller_of, name_of, tensors_in, values_of, work_of
+from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
+from ddpquiz.ranks.inside.operators import C10D, Operator, are_few, name_of, tensors_in, values_of
 from ddpquiz.ranks.inside.source_location import locate
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
-
-_LIBRARIES: list[torch.library.Library] = []  # a kernel lives as long as its library
 
 
 class Recorder:
@@ -45,45 +41,11 @@ class Recorder:
         self.native_waits = NativeWaits(self.operations)
         self.buckets = Buckets(self.operations)
 
-    def install(self) -> None:
-        """Put a kernel in front of each operator."""
-        below = self.private.keyset_after(self.private.backend_select)
-        kernels = [("_c10d_functional", "wait_tensor", self._wait_tensor_kernel(below))]
-        for name, overload in self.private.operators().items():
-            if "process_group" in torch_private.argument_names(overload):
-                kernels.append(("c10d", name, self._kernel(Operator.of(overload, name, self.private), below)))
-        for namespace, name, kernel in kernels:
-            library = torch.library.Library(namespace, "IMPL")
-            library.impl(name, kernel, "BackendSelect", with_keyset=True)
-            _LIBRARIES.append(library)
+    def install(self, kernels: Kernels) -> None:
+        """Let the kernels report calls from now on."""
         self._watch_wait()
         self.private.wrap_blocking(self.native_waits.wrap)
-
-    def _kernel(self, operator: Operator, below: Any) -> Callable[..., Any]:
-        redispatch = operator.redispatch
-
-        def kernel(keyset: Any, *args: Any) -> Any:
-            opened, caller = None, caller_of(sys._getframe().f_back)
-            try:
-                opened = self.issue(operator, args, caller)
-                opened.begun = mark_for(args[operator.inputs])
-            except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
-                self.operations.report_fault(fault)
-            try:
-                out = redispatch(keyset & below, *args)  # releases the GIL
-            except BaseException:
-                if opened:
-                    self.operations.refused(opened.number)
-                raise
-            try:
-                if opened:
-                    opened.work = work_of(out, self.private)
-                    self.follow(opened, operator, args, caller)
-            except Exception as fault:  # noqa: BLE001  # the same
-                self.operations.report_fault(fault)
-            return out
-
-        return kernel
+        kernels.reporter = self
 
     def issue(self, operator: Operator, args: tuple[Any, ...], caller: FrameType | None) -> OpenOperation:
         """Report that an operation was called."""
@@ -172,29 +134,6 @@ class Recorder:
         wait.__name__, wait.__doc__ = original.__name__, original.__doc__
         dist.Work.wait = wait
 
-    def _wait_tensor_kernel(self, below: Any) -> Callable[..., Any]:
-        """Return the kernel for the operator that waits for a functional collective."""
-        redispatch, operations = self.private.wait_tensor, self.operations
-
-        def kernel(keyset: Any, tensor: torch.Tensor) -> torch.Tensor:
-            opened, since = None, 0.0
-            try:
-                if operations.by_storage:
-                    opened = operations.by_storage.pop(tensor.untyped_storage().data_ptr(), None)
-                since = operations.waits(opened) if opened else 0.0
-            except Exception as fault:  # noqa: BLE001  # the same
-                operations.report_fault(fault)
-            out: torch.Tensor = redispatch(keyset & below, tensor)
-            try:
-                if opened:
-                    operations.remove(opened)
-                    operations.waited(opened, since)
-            except Exception as fault:  # noqa: BLE001  # the same
-                operations.report_fault(fault)
-            return out
-
-        return kernel
-
 
 def install(writer: EventWriter, *, values: bool = True, every_wait: bool = False) -> Callable[[], None]:
     """Record every operation from now on, with the values of small tensors if `values` is set.
@@ -209,8 +148,9 @@ def install(writer: EventWriter, *, values: bool = True, every_wait: bool = Fals
 def create(writer: EventWriter, *, values: bool, every_wait: bool = False) -> Recorder | None:
     """Return a recorder that is installed, or None if this torch does not allow that."""
     try:
-        recorder = Recorder(writer, torch_private.find(), values=values, every_wait=every_wait)
-        recorder.install()
+        kernels = registered()
+        recorder = Recorder(writer, kernels.private, values=values, every_wait=every_wait)
+        recorder.install(kernels)
         new_groups.watch(writer)
     except (AttributeError, RuntimeError) as missing:
         writer.note(f"This torch ({torch.__version__}) does not allow collectives to be watched: {missing}")

@@ -21,6 +21,7 @@ from ddpquiz.analysis.events import Claimed, ClaimText, Started
 from ddpquiz.ranks.claims import REPORT, report_claims
 from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
+    kernels,
     line_sampler,
     process_groups,
     recorder,
@@ -47,7 +48,7 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     tempfile.tempdir = None  # a module that was imported before the fork may have asked for it
     os.chdir(plan.cwd)
     torch.set_num_threads(threads(os.environ.get("OMP_NUM_THREADS", "")))
-    torch.seed()  # forked ranks would all share one random state
+    torch.default_generator.seed()  # forked ranks would all share one random state
     if numpy := sys.modules.get("numpy.random"):  # imported in the server by what it preloads
         numpy.seed()
     dist.set_debug_level_from_env()
@@ -56,6 +57,8 @@ def run(rank: int, fds: list[int], plan: RunPlan, variables: dict[str, str], lif
     os.register_at_fork(after_in_child=writer.disable)  # what a script forks is not a rank of ours
     if plan.request.is_watched:
         _watch(plan, writer)
+    else:
+        kernels.remove()
     skip_present_finalizers()  # they are not the script's
     writer.send(Started(writer.now(), rank, os.getpid(), int(variables["TORCHELASTIC_RESTART_COUNT"])))
     leave(_run_script(plan, writer), writer)
