@@ -8,6 +8,7 @@ from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.analysis.source_text import frames_in
 from ddpquiz.ranks.forks import STACK_SIGNAL
+from ddpquiz.ranks.inside import BETWEEN
 from ddpquiz.ranks.processes import Processes
 
 ANSWER = 0.3  # seconds in which ranks write their stacks
@@ -16,7 +17,7 @@ JOINING = 5.0  # seconds that ranks may take to connect once all of them are in 
 TICK = 0.015  # seconds of processor time that may be a tick of the kernel's clock
 IDLE = 0.03  # of a core: waiting ranks use less, in the threads of torch; a computing rank of a busy machine uses more
 # Files whose code waits for other ranks
-COMMUNICATION = re.compile(r"torch.distributed.|ddpquiz.ranks.inside.(recorder|process_groups)\.py$")
+COMMUNICATION = re.compile(rf"torch.distributed.|ddpquiz.ranks.inside.({'|'.join(BETWEEN)})\.py$")
 RUNS_SCRIPT = re.compile(r"ddpquiz.ranks.inside.worker\.py$")  # its callers are not the learner's code
 CRASH = "Fatal Python error"  # begins the stack of a crash
 NOTICE = 10.0  # seconds without an operation or a line, after which a run of the user's own script is diagnosed

@@ -91,17 +91,19 @@ class Kernels:
         redispatch = self.private.wait_tensor
 
         def kernel(keyset: Any, tensor: torch.Tensor) -> torch.Tensor:
-            opened, since = None, 0.0
-            operations = self.reporter.operations if self.reporter else None
+            reporter = self.reporter
+            if reporter is None:
+                return redispatch(keyset & below, tensor)
+            operations, opened, since = reporter.operations, None, 0.0
             try:
-                if operations and operations.by_storage:
+                if operations.by_storage:
                     opened = operations.by_storage.pop(tensor.untyped_storage().data_ptr(), None)
                     since = operations.waits(opened) if opened else 0.0
             except Exception as fault:  # noqa: BLE001  # the same
                 operations.report_fault(fault)
             out: torch.Tensor = redispatch(keyset & below, tensor)
             try:
-                if operations and opened:
+                if opened:
                     operations.remove(opened)
                     operations.waited(opened, since)
             except Exception as fault:  # noqa: BLE001  # the same

@@ -16,9 +16,8 @@ from typing import Any, NoReturn
 from ddpquiz.analysis.events import Marked, Raised
 from ddpquiz.ranks.inside import peak_memory
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.source_location import is_ours, is_torchs
+from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 
-PASSES_ERRORS_ON = f"{os.sep}recorder.py"  # it handles its own, so what it raises is an error of torch
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
@@ -116,7 +115,7 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
     """Send an exception with its traceback, without our own frames."""
     shown = traceback.TracebackException.from_exception(error)
     last = shown.stack[-1].filename if shown.stack else ""
-    if not is_ours(last) or last.endswith(PASSES_ERRORS_ON):  # else the bug is ours
+    if not is_ours(last) or is_between(last):  # else the bug is ours
         _remove_our_frames(shown)
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):

@@ -1,7 +1,6 @@
 """Where the main thread of this rank is while it computes: seen now and then by a thread of ours."""
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
-import os
 import signal
 import sys
 import threading
@@ -10,15 +9,10 @@ from types import FrameType
 
 from ddpquiz.analysis.events import Alive
 from ddpquiz.ranks.inside.event_writer import EventWriter
-from ddpquiz.ranks.inside.source_location import find_place
+from ddpquiz.ranks.inside.source_location import find_place, is_between
 
 PACE = 0.05  # seconds between two looks
 PATIENT = 4  # a line that has lasted for a second is reported again after a fourth of that
-# Files of ours whose frames are on the stack while the script waits for other ranks
-WAITS = frozenset(
-    os.path.join(os.path.dirname(__file__), f"{name}.py")  # noqa: PTH118, PTH120  # compared with co_filename
-    for name in ("recorder", "native_waits", "new_groups", "process_groups")
-)
 
 
 def start(writer: EventWriter) -> None:
@@ -51,7 +45,7 @@ def _place(frame: FrameType | None) -> tuple[str, int]:
     """Return the line of the script at which a thread computes; ("", 0) where it waits for other ranks."""
     each = frame
     while each is not None:
-        if each.f_code.co_filename in WAITS:
+        if is_between(each.f_code.co_filename):
             return "", 0
         each = each.f_back
     return find_place(frame)

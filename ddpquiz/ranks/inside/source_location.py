@@ -7,12 +7,15 @@ import threading
 from functools import cache
 from types import FrameType
 
+from ddpquiz.ranks.inside import BETWEEN
+
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120  # compared with the text of co_filename
 _PACKAGES = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 # An environment may have another one below it, which holds torch
 _INSTALLED = tuple(f"{os.sep}{name}-packages{os.sep}" for name in ("site", "dist"))
 _LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _OWN, _FOREIGN, _HIDDEN = range(3)
+_BETWEEN_FILES = frozenset(f"{os.path.dirname(__file__)}{os.sep}{name}.py" for name in BETWEEN)  # noqa: PTH120
 
 
 def locate(frame: FrameType | None = None) -> tuple[str, int]:
@@ -54,6 +57,11 @@ def line_in(script: str) -> int:
 def is_ours(file: str) -> bool:
     """Return whether a file belongs to ddpquiz.ranks."""
     return file.startswith(_OURS)
+
+
+def is_between(file: str) -> bool:
+    """Return whether a file is one of ours that calls torch in the place of the script."""
+    return file in _BETWEEN_FILES
 
 
 def is_own(file: str) -> bool:
