@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import ddpquiz
@@ -42,8 +43,14 @@ def named_nodes(tree, prefix=""):
             yield from named_nodes(node, prefix)
 
 
-TREES = {module: ast.parse(text) for module, text in SOURCES.items()}
-NODES = [(module, name, node) for module, tree in TREES.items() for name, node in named_nodes(tree)]
+@cache  # not while this module is imported, since each worker imports it
+def trees():
+    return {module: ast.parse(text) for module, text in SOURCES.items()}
+
+
+@cache
+def nodes():
+    return [(module, name, node) for module, tree in trees().items() for name, node in named_nodes(tree)]
 
 
 def is_command(module, node):
@@ -60,7 +67,7 @@ def too_long_modules():
 
 
 def too_long_functions():
-    for module, name, node in NODES:
+    for module, name, node in nodes():
         if isinstance(node, ast.ClassDef):
             continue
         length = node.end_lineno - node.lineno + 1
@@ -71,7 +78,7 @@ def too_long_functions():
 
 def repeated_classes():
     places = defaultdict(list)
-    for module, name, node in NODES:
+    for module, name, node in nodes():
         if isinstance(node, ast.ClassDef):
             places[name.rpartition(".")[2]].append(module)
     return ((name, 0) for name, modules in places.items() if len(modules) > 1)
@@ -84,13 +91,13 @@ def retired_names():
         words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
         return bool(words & (RETIRED - {"took"} if is_data else RETIRED))
 
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         if is_retired(module.rpartition("/")[2].removesuffix(".py")):
             yield module, 0
         for name in variables(tree):
             if is_retired(name, is_data=True):
                 yield f"{module}:{name}", 0
-    for module, name, node in NODES:
+    for module, name, node in nodes():
         if is_retired(node.name):
             yield f"{module}:{name}", 0
         inside = variables(node) if isinstance(node, ast.ClassDef) else parameters(node)

@@ -298,8 +298,8 @@ def test_watching_does_not_change_a_single_bit_of_what_is_trained(watch, tmp_pat
 
 
 FAULTS = {
-    "values_of": "dist.all_reduce(x)",  # before the operation
-    "work_of": "dist.all_reduce(x)",  # after it
+    "recorder.values_of": "dist.all_reduce(x)",  # before the operation
+    "kernels.work_of": "dist.all_reduce(x)",  # after it
     "OpenOperations.waited": "dist.all_reduce(x)",  # after the wait for it
     "OpenOperations.remove": "m = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1)); m(x).sum().backward()",
 }
@@ -308,11 +308,10 @@ FAULTS = {
 @pytest.mark.parametrize("where", FAULTS)
 def test_a_fault_of_the_recorder_never_reaches_the_script(tmp_path, where):
     path = tmp_path / "script.py"
-    plant = "from ddpquiz.ranks.inside import recorder\nfrom ddpquiz.ranks.inside.operations import OpenOperations\nif rank == 0:\n    {}\n"
-    target = where if "." in where else f"recorder.{where}"
+    plant = "from ddpquiz.ranks.inside import kernels, recorder\nfrom ddpquiz.ranks.inside.operations import OpenOperations\nif rank == 0:\n    {}\n"
     path.write_text(
         HEAD
-        + plant.format(f"{target} = lambda *_, **__: 1 / 0")
+        + plant.format(f"{where} = lambda *_, **__: 1 / 0")
         + f"{FAULTS[where]}\nprint('end:', x.tolist())\ndist.destroy_process_group()\n"
     )
     events = list(Run(Request(path, ranks=2, device="cpu", timeout=10.0)).events())
