@@ -205,6 +205,8 @@ class Walk(replay.ReplayScreen):
 
     def wait(self, _):
         self.stream.feed(self.console.file.getvalue())
+        self.console.file.seek(0)
+        self.console.file.truncate()
         self.frames.append("\n".join(self.terminal.display))
         return "q" if len(self.frames) == len(steps(self._tape.events)) - 1 else "right"
 

@@ -22,7 +22,7 @@ def test_a_log_has_all_lines_of_a_rank_and_marks_standard_error():
         "   2.25  err a warning of some length",
     ]
     assert text(log(picture, 0, 30), 30).splitlines()[1:] == ["   2.25  err a warning of some", "             length"]
-    assert text(log(seen(), 1, 40), 40) == "Rank 1 has printed nothing."
+    assert text(log(seen(), 1, 40), 40) == "No output of rank 1 was recorded."
 
 
 def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):

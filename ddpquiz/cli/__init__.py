@@ -1,1 +1,1 @@
-"""One module a command; wires the rooms together."""
+"""The command line: one module for each command, and what several commands share."""

@@ -795,7 +795,7 @@ class Page {
     });
     const left = numbers.length - rows.length;
     if (left > 0) rows.unshift(element("li", { class: "quiet" }, `${left.toLocaleString("en")} earlier lines`));
-    if (!rows.length) rows.push(element("li", { class: "quiet" }, `Rank ${this.logRank} has printed nothing.`));
+    if (!rows.length) rows.push(element("li", { class: "quiet" }, `No output of rank ${this.logRank} was recorded.`));
     byId("log").replaceChildren(...rows);
     byId("log").scrollTop = byId("log").scrollHeight;
   }

@@ -160,7 +160,7 @@ def log(state: RunState, rank: int, width: int) -> TextLines:
     """Draw the lines of a rank, each with its time in seconds."""
     lines = state.log.get(rank, ())
     if not lines:
-        return TextLines([[(f"Rank {rank} has printed nothing.", "quiet")]])
+        return TextLines([[(f"No output of rank {rank} was recorded.", "quiet")]])
     has_errors = any(line.stream == "stderr" for line in lines)
     return TextLines(part for line in lines for part in _folded(line, width, has_errors=has_errors))
 
