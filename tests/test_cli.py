@@ -210,11 +210,11 @@ def test_a_pipe_gets_plain_text(words):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_every_page_of_the_shipped_content_fits(width):
+@pytest.mark.parametrize(("width", "step"), [(60, 1), (80, 8), (120, 8)])  # what fits in 60 columns fits in more
+def test_every_page_of_the_shipped_content_fits(width, step):
     known = loading.load()
     pages = [listing.curriculum(known)]
-    for concept in known.concepts:
+    for concept in known.concepts[::step]:
         pages += [lesson(concept, before=known.concepts, after=known.concepts), listing.contents(concept)]
         pages += [item_page(item, known.sources.get(getattr(item, "source", ""))) for item in concept.items()]
         pages += [listing.learning_path(known.path(concept.id))]
