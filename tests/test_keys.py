@@ -23,7 +23,7 @@ MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 # Says what it reads, one line a key. Told to be busy, it reads nothing until so many bytes have come; told that the line
 # is slow, it waits long for the end of a sequence.
 PROGRAM = """
-import fcntl, struct, sys, termios, time
+import fcntl, signal, struct, sys, termios, threading, time
 from ddpquiz.terminal.kit import keys as module
 from ddpquiz.terminal.kit.keys import Keys
 options = dict(word.split("=") for word in sys.argv[1:])
@@ -33,6 +33,9 @@ if "slow" in options:
     module._ESCAPE_WAIT = module._PASTE_WAIT = 60
 with Keys() as keys:
     print("ready", flush=True)
+    if "elsewhere" in options:  # another thread gets the signal, so that no system call of this one is interrupted
+        threading.Thread(target=time.sleep, args=[60], daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
     while come() < int(options.get("busy", 0)):
         time.sleep(0.01)
     if "drop" in options:
@@ -203,8 +206,9 @@ def test_no_key_within_the_time_is_none(run):
     child.expect_exact("left None")
 
 
-def test_a_resize_wakes_the_reader(run):
-    child = run()
+@pytest.mark.parametrize("options", [[], ["elsewhere=yes"]], ids=["", "no interrupt"])
+def test_a_resize_wakes_the_reader(run, options):
+    child = run(*options)
     child.setwinsize(30, 70)
     child.expect_exact("<resize>")
     child.send("x")

@@ -116,6 +116,17 @@ def test_programs_run_only_after_consent_to_exactly_these_bytes(mine):
         require_consent("mine")
 
 
+def test_what_python_compiles_while_a_program_runs_needs_no_new_consent(mine):
+    added = pack_store.add(mine).folder
+    allow("mine", fingerprint(added))
+    (added / "demos/__pycache__").mkdir()
+    (added / "demos/__pycache__/tools.cpython-311.pyc").write_bytes(b"compiled")
+    require_consent("mine")
+    (added / "demos/more.py").write_text("")
+    with pytest.raises(UserError, match="have changed since you allowed them"):
+        require_consent("mine")
+
+
 def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
     for name in ("tree_broadcast/lab.yaml", "tree_broadcast/check.py", "tree_broadcast/solution.py", "lab_tools.py"):
         (mine / "labs" / name).parent.mkdir(parents=True, exist_ok=True)

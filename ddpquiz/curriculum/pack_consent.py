@@ -12,11 +12,16 @@ _LARGEST = 1_000_000
 
 
 def fingerprint(folder: Path) -> str:
-    """Return the SHA-256 of the names and the contents of all files of a pack, in hexadecimal digits."""
+    """Return the SHA-256 of the names and the contents of all files of a pack, in hexadecimal digits.
+
+    What Python compiled is left out: a pack brings none, and its programs write it when they run.
+    """
     import hashlib
 
     found = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()):
+        if path.parent.name == "__pycache__":
+            continue
         data = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
         for part in (str(path.relative_to(folder)).encode(), data):
             found.update(len(part).to_bytes(8, "big") + part)

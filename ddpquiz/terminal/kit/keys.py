@@ -42,6 +42,7 @@ class Keys:
         self._signals: dict[signal.Signals, Any] = {}
         self._ending = 0  # the exit status, once a signal has asked for the end
         self._wake: tuple[int, int] = (-1, -1)  # a pipe that a signal writes into, so that `get` returns
+        self._other_wake = -1  # what signals wrote into before
 
     def __enter__(self) -> Self:
         try:
@@ -51,6 +52,8 @@ class Keys:
             raise UserError("This needs a terminal to read keys from, and standard input is not a terminal.") from None
         self._wake = os.pipe()
         os.set_blocking(self._wake[1], False)
+        # Python writes the number of a signal at once; a handler runs only when `select` has returned
+        self._other_wake = signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
         self._handle(signal.SIGWINCH, lambda *_: self._note(b"w"))
         self._handle(signal.SIGTSTP, lambda *_: self._note(b"z"))
         self._handle(signal.SIGCONT, self._continued)
@@ -66,6 +69,7 @@ class Keys:
         for number, before in self._signals.items():
             signal.signal(number, before)
         self._signals.clear()
+        signal.set_wakeup_fd(self._other_wake)
         for end in self._wake:
             os.close(end)
 
@@ -119,7 +123,8 @@ class Keys:
             notes = os.read(self._wake[0], 1024)
             if b"e" in notes:  # the exit was raised where Python ignores it, such as in a destructor
                 sys.exit(self._ending)
-            self._typed.append("ctrl+z" if b"z" in notes else "resize")
+            if b"z" in notes or b"w" in notes:
+                self._typed.append("ctrl+z" if b"z" in notes else "resize")
         elif self._fd in ready:
             self._read()
         elif self._rest and time.monotonic() >= self._rest_until:
