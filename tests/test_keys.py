@@ -208,7 +208,7 @@ def test_no_key_within_the_time_is_none(run):
 
 @pytest.mark.parametrize("options", [[], ["elsewhere=yes"]], ids=["", "no interrupt"])
 def test_a_resize_wakes_the_reader(run, options):
-    child = run(*options)
+    child = run("patience=600", *options)
     child.setwinsize(30, 70)
     child.expect_exact("<resize>")
     child.send("x")
