@@ -5,6 +5,7 @@ durations.json was written, unless they are marked `quick`. `--save-durations` w
 on a machine that does nothing else.
 """
 
+import gc
 import json
 import os
 import shutil
@@ -54,6 +55,12 @@ providers._get_local_constants = providers.Constants
 
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds per case of the test functions that are slow
 SLOW = 0.3  # seconds per case
+
+
+def pytest_collection_finish():
+    """Keep the collector from visiting, for each full collection, all that was loaded to find the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser):
