@@ -48,7 +48,7 @@ MAY_IMPORT = {
 MAY_IMPORT_TORCH = {
     "ranks/elastic/agent.py",
     "ranks/elastic/rendezvous.py",
-    "ranks/server.py",
+    "ranks/installed_torch.py",
     "ranks/store.py",
     "ranks/inside/worker.py",
     "ranks/inside/collective_bench.py",

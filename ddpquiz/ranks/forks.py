@@ -47,7 +47,8 @@ def fork(work: Callable[[], Any], close: list[int]) -> int:
 def use_large_pages() -> None:
     """Move the memory of this process to large pages, so that a fork has few to copy the addresses of (Linux 6.1).
 
-    A rank then starts and ends in half of the time that the kernel would need otherwise.
+    A rank then starts and ends in half of the time that the kernel would need otherwise. The move takes up to half a
+    second where memory is fragmented.
     """
     if sys.platform != "linux":
         return

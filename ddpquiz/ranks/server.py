@@ -9,20 +9,18 @@ import contextlib
 import gc
 import importlib
 import os
-import re
 import select
 import signal
 import socket
 import sys
 from dataclasses import dataclass, field
-from typing import Any
 
 from ddpquiz.ranks import messages
-from ddpquiz.ranks.device import Machine
 from ddpquiz.ranks.forks import STACK_SIGNAL, adopt_orphans, fork, kill_group, kill_strays, use_large_pages
+from ddpquiz.ranks.installed_torch import machine, why_no_ranks
 from ddpquiz.ranks.store import host_store
 
-OLDEST_TORCH = 2, 6
+IDLE = 0.2  # seconds without a request after which there is time
 
 
 @dataclass
@@ -56,6 +54,8 @@ class Server:
         self.channel = channel
         self.runs: dict[int, LiveRun] = {}
         self.to_preload: list[str] = []
+        self.is_spread = True  # over small pages, which are slow to fork
+        self.has_run = False
         self.wake, wake_end = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(wake_end, False)
@@ -68,9 +68,7 @@ class Server:
         """Handle requests and deaths of children until the launcher is gone."""
         try:
             while True:
-                ready, _, _ = select.select(
-                    [self.channel.fileno(), self.wake], [], [], 0.0 if self.to_preload else None
-                )
+                ready, _, _ = select.select([self.channel.fileno(), self.wake], [], [], self.idle_time())
                 if self.wake in ready:
                     with contextlib.suppress(BlockingIOError):
                         while os.read(self.wake, 4096):
@@ -83,7 +81,7 @@ class Server:
                     for message in received:
                         self.handle(message)
                 if not ready:
-                    preload(self.to_preload.pop(0))
+                    self.work_ahead()
         except (BrokenPipeError, ConnectionResetError):
             return  # the launcher ended while we wrote to it
         finally:
@@ -91,6 +89,23 @@ class Server:
                 run.kill()
                 run.wait_for_shepherds()
             self.kill_strays()
+
+    def idle_time(self) -> float | None:
+        """Return for how long to wait for a request before the next work for later runs; None if there is none."""
+        if self.to_preload:
+            return 0.0
+        if self.is_spread and not self.runs:
+            return 0.0 if self.has_run else IDLE  # a server whose first run was requested has no time for this
+        return None
+
+    def work_ahead(self) -> None:
+        """Do what makes later runs start faster."""
+        if self.to_preload:
+            preload(self.to_preload.pop(0))
+            self.is_spread = True
+        else:
+            use_large_pages()
+            self.is_spread = False
 
     def handle(self, message: object) -> None:
         match message:
@@ -173,6 +188,7 @@ class Server:
             kill_group(run.store)
             os.waitpid(run.store, 0)
         del self.runs[run.number]
+        self.has_run = True
         self.channel.send(messages.RunStopped(run.number))
 
 
@@ -183,44 +199,6 @@ def preload(module: str) -> None:
     with contextlib.suppress(ImportError):
         importlib.import_module(module)
         gc.freeze()
-        use_large_pages()
-
-
-def machine() -> Machine:
-    """Return what torch can use here. GPUs are counted in a child, since counting may initialise CUDA."""
-    import torch
-    import torch.distributed as dist
-
-    gpus = 0
-    if torch.version.cuda or torch.version.hip:
-        ours, theirs = os.pipe()
-        pid = fork(lambda: os.write(theirs, bytes([min(torch.cuda.device_count(), 255)])), close=[ours])
-        os.close(theirs)
-        gpus = int.from_bytes(os.read(ours, 1), "big")  # 0 if counting failed
-        os.close(ours)
-        os.waitpid(pid, 0)
-    available: Any = dist.is_available()
-    nccl, gloo = available and dist.is_nccl_available(), available and dist.is_gloo_available()
-    return Machine(gpus, nccl, gloo, str(torch.__version__))  # its own class would make the launcher import torch
-
-
-def why_no_ranks() -> str:
-    """Return, in a sentence, why no rank can run with the torch that is installed; "" if one can."""
-    how = "install it as pytorch.org/get-started says"
-    try:
-        import torch
-    except ModuleNotFoundError as missing:
-        if missing.name == "torch":
-            return f"torch is not installed, and demos run on it; {how}."
-        return f"torch is installed, but cannot be imported ({missing}); {how} once more."
-    except (ImportError, OSError) as broken:  # a shared library is missing, or does not fit
-        return f"torch is installed, but cannot be imported ({str(broken).splitlines()[0]}); {how} once more."
-    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if version < OLDEST_TORCH:
-        return f"torch {torch.__version__} is too old: ranks need {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or newer; {how}."
-    if not torch.distributed.is_available():
-        return f"torch {torch.__version__} was built without torch.distributed, so ranks cannot communicate; {how}."
-    return ""
 
 
 def main() -> None:
@@ -236,7 +214,6 @@ def main() -> None:
     kernels.prepare()
     gc.freeze()
     gc.enable()
-    use_large_pages()
     adopt_orphans()
     Server(channel).serve()
     os._exit(0)  # to tear torch down takes longer than anything that is left to do
