@@ -96,7 +96,6 @@ def test_a_page_opens_from_disk_and_shows_at_every_operation_what_the_replay_sho
     page = view.goto(path)
     stops = steps(events)
     visited = sorted({*beginnings(events, stops), *range(0, len(stops), max(1, len(stops) // 8))})
-    visited = [*visited[:: max(1, len(visited) // 24)], visited[-1]]  # a long run has the same at many steps
     tape, wrong = Tape(events), []
     for step, shown in zip(visited, page.evaluate(SHOWN, visited), strict=True):
         there = terminal(events, stops, tape, step)

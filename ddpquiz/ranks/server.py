@@ -91,7 +91,7 @@ class Server:
             self.kill_strays()
 
     def idle_time(self) -> float | None:
-        """Return for how long to wait for a request before the next work for later runs; None if there is none."""
+        """Return how many seconds to wait for a request before `work_ahead`; None if there is nothing to do ahead."""
         if self.to_preload:
             return 0.0
         if self.is_spread and not self.runs:
@@ -101,11 +101,19 @@ class Server:
     def work_ahead(self) -> None:
         """Do what makes later runs start faster."""
         if self.to_preload:
-            preload(self.to_preload.pop(0))
-            self.is_spread = True
+            self.preload(self.to_preload.pop(0))
         else:
             use_large_pages()
             self.is_spread = False
+
+    def preload(self, module: str) -> None:
+        """Import a module once, here, that every rank would otherwise import."""
+        if module in sys.modules:
+            return
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+            gc.freeze()
+            self.is_spread = True
 
     def handle(self, message: object) -> None:
         match message:
@@ -126,7 +134,7 @@ class Server:
     def start(self, plan: messages.RunPlan) -> None:
         """Fork the store and the ranks of a run; the pipes of the ranks have arrived before."""
         for module in plan.preload:
-            preload(module)
+            self.preload(module)
         fds = self.channel.fds[:]
         self.channel.fds.clear()
         pipes = [fds[at : at + len(messages.PIPES)] for at in range(0, len(fds), len(messages.PIPES))]
@@ -190,15 +198,6 @@ class Server:
         del self.runs[run.number]
         self.has_run = True
         self.channel.send(messages.RunStopped(run.number))
-
-
-def preload(module: str) -> None:
-    """Import a module once, here, that every rank would otherwise import."""
-    if module in sys.modules:
-        return
-    with contextlib.suppress(ImportError):
-        importlib.import_module(module)
-        gc.freeze()
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ class Keys:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._signals: dict[signal.Signals, Any] = {}
         self._ending = 0  # the exit status, once a signal has asked for the end
-        self._wake: tuple[int, int] = (-1, -1)  # a pipe that a signal writes into, so that `get` returns
+        self._wake: tuple[int, int] = (-1, -1)  # a pipe into which Python writes the number of each signal
         self._other_wake = -1  # what signals wrote into before
 
     def __enter__(self) -> Self:
@@ -52,10 +52,10 @@ class Keys:
             raise UserError("This needs a terminal to read keys from, and standard input is not a terminal.") from None
         self._wake = os.pipe()
         os.set_blocking(self._wake[1], False)
-        # Python writes the number of a signal at once; a handler runs only when `select` has returned
+        # A handler runs only when `select` has returned, and a signal that comes just before does not interrupt it
         self._other_wake = signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
-        self._handle(signal.SIGWINCH, lambda *_: self._note(b"w"))
-        self._handle(signal.SIGTSTP, lambda *_: self._note(b"z"))
+        for noted in (signal.SIGWINCH, signal.SIGTSTP):
+            self._handle(noted, lambda *_: None)  # Python writes the number only if there is a handler
         self._handle(signal.SIGCONT, self._continued)
         for ending in (signal.SIGTERM, signal.SIGHUP):
             self._handle(ending, self._end)
@@ -120,11 +120,13 @@ class Keys:
             timeout = left if timeout is None else min(timeout, left)
         ready, _, _ = select.select([self._fd, self._wake[0]], [], [], timeout)
         if self._wake[0] in ready:
-            notes = os.read(self._wake[0], 1024)
-            if b"e" in notes:  # the exit was raised where Python ignores it, such as in a destructor
+            numbers = os.read(self._wake[0], 1024)
+            if self._ending:  # the exit was raised where Python ignores it, such as in a destructor
                 sys.exit(self._ending)
-            if b"z" in notes or b"w" in notes:
-                self._typed.append("ctrl+z" if b"z" in notes else "resize")
+            if signal.SIGTSTP in numbers:
+                self._typed.append("ctrl+z")
+            elif signal.SIGWINCH in numbers or signal.SIGCONT in numbers:
+                self._typed.append("resize")
         elif self._fd in ready:
             self._read()
         elif self._rest and time.monotonic() >= self._rest_until:
@@ -180,17 +182,11 @@ class Keys:
     def _end(self, number: int, _: object) -> None:
         """End the program by an exception, so that every `with` restores its part."""
         self._ending = 128 + number
-        self._note(b"e")
         sys.exit(self._ending)
 
     def _continued(self, *_: object) -> None:
         if self._raw:  # SIGSTOP: the shell has set its own mode since then
             self._enter_raw()
-        self._note(b"w")
-
-    def _note(self, note: bytes) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake[1], note)
 
     def _handle(self, number: signal.Signals, handler: Callable[[int, FrameType | None], object]) -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:  # such as nohup asks for
