@@ -57,7 +57,6 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.quick
 def test_ranks_that_torchrun_restarts_after_kill_9_are_recorded_up_to_the_kill_and_in_the_same_files(start, tmp_path):
     write(tmp_path / "train.py", RESTARTED)
     options = ("--nproc-per-node", "2", "--max-restarts", "1", "--standalone")
@@ -225,6 +224,7 @@ for number, die in enumerate((os.abort, lambda: os._exit(3), lambda: os.kill(os.
 """
 
 
+@pytest.mark.quick
 def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation_and_no_group(start, tmp_path):
     write(tmp_path / "train.py", KILLED)
     start(sys.executable, "train.py", str(tmp_path / "store"))
