@@ -288,10 +288,14 @@ def test_a_reader_that_goes_early_ends_the_run_and_nothing_around_it(demo):
     assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "and on")
 
 
-def test_a_replay_names_its_run_itself():
-    ran = ddpquiz("demo", "ddp", "--replay", "allreduce")
+def test_a_replay_may_be_asked_for_before_or_after_the_name_but_not_without_one():
+    before, after = ddpquiz("demo", "--replay", "allreduce", "--json"), ddpquiz("demo", "allreduce", "--json", "--replay")
+    assert before.returncode == after.returncode == 0
+    assert json.loads(before.stdout.splitlines()[0])["script"].endswith("allreduce.py")
+    assert before.stdout == after.stdout
+    ran = ddpquiz("demo", "--replay")
     assert ran.returncode == 2
-    assert "ddpquiz demo --replay ddp" in ran.stderr
+    assert "Name a demo or a file: `ddpquiz demo --replay allreduce`" in ran.stderr
 
 
 @pytest.fixture
@@ -351,9 +355,3 @@ def test_options_of_a_demo_follow_the_dashes():
 def test_the_help_says_where_options_go(command):
     said = " ".join(ddpquiz(command, "--help").stdout.split())
     assert f"Options of ddpquiz go before {'--' if command == 'demo' else 'SCRIPT'}" in said
-
-
-def test_replay_after_the_name_shows_the_command_that_was_meant():
-    ran = ddpquiz("demo", "allreduce", "--replay")
-    assert ran.returncode == 2
-    assert "needs a demo or a file: ddpquiz demo --replay allreduce" in ran.stderr

@@ -1,6 +1,6 @@
 """Every shipped lab: its files are valid, and its check accepts what is right and refuses what is wrong.
 
-Here each run has its first seed only; `ddpquiz check --labs all` runs them all.
+Here each run has one seed; `ddpquiz check --labs all` runs all seeds of each lab.
 """
 
 import re
@@ -18,7 +18,7 @@ from ddpquiz.ranks.lab_proof import attempts, prove_attempt
 
 def quick(name):
     lab = load_lab(name)
-    return replace(lab, runs=tuple(replace(run, seeds=run.seeds[:1]) for run in lab.runs))
+    return replace(lab, runs=tuple(replace(run, seeds=()) for run in lab.runs))  # the check adds a fresh one
 
 
 ATTEMPTS = [

@@ -31,7 +31,7 @@ def demo(
     ] = None,
     args: Annotated[list[str] | None, typer.Argument(help="After --: options of the demo.")] = None,
     predict: Annotated[bool, typer.Option(help="Ask for a prediction before the run.")] = True,
-    replay: Annotated[str | None, typer.Option(help="Replay a saved run: a file, or the name of a demo.")] = None,
+    replay: Annotated[bool, typer.Option("--replay", help="Replay a saved run; NAME is a demo or a file.")] = False,
     copy: Annotated[Path | None, typer.Option(help="Copy the script into this folder, to read and change.")] = None,
     about: Annotated[
         bool, typer.Option("--help", "-h", help="Explain a demo and its options; without NAME, show this page.")
@@ -48,12 +48,10 @@ def demo(
     words = tuple(args or ())
     if about and name is None:
         typer.echo(context.get_help())
-    elif replay is not None:
-        if name is not None:
-            raise typer.BadParameter(
-                f"--replay itself takes the name: `ddpquiz demo --replay {name}`.", param_hint="--replay"
-            )
-        play_again(replay, options)
+    elif replay:
+        if name is None:
+            raise typer.BadParameter("Name a demo or a file: `ddpquiz demo --replay allreduce`.", param_hint="--replay")
+        play_again(name, options)
     elif name is None:
         list_demos()
     elif copy is not None:

@@ -57,9 +57,6 @@ class DemoCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except _UsageError as wrong:
-            if getattr(wrong, "option_name", None) == "--replay":
-                name = next((word for word in words if word in completion.demos("")), "NAME")
-                raise _UsageError(f"--replay needs a demo or a file: ddpquiz demo --replay {name}", ctx) from None
             line = self._corrected(words)
             advice = f"Options of the demo go after --{f': {line}' if line else '.'}"
             raise _unknown_option(self, ctx, wrong, advice) from None
