@@ -289,7 +289,8 @@ def test_a_reader_that_goes_early_ends_the_run_and_nothing_around_it(demo):
 
 
 def test_a_replay_may_be_asked_for_before_or_after_the_name_but_not_without_one():
-    before, after = ddpquiz("demo", "--replay", "allreduce", "--json"), ddpquiz("demo", "allreduce", "--json", "--replay")
+    before = ddpquiz("demo", "--replay", "allreduce", "--json")
+    after = ddpquiz("demo", "allreduce", "--json", "--replay")
     assert before.returncode == after.returncode == 0
     assert json.loads(before.stdout.splitlines()[0])["script"].endswith("allreduce.py")
     assert before.stdout == after.stdout

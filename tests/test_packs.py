@@ -25,10 +25,10 @@ from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.paths import data_dir, demo_file, demo_name, labs_dir, packs_dir
 from ddpquiz.ranks.lab_check import check_file
 from ddpquiz.ranks.proof_runner import ProofRunner

@@ -40,7 +40,7 @@ def test_a_saved_run_becomes_another_file_without_torch(tmp_path, end):
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
     path = tmp_path / f"run{end}"
     made = ddpquiz("demo", "--replay", "allreduce", "--save", path, env=os.environ | {"PYTHONPATH": str(tmp_path)})
-    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", f"Saved {path}.\n")
     text = path.read_text(encoding="utf-8")
     match end:
         case ".json":
@@ -67,7 +67,7 @@ def test_a_live_run_is_saved_by_the_end_of_its_name(tmp_path, end):
         "dist.init_process_group('gloo')\nx = torch.ones(2)\ndist.all_reduce(x)\nprint(f'sum: {x.tolist()}')\n"
     )
     ran = ddpquiz("run", "--nproc", "2", "--plain", "--save", path, script)
-    assert ran.returncode == 0, ran.stderr
+    assert (ran.returncode, ran.stderr) == (0, f"Saved {path}.\n")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(["two.py", path.name])
     text = path.read_text(encoding="utf-8")
     assert "[2.0, 2.0]" in text.replace("&#160;", " ")

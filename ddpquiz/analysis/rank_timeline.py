@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from ddpquiz.analysis.collective import Call, Collective
+from ddpquiz.analysis.waiting import Block, is_known
 
 OPEN = 2000  # operations whose end is not known; beyond that the oldest counts as ended
 Kind = Literal["compute", "communication", "waiting"]
@@ -39,35 +40,12 @@ class RankTime:
         return self.compute + self.communication + self.waiting
 
 
-@dataclass(slots=True)
-class _Block:
-    """A time during which the rank could not go on, because of a call; without one, it formed a group in `op`."""
-
-    start: float
-    end: float | None = None
-    collective: Collective | None = None
-    call: Call | None = None
-    op: str = ""
-
-    def is_final(self, on_gpu: bool) -> bool:
-        """Return True if no later event changes it."""
-        failed = self.call is not None and self.call.failed
-        return self.end is not None and (self.collective is None or failed or _known(self.collective, on_gpu))
-
-
-def _known(collective: Collective, on_gpu: bool) -> bool:
-    """Return True if it is known when the last member entered; GPUs report that when an operation ends."""
-    return collective.complete and (not on_gpu or collective.ended is not None)
-
-
 @dataclass
 class RankTimeline:
-    """A rank is *waiting* from when an operation blocks it until the last member has entered that operation.
+    """While an operation blocks a rank, it is waiting or communicating, as `Block` says; otherwise it is computing.
 
-    From then until the operation is done it is *communicating*; at all other times it is *computing*. A synchronous
-    call blocks the rank until it has ended; an asynchronous one, and a bucket that DDP reduces beside the backward
-    pass, only while the rank is known to wait for it. A member that leaves before the last one has entered (the root of
-    a broadcast may) did not wait. Where a GPU works, its times count and not those of the calls.
+    A synchronous call blocks the rank until it has ended; an asynchronous one, and a bucket that DDP reduces beside the
+    backward pass, only while the rank is known to wait for it.
     """
 
     rank: int
@@ -81,7 +59,7 @@ class RankTimeline:
     _seconds: dict[Kind, float] = field(default_factory=lambda: {"compute": 0.0, "communication": 0.0, "waiting": 0.0})
     _cursor: float = 0.0  # everything up to here is known
     _covered: float = 0.0  # overlapped communication is counted up to here
-    _blocks: deque[_Block] = field(default_factory=deque)
+    _blocks: deque[Block] = field(default_factory=deque)
     _flights: deque[tuple[Collective, Call]] = field(default_factory=deque)  # operations in the background
     _gaps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=OPEN))
 
@@ -107,7 +85,7 @@ class RankTimeline:
 
     def enter(self, collective: Collective, call: Call) -> None:
         if not call.operation.in_background:
-            self._block(_Block(call.issued, None, collective, call))
+            self._block(Block(call.issued, None, collective, call))
         else:
             self._flights.append((collective, call))
             if len(self._flights) > OPEN:
@@ -127,14 +105,14 @@ class RankTimeline:
             call.blocks_script = until is None
             call.blocks = call.blocks if until is None else (*call.blocks[-OPEN:], (since, until))
             if until is None or self._close(call, since, until) is None:
-                self._block(_Block(since, until, collective, call))
+                self._block(Block(since, until, collective, call))
 
     def join(self, time: float, done: bool, op: str) -> None:
         """Note that the rank waits for the others to form a group, or that they have."""
         if done:
             self._close(None, None, time)
         else:
-            self._block(_Block(time, op=op))
+            self._block(Block(time, op=op))
 
     def settle(self) -> None:
         """Lay out everything that no later event changes."""
@@ -142,7 +120,7 @@ class RankTimeline:
             self._lay(self._blocks.popleft(), None)
         while self._flights:
             collective, call = self._flights[0]
-            if call.ended is None or not _known(collective, self.on_gpu) or call.ended > self._cursor:
+            if call.ended is None or not is_known(collective, self.on_gpu) or call.ended > self._cursor:
                 break
             self._flights.popleft()
             self._overlap(collective, call, call.ended)
@@ -170,7 +148,7 @@ class RankTimeline:
         copy.finish(now)
         return copy
 
-    def _block(self, block: _Block) -> None:
+    def _block(self, block: Block) -> None:
         self._blocks.append(block)
         if len(self._blocks) > OPEN:
             self._lay(self._blocks.popleft(), block.start if block.end is None else block.end)
@@ -183,7 +161,7 @@ class RankTimeline:
                 return block.start
         return None
 
-    def _lay(self, block: _Block, now: float | None) -> None:
+    def _lay(self, block: Block, now: float | None) -> None:
         """Lay out a block, either one that is final or as it looks at `now`."""
         start, end = max(block.start, self._cursor), block.end
         if end is None:
@@ -193,18 +171,12 @@ class RankTimeline:
         if end <= start:
             return
         self._push("compute", start)
-        collective, call = block.collective, block.call
-        if collective is None or call is None:
-            self._push("waiting", end, block.op)
-            return
-        started = collective.started
-        if call.failed or (block.end is None and (started is None or collective.differs)):  # it never communicated
-            ready = end
-        else:
-            ready = max(started, start) if started is not None and started <= end else start
-        self.on_block(collective, call, end - start, ready - start)
-        self._push("waiting", ready, call.operation.op, call.number)
-        self._push("communication", end, call.operation.op, call.number)
+        ready = block.waits_until(start, end)
+        op, number = (block.call.operation.op, block.call.number) if block.call else (block.op, 0)
+        if block.collective and block.call:
+            self.on_block(block.collective, block.call, end - start, ready - start)
+        self._push("waiting", ready, op, number)
+        self._push("communication", end, op, number)
 
     def _push(self, kind: Kind, end: float, op: str = "", number: int = 0) -> None:
         start = self._cursor

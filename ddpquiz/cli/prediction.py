@@ -83,7 +83,7 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     """Save the answer if the run ended well; return the card that a wrong one made due."""
     from ddpquiz.cli.clock import now
     from ddpquiz.learning.answers import save_answer
-    from ddpquiz.learning.quiz_answer import Answer
+    from ddpquiz.learning.graded_answer import Answer
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None

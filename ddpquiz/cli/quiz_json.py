@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ddpquiz.curriculum.posed_question import Posed
+    from ddpquiz.learning.graded_answer import Answer
     from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz_answer import Answer
     from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
 

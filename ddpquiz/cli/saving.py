@@ -67,6 +67,7 @@ class Saving:
         events.seek(0)
         if self._format == ".json":
             saved_run.write(self._path, lambda file: shutil.copyfileobj(events, file))
+            _confirm(self._path)
         else:
             save(map(decode, events), state, self._path)
         self._close()
@@ -95,6 +96,11 @@ def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[
             saved_run.write(path, lambda file: file.write(page))
         case _:
             saved_run.save(events, path)
+    _confirm(path)
+
+
+def _confirm(path: Path) -> None:
+    typer.echo(f"Saved {path}.", err=True)  # what a command prints may be JSON
 
 
 def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:

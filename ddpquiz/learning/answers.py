@@ -9,10 +9,10 @@ from typing import NamedTuple
 from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Question
 from ddpquiz.curriculum.posed_question import Posed, filled
 from ddpquiz.curriculum.spot import script_lines
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
-from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.schedule import Memory, study_day
 
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import datetime
 
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.question_selection import ask_next
-from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness, judged_answer
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.learning import exam
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import Verdict
 from ddpquiz.learning.question_selection import ask_next
-from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import (
     PLAIN,
     Event,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.calibration import Calibration, calibration
-from ddpquiz.learning.quiz_answer import Answer
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.quiz_state import Quiz
 
 

@@ -9,8 +9,8 @@ from enum import Enum, auto
 
 from ddpquiz.curriculum.concept import Question
 from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import Verdict, judge
-from ddpquiz.learning.quiz_answer import Answer
 
 
 class QuizAction(Enum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ddpquiz.curriculum.concept import Kind, Question
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import chosen_line
-from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.key_names import typed
 from ddpquiz.terminal.kit.text_area import TextArea

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected
-from ddpquiz.learning.quiz_answer import Answer
 from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
 from ddpquiz.terminal.kit.style import code, plain, prose

@@ -1,4 +1,4 @@
-"""An answer to a quiz question, and the credit that it earns."""
+"""A graded answer to a quiz question: the credit that it earns, with and without hints."""
 
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
