@@ -3,11 +3,11 @@
     torchrun --nproc-per-node 4 demos/fsdp.py
 
 Each rank trains on its own samples, as in DDP, but stores only 1/N of the
-weights, gradients and Adam's two averages (ZeRO-3). A layer is all-gathered
+weights, gradients and Adam's two moments (ZeRO-3). A layer is all-gathered
 before it computes and freed afterwards; its gradients are reduce-scattered.
 Follow the layers from `forward a` to `backward a`: a letter is a layer that
 is whole on this rank, a dot a layer of which it holds only its part. Then
-compare `bytes per parameter` (weights + gradients + averages) with the
+compare `bytes per parameter` (weights + gradients + moments) with the
 4 + 4 + 8 of DDP, and count the all-gathers, which are the price.
 
 Try    --stage 0      DDP: every rank holds all 16 bytes per parameter
@@ -38,7 +38,7 @@ LAYERS, WIDTH, STEPS, LR = 4, 48, 5, 0.01  # the width can be shared evenly by 1
 NAMES = {"_allgather_base_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
 NAMES |= {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
 SHORT = {"all-gather": "AG", "reduce-scatter": "RS", "all-reduce": "AR", "broadcast": "BC"}
-SPLIT = ("nothing (DDP)", "Adam's averages", "gradients and averages", "weights, gradients and averages")  # by stage
+SPLIT = ("nothing (DDP)", "Adam's moments", "gradients and moments", "weights, gradients and moments")  # by stage
 calls, moved = Counter(), Counter()  # of each collective: how often in a step, and how many numbers it moves
 
 
@@ -92,8 +92,8 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, whole: nn.Module, 
         mse_loss(whole(whole_x), whole_y).backward()
         alone.step()
     states = getattr(optimizer, "optim", optimizer).state.values()  # ZeroRedundancyOptimizer has one for its own part
-    averages_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
-    return [weights_held, gradients_held, averages_held]
+    moments_held = held(value for state in states for value in state.values() if value.numel() > 1)  # not the step
+    return [weights_held, gradients_held, moments_held]
 
 
 class Collectives(TorchDispatchMode):
@@ -124,7 +124,7 @@ def compare(shares: list[int], counts: list[int], size: int, args: argparse.Name
     in_all = torch.tensor(shares[2], device=device)
     dist.all_reduce(in_all)
     assert in_all == 8 * size * (1 if stage else world), (
-        "from stage 1 on, Adam's averages exist once; in DDP, on every rank"
+        "from stage 1 on, Adam's moments exist once; in DDP, on every rank"
     )
 
     # Traffic. torch's stage 1 all-reduces and broadcasts; the paper's would reduce-scatter, and move 2 models too.
@@ -147,7 +147,7 @@ def main() -> None:
     """Train with one stage of ZeRO; compare bytes with the formula, weights with one process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--stage", type=int, choices=range(4), default=3, help="1 splits averages, 2 gradients too, 3 all"
+        "--stage", type=int, choices=range(4), default=3, help="1 splits moments, 2 gradients too, 3 all"
     )
     parser.add_argument("--one-group", action="store_true", help="shard the model as one group, not layer by layer")
     args = parser.parse_args()
