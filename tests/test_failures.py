@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import textwrap
+import tomllib
+from pathlib import Path
 
 import pytest
 from real_run import of
 
 from ddpquiz.analysis.events import End, Hung, Note, Output, Raised
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.ranks.installed_torch import OLDEST
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit import style
@@ -287,8 +290,8 @@ PACKAGES = {  # a torch that cannot be used, and the message
         "torch is installed, but cannot be imported (libcudart.so.12: cannot open shared object file); "
         "install it as pytorch.org/get-started says once more."
     ),
-    "__version__ = '2.5.1+cu124'": (
-        "torch 2.5.1+cu124 is too old: ranks need 2.6 or newer; install it as pytorch.org/get-started says."
+    "__version__ = '2.12.1+cu124'": (
+        "torch 2.12.1+cu124 is too old: ranks need 2.13 or newer; install it as pytorch.org/get-started says."
     ),
     "__version__ = '2.13.0'\nclass distributed:\n    is_available = staticmethod(lambda: False)": (
         "torch 2.13.0 was built without torch.distributed, so ranks cannot communicate; "
@@ -305,6 +308,12 @@ def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source)
         capture_output=True, text=True, timeout=60, env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", f"{PACKAGES[source]}\n")
+
+
+def test_the_oldest_torch_is_the_one_that_the_installation_asks_for():
+    asked = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text("utf-8"))
+    (torch,) = (need for need in asked["project"]["dependencies"] if need.startswith("torch"))
+    assert torch.startswith(f"torch>={OLDEST[0]}.{OLDEST[1]},")
 
 
 def test_a_traceback_shows_calls_of_the_script_and_of_torch_but_not_ours(tmp_path):
