@@ -15,15 +15,15 @@ from ddpquiz.curriculum.labs import lab_names, load_lab, survey_labs
 from ddpquiz.paths import labs_dir
 from ddpquiz.ranks.lab_proof import attempts, prove_attempt
 
+LABS = {name: load_lab(name) for name in lab_names()}
+
 
 def quick(name):
-    lab = load_lab(name)
+    lab = LABS[name]
     return replace(lab, runs=tuple(replace(run, seeds=()) for run in lab.runs))  # the check adds a fresh one
 
 
-ATTEMPTS = [
-    (name, number, attempt.name) for name in lab_names() for number, attempt in enumerate(attempts(load_lab(name)))
-]
+ATTEMPTS = [(name, number, attempt.name) for name, lab in LABS.items() for number, attempt in enumerate(attempts(lab))]
 RIGHT = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMPTS if each[1] < 2]
 OTHERS = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMPTS if each[1] >= 2]
 
@@ -31,7 +31,7 @@ OTHERS = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMP
 def test_all_labs_are_valid():
     labs, complaints = survey_labs([concept.id for concept in loading.load().concepts])
     assert list(map(str, complaints)) == []
-    assert len(labs) == len(lab_names())
+    assert len(labs) == len(LABS)
     before = {
         lab.id: [each.id for each in labs[:place] if each.concept == lab.concept] for place, lab in enumerate(labs)
     }
@@ -45,7 +45,7 @@ def test_the_solution_passes_and_the_starter_does_not(name, number):
     assert prove_attempt(lab, attempts(lab)[number], fresh=5).complaint == ""
 
 
-@pytest.mark.parametrize("name", [name for name in lab_names() if load_lab(name).stars])
+@pytest.mark.parametrize("name", [name for name, lab in LABS.items() if lab.stars])
 def test_the_solution_or_a_variant_meets_every_star(name):
     lab = quick(name)
     missed = {star.name for star in lab.stars}
@@ -69,7 +69,7 @@ def test_a_variant_passes_and_a_mutant_is_caught_by_what_it_names(name, number):
 
 
 def test_a_check_runs_under_torchrun():
-    lab = load_lab("ring-all-reduce")
+    lab = LABS["ring-all-reduce"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     words = [*torchrun, str(lab.check), str(lab.folder / "solution.py"), "--seed", "7"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
@@ -77,7 +77,7 @@ def test_a_check_runs_under_torchrun():
     assert done.stdout.count("checked: 1") == 2
 
 
-@pytest.mark.parametrize("name", lab_names())
+@pytest.mark.parametrize("name", LABS)
 def test_a_lab_imports_nothing_but_torch_and_the_standard_library(name):
     import ast
 
