@@ -27,6 +27,11 @@ def test_the_page_fits_80_by_24(home):
     assert any(re.match(r"Memory +[\d.]+ of 80 GiB on the fullest rank \(stage 0\): fits", line) for line in lines)
 
 
+def test_the_help_names_every_model_and_gpu(home):
+    said = "".join(piped(home, "plan", "--help").stdout.split())  # a name may be divided at its hyphen
+    assert [name for name in (*names("models"), *names("hardware")) if f"{name}," not in said] == []
+
+
 def test_a_plan_that_does_not_fit_says_how_to_find_one_that_does(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "8", "--layout", "tp=8").stdout
     assert "(stage 0): does not fit" in page

@@ -31,7 +31,7 @@ class PlanOptions:
         typer.Option(
             "--model",
             "-m",
-            help="A model, or the path of a file of yours; an unknown name lists all.",
+            help=f"{', '.join(completion.models(''))}, or the path of a file of yours.",
             autocompletion=completion.models,
         ),
     ] = "llama-3-70b"
@@ -40,7 +40,7 @@ class PlanOptions:
         typer.Option(
             "--gpu",
             "-g",
-            help="Hardware, or the path of a file of yours; an unknown name lists all.",
+            help=f"{', '.join(completion.hardware(''))}, or the path of a file of yours.",
             autocompletion=completion.hardware,
         ),
     ] = "h100"
