@@ -95,6 +95,11 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest(folder, name, sen
     [
         ("ddp", "No concept named 'ddp'. Did you mean 'ddp-mechanics'?"),
         ("nccl", "No concept named 'nccl'. Did you mean 'nccl-operations'?"),
+        ("allreduce", "No concept named 'allreduce'. Did you mean 'all-reduce-ring'?"),
+        ("buckets", "No concept named 'buckets'. Did you mean 'overlap-bucketing'?"),
+        ("dp", "No concept named 'dp'. Did you mean 'data-parallelism'?"),
+        ("tp", "No concept named 'tp'. Did you mean 'tensor-parallel'?"),
+        ("pp", "No concept named 'pp'. Did you mean 'pipeline-bubble'?"),
         ("xyzzy", "No concept named 'xyzzy'. See `ddpquiz list`."),
     ],
 )

@@ -49,11 +49,12 @@ class Catalog:
         return {item.key: item for concept in self.concepts for item in concept.items()}
 
     def concept(self, concept_id: str) -> Concept:
-        """Return a concept by its id. UserError with the most similar name if no concept has this id."""
+        """Return a concept by its id. UserError with the one that is probably meant if no concept has this id."""
         if concept_id in self._concepts:
             return self._concepts[concept_id]
-        found = (hit.concept.id for hit in self.search(concept_id))
-        meant = _nearest(concept_id, self._concepts) or next(found, "")
+        hits = sorted(self.search(concept_id), key=lambda hit: hit.kind != "concept")
+        found = next((hit.concept.id for hit in hits), "")
+        meant = _nearest(concept_id, self._concepts, 0.7) or found or _nearest(concept_id, self._concepts)
         raise UserError(f"No concept named '{concept_id}'. {_advice(meant, 'ddpquiz list')}")
 
     def item(self, key: str) -> Item:
@@ -103,7 +104,7 @@ def _advice(meant: str, command: str) -> str:
     return f"Did you mean '{meant}'?" if meant else f"See `{command}`."
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     from ddpquiz.curriculum.fields import nearest  # it loads the YAML parser, which most starts do not need
 
-    return nearest(word, known)
+    return nearest(word, known, cutoff)

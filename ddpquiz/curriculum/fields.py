@@ -208,10 +208,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean `{meant}`?" if meant else ""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known word most similar to this one, else one that contains it, else ""."""
     known = list(islice(known, _MOST_KNOWN))
-    alike = difflib.get_close_matches(word, known, 1) or [name for name in known if word in name.split("-")]
+    alike = difflib.get_close_matches(word, known, 1, cutoff) or [name for name in known if word in name.split("-")]
     return next(iter(alike), "")
 
 

@@ -21,6 +21,10 @@ _FIRST = 1.2  # how much more it counts there as the first word
 _PHRASE = 2.0  # how much more a text counts that has all the words one after the other
 _KINDS = {"concept": 2.0, "demo": 1.8, "card": 1.0, "question": 0.9}
 _RELEVANT = 0.3  # of the best hit's score; less is noise
+_SHORT = {
+    "dp": "data parallelism", "tp": "tensor parallelism", "pp": "pipeline", "cp": "context parallelism",
+    "ep": "expert parallelism", "sp": "sequence parallelism", "ps": "parameter server",
+}  # fmt: skip
 _meaning = lru_cache(meaning)
 
 
@@ -68,13 +72,16 @@ class _Term:
         self._whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
         self._beginnings = beginnings(word)
         self._forms = re.compile(rf"\b(?:{'|'.join(map(re.escape, self._beginnings))})\w*")
+        self._in_full = [_Term(each) for each in _SHORT.get(word, "").split()]
 
     def closeness_in_heading(self, heading: str) -> float:
         """Return how close the closest word of a heading is; its first word counts more."""
         return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
 
     def closeness(self, text: str) -> float:
-        """Return how close the closest word of a text is; 0.0 if no word is close."""
+        """Return how close the closest word of a text is, or what it is short for; 0.0 if nothing is close."""
+        if self._in_full and (in_full := min(each.closeness(text) for each in self._in_full)):
+            return in_full
         part = _PART if self._word in text else 0.0
         if part and self._whole.search(text):
             return _WHOLE
