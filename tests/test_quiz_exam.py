@@ -129,8 +129,11 @@ Questions without an answer: 2 of 3.
 1  ring  1,200 bytes
 2  ring  no answer
 3  ring  no answer
-enter question 2 · u back · q end the exam · ? help"""
+enter question 2 · 1-3 question · u back · q end the exam · ? help"""
     )
+    assert screen(press(seat, "3")).startswith("Question 3/3")
+    assert screen(press(seat, "escape", "q", "4", "0", "1")).startswith("Question 1/3")
+    press(seat, "q")
     assert screen(press(seat, "enter")).startswith("Question 2/3")
     assert screen(press(seat, "q", "u")).startswith("Question 3/3")
     assert not press(seat, "escape", "q", "q").left
@@ -193,6 +196,18 @@ def test_lines_of_a_person_can_go_back_from_the_overview(progress):
     spoken(seat, "1", "", "", "1 2", "u", "u", "2")
     assert [answer.given for answer in seat.quiz.answers] == ["1 2", "2"]
     assert not seat.over
+
+
+def test_a_number_of_two_digits_leads_from_the_overview_to_its_question(progress):
+    asked = [BYTES, PHASES, STEPS] * 4
+    seat = press(quizzing(progress, *asked, rules=EXAM), "q")
+    assert "Question 1: press enter, or one more digit." in screen(press(seat, "1"))
+    assert screen(press(seat, "2")).startswith("Question 12/12")
+    assert screen(press(seat, "escape", "q", "1", "enter")).startswith("Question 1/12")
+    assert screen(press(seat, "q", "1", "3", "9")).startswith("Question 9/12")
+    seat = quizzing(progress, BYTES, PHASES, rules=EXAM)
+    spoken(seat, "1", "1 2", "1", "2")
+    assert [answer.given for answer in seat.quiz.answers] == ["1 2", "2"]
 
 
 def test_an_exam_may_ask_how_sure_too(progress):

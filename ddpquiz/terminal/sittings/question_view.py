@@ -1,4 +1,4 @@
-"""Questions on the screen: asked, timed and judged; and the overview at the end of an exam."""
+"""Questions on the screen: asked, timed and judged."""
 
 import math
 from collections.abc import Callable
@@ -168,18 +168,6 @@ def _right_answer(answer: Answer) -> RenderableType:
     rows = columns([*yours, (Text("right", style="good"), Text(plain(right)))])
     order = [(Text(f" {posed.shown.index(i) + 1}", style="key"), prose(line.text)) for i, line in enumerate(lines)]
     return Group(rows, *([columns(order)] if order else []))
-
-
-def overview(quiz: Quiz) -> RenderableType:
-    """Draw each question of an exam with the answer that it has so far."""
-    count, asked = len(quiz.open), len(quiz.asked)
-    left = f"Questions without an answer: {count} of {asked}" if count else "Every question has an answer"
-    rows = []
-    for number, posed in enumerate(quiz.asked, 1):
-        answer = quiz.answer_to(posed)
-        text = prose(answer_text(posed, answer.given, answer.verdict)) if answer else Text("no answer", style="warn")
-        rows.append((Text(str(number), style="key"), Text(plain(posed.question.concept), style="quiet"), text))
-    return Group(header("Exam", "overview"), Text(), Text(f"{left}.", style="head"), Text(), columns(rows))
 
 
 def remaining(left: timedelta) -> Text:

@@ -16,7 +16,7 @@ from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz_state import Event, Given, GoTo, Late, Quiz, QuizAction, SetSureness
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.terminal.kit.hotkeys import Hotkey
-from ddpquiz.terminal.sittings import question_view, quiz_key_line, quiz_result
+from ddpquiz.terminal.sittings import exam_overview, question_view, quiz_key_line, quiz_result
 from ddpquiz.terminal.sittings.answer_entry import AnswerScreen, Entry, is_command
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen, note_lines
@@ -36,6 +36,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         self._first: Quiz | None = None  # before what was wrong was asked once more
         self._log = AnswerLog(desk.progress, desk.concepts)
         self._dice = dice
+        self._number = exam_overview.NumberEntry()
         before = self._strengths(state.began).values()
         self._is_first = not any("%" in each.short for each in before)  # no concept had a verdict before this
 
@@ -54,7 +55,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def body(self) -> RenderableType:
         if self.quiz.overview:
-            return question_view.overview(self.quiz)
+            return exam_overview.overview(self.quiz)
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
@@ -98,12 +99,12 @@ class QuizScreen(AnswerScreen, SittingScreen):
         match key:
             case "u":
                 self._do(QuizAction.UNDO)
+            case "q" if posed or self.quiz.overview:
+                self._stop()
             case _ if self.quiz.overview:
                 self._press_in_overview(key)
             case _ if posed is None:
                 self._press_at_end(key)
-            case "q":
-                self._stop()
             case "d":
                 self._show_demo()
             case "f":
@@ -121,10 +122,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self._do(QuizAction.NEXT)
 
     def _press_in_overview(self, key: str) -> None:
-        if key == "enter" and self.quiz.open:
-            self._do(GoTo(self.quiz.open[0]))
-        elif key == "q":
-            self._stop()
+        place = self._number.press(key, self.quiz)
+        self.note = self._number.note
+        if place is not None:
+            self._do(GoTo(place))
 
     def _press_at_end(self, key: str) -> None:
         if key == "d":

@@ -8,9 +8,9 @@ from rich.text import Text
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.calibration import sureness
 from ddpquiz.learning.judge import chance
-from ddpquiz.learning.quiz_state import Given, Quiz, QuizAction, SetSureness
+from ddpquiz.learning.quiz_state import Given, GoTo, Quiz, QuizAction, SetSureness
 from ddpquiz.terminal.kit import style
-from ddpquiz.terminal.sittings import question_view
+from ddpquiz.terminal.sittings import exam_overview, question_view
 from ddpquiz.terminal.sittings.answer_entry import COMMANDS, is_command
 from ddpquiz.terminal.sittings.quiz import QuizScreen
 from ddpquiz.terminal.sittings.quiz_result import QuizCommand
@@ -31,7 +31,7 @@ class QuizByLines(QuizScreen):
         if self.quiz.pending:
             return Text(question_view.remark(self.quiz))
         if self.quiz.overview:
-            return question_view.overview(self.quiz)
+            return exam_overview.overview(self.quiz)
         assert self.quiz.posed is not None  # noqa: S101
         opening = self._note_lines() if not self.quiz.place else []
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
@@ -70,6 +70,13 @@ class QuizByLines(QuizScreen):
         elif posed:
             self._do(Given(line) if line else QuizAction.SKIP)
             self._pass_over(posed, line, self.note)
+        else:
+            self._obey_behind_questions(line)
+
+    def _obey_behind_questions(self, line: str) -> None:
+        """Obey a line at the end, or in the overview of an exam: the number of a question, or enter."""
+        if self.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(self.quiz.asked):
+            self._do(GoTo(int(line) - 1))
         elif not line:
             self.obey("enter")
 

@@ -5,6 +5,7 @@ from ddpquiz.learning.judge import chance
 from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.hotkeys import FROM_ESCAPE, HELP, QUIT, Hotkey
 from ddpquiz.terminal.sittings.answer_entry import Entry, is_typed
+from ddpquiz.terminal.sittings.exam_overview import number_key
 from ddpquiz.terminal.sittings.question_view import is_calculation
 from ddpquiz.terminal.sittings.sitting import DEMO, PROOF
 
@@ -34,7 +35,7 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -
     if quiz.overview:
         first = [f"question {place + 1}" for place in quiz.open[:1]]
         to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
-        return [*to_first, PREVIOUS, END_NOW, HELP]
+        return [*to_first, number_key(quiz), PREVIOUS, END_NOW, HELP]
     if quiz.posed is None:
         return [Hotkey("enter", "leave"), *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
