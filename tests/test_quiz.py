@@ -146,7 +146,19 @@ def test_the_score_is_shown_by_concept_and_level():
     ],
 )
 def test_a_wrong_answer_calls_a_card_of_its_concept(memories, called):
-    assert card_to_call(BYTES, CARDS, memories, TODAY) == called
+    alike = [replace(card, front="?", back="?") for card in CARDS]
+    assert card_to_call(BYTES, alike, memories, TODAY) == called
+
+
+def test_a_wrong_answer_calls_the_card_on_its_subject():
+    one, two, three, four = (
+        replace(card, front="What is it?", back="Nothing.") for card in CARDS if card.concept == "ring"
+    )
+    sends = replace(three, front="How many bytes does a rank send in a ring?", back="Almost twice as many.")
+    assert card_to_call(BYTES, [one, two, sends, four], {}, TODAY) == "ring/three"
+    assert card_to_call(BYTES, [one, two, sends, four], {"ring/three": Memory(TODAY)}, TODAY) == "ring/two"
+    shown = replace(four, proof="bytes")  # the question proves this card
+    assert card_to_call(BYTES, [one, two, sends, shown], {"ring/four": Memory(TODAY)}, TODAY) == "ring/four"
 
 
 def test_a_concept_without_cards_calls_none():

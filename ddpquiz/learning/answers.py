@@ -1,7 +1,9 @@
 """Answers in the log: saving those of a quiz or a prediction, and finding the beliefs behind wrong ones."""
 
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
@@ -9,6 +11,7 @@ from typing import NamedTuple
 from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Question
 from ddpquiz.curriculum.posed_question import Posed, filled
 from ddpquiz.curriculum.spot import script_lines
+from ddpquiz.curriculum.stems import meaning
 from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
@@ -51,18 +54,37 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
 
 
 def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date) -> str | None:
-    """Return the card of the concept that a wrong answer makes due, if possible one of the question's level.
+    """Return the card of the concept that a wrong answer makes due; None if the concept has no cards.
 
-    Cards that are already due or were reviewed today are chosen only if there are no others.
+    That is the card which the question itself proves. Without one, it is a card that is neither due already nor was
+    reviewed today, if possible; then the one that shares most words with the question; then one of its level.
     """
+    own = [card for card in cards if card.concept == question.concept]
+    shared = _shared_words(question, own)
 
-    def rank(card: Card) -> tuple[bool, bool, bool]:
+    def rank(card: Card) -> tuple[bool, bool, bool, float, bool]:
         memory = memories.get(card.key)
         due, today = (memory.due <= day, memory.last == day) if memory else (False, False)
-        return due, today, card.level is not _LIKE[question.level]
+        return card.proof != question.id, due, today, -shared[card.key], card.level is not _LIKE[question.level]
 
-    best = min((card for card in cards if card.concept == question.concept), key=rank, default=None)
+    best = min(own, key=rank, default=None)
     return best.key if best else None
+
+
+def _shared_words(question: Question, cards: Sequence[Card]) -> dict[str, float]:
+    """Return how many words each card shares with a question; a word of n cards counts 1/n, and a short card more."""
+    options = (f"{option.text} {option.why}" for option in question.options)
+    asked = _stems(" ".join((question.ask, question.code, *options, *question.hints, *question.steps, question.check)))
+    words = {card.key: _stems(f"{card.front} {card.back}") for card in cards}
+    cards_with = Counter(word for each in words.values() for word in each)
+    return {
+        key: round(sum(1 / cards_with[word] for word in each & asked) / math.sqrt(len(each) or 1), 3)
+        for key, each in words.items()
+    }
+
+
+def _stems(text: str) -> set[str]:
+    return {meaning(word) for word in re.findall(r"\w+", text.lower())}
 
 
 class AnswerLog:
