@@ -51,7 +51,7 @@ class PredictedRun:
 
         if self.prediction is None:
             return Hint(self.link.look)
-        said = f"You predicted {self.prediction.words}."
+        said = f'You predicted "{self.prediction.words}".'
         why = " ".join(self.prediction.verdict.whys)
         return Hint(self.link.look, said, verdict_line(self.prediction, self.posed), why)
 

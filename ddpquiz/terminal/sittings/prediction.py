@@ -112,17 +112,18 @@ class PredictionScreen(AnswerScreen):
 
 
 def verdict_line(prediction: Prediction, posed: Posed) -> str:
-    """Return in one line whether a prediction was right, what was predicted, and what the run showed."""
+    """Return in one line whether a prediction was right, what the run showed, and last what was predicted."""
     if prediction.verdict.right:
-        return f"✓ You predicted {prediction.words}. The run showed the same."
+        return f'✓ You predicted "{prediction.words}". The run showed the same.'
     right = [option.text for option in posed.question.options if option.right]
-    return f"✗ You predicted {prediction.words}. The run showed {'; '.join(right) if right else expected(posed)}."
+    shown = " and ".join(f'"{text}"' for text in right or [expected(posed)])
+    return f'✗ The run showed {shown}. You predicted "{prediction.words}".'
 
 
 def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: bool) -> RenderableType:
     """Draw the steps to the right answer, and which card is due; `ok` is false when the run failed."""
     if not ok:
-        return prose(f"You predicted {prediction.words}. The run ended before it could show whether that is right.")
+        return prose(f'You predicted "{prediction.words}". The run ended before it could show whether that is right.')
     if prediction.verdict.right:
         return Group()
     parts: list[RenderableType] = [Text()]
