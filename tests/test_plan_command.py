@@ -116,6 +116,8 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
         (("--gpus", "256", "--layout", "tp=7"), 1, "tp=7 does not divide the 64 attention heads; tp=8 would do."),
         (("--gpus", "10", "--layout", "tp=5"), 1, "tp=5 does not divide the 64 attention heads; tp=2 would do."),
         (("--model", "llama-3-7b", "--gpus", "8"), 1, "Did you mean 'llama-3-70b'?"),
+        (("--model", "llama-3-7b"), 1, "Did you mean 'llama-3-70b'?"),
+        (("--gpu", "x"), 1, "No GPU named 'x'."),
         (("--gpu", "h10", "--gpus", "8"), 1, "No GPU named 'h10'."),
         (("--gpus", "8", "--explain", "x"), 1, "A plan has no line 'x'"),
         (("--gpus", "8", "--schedule"), 1, "There is no pipeline in this layout"),

@@ -24,7 +24,8 @@ REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micr
 def named_gpus(options: PlanOptions) -> int:
     """Return the number of GPUs that the layout names; UserError if it does not say."""
     sizes = axis_sizes(options.layout)
-    if "dp" not in sizes and not sizes:
+    if not sizes:
+        options.job(1), options.machine()  # an unknown model or GPU is reported first
         raise UserError(
             "How many GPUs? Add --gpus, as in `ddpquiz plan --model llama-3-70b --gpus 256 --search`;"
             " --search without --gpus finds the fewest that fit."
