@@ -77,7 +77,7 @@ def test_a_saved_run_is_judged_too(tmp_path):
 
 def test_a_verdict_is_saved_as_a_page_with_the_job(dumps, tmp_path):
     ran = run(dumps, "--save", tmp_path / "job.html")
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (ran.returncode, ran.stderr) == (0, f"Saved {tmp_path / 'job.html'}.\n")
     assert ran.stdout.startswith("A rank is late\n")
     page = (tmp_path / "job.html").read_text("utf-8")
     assert '"title":"A rank is late"' in page

@@ -250,7 +250,9 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal.press("\r", "^2 of 6: prediction · demo allreduce")
     terminal.press("1", "^3 of 6: demo", "call 0 of", "^The run is over; this is its start[.] · ")
     terminal.press("\x1b[F", "You predicted", "call (\\d+) of \\1", "done in")
-    terminal.press("\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)")
+    terminal.press(
+        "\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)"
+    )
     terminal.press("s", "Next is 5 of 6")
     terminal.press("s", "Next is 6 of 6")
     terminal.press("\r", "^6 of 6: lab", "is still to be written")

@@ -2,11 +2,13 @@
 
 import os
 
+import pytest
 from nccl_dumps import BEGIN, dump, entry, read
 from test_diagnosis import call, state_of
 
+from ddpquiz.analysis.call_text import call_at
 from ddpquiz.analysis.diagnosis import diagnose, diagnose_record
-from ddpquiz.analysis.events import Ended, Exited, Marked, Raised, RankPosition
+from ddpquiz.analysis.events import Ended, Exited, Marked, Raised, RankPosition, Waiting
 from ddpquiz.analysis.run_state import RunState
 
 A = call(10)
@@ -117,6 +119,16 @@ def test_an_extra_call_that_met_another_one_is_named_when_the_other_ranks_have_f
     found = diagnose(state_of([A, call(12), A, A], [A] * 3, [A] * 3, more=more))
     assert (found.fault, found.culprits) == ("missing", (0,))
     assert found.sentence == "Only rank 0 called all_reduce at train.py:12; ranks 1 and 2 finished without it."
+
+
+@pytest.mark.parametrize("bucket", [0, None])
+def test_a_call_that_one_rank_made_once_more_than_the_ranks_that_have_finished_is_no_call_of_its_own(bucket):
+    step = A._replace(bucket=bucket)
+    more = [Waiting(0.6, 0, 3), *(Exited(1.0, rank, 0) for rank in (1, 2))]
+    found = diagnose(state_of([step] * 3, [step] * 2, [step] * 2, more=more))
+    assert (found.fault, found.culprits) == ("missing", (0,))
+    assert found.sentence == f"Rank 0 called {call_at(step)} more often than ranks 1 and 2, which finished."
+    assert ("number of batches" in found.next) == (bucket is not None)
 
 
 def test_ranks_that_are_ahead_of_a_rank_that_left_made_no_extra_call():

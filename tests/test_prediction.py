@@ -75,7 +75,9 @@ def test_the_first_demo_of_home_asks_and_opens_at_its_first_step(tmp_path):
     terminal.wait("enter begin")
     terminal.press("d", "Predict · demo allreduce · all-reduce-ring")
     terminal.press("1", r"^call 0 of \d+ · next: rank \d calls (send to|recv from) rank \d", "claims")
-    terminal.press("\x1b[F", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", r"call (\d+) of \1$")
+    terminal.press(
+        "\x1b[F", r"^(✓ You predicted .* The run showed|✗ The run showed .* You predicted)", r"call (\d+) of \1$"
+    )
     terminal.press("q", "enter go on", r"^(✓ You predicted|✗ The run showed)")
     terminal.press("q", "q quit")
     terminal.press("q")

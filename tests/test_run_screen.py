@@ -2,14 +2,7 @@
 
 from drawn_run import drawn, live, said, seen, text
 
-from ddpquiz.analysis.events import (
-    Began,
-    End,
-    Ended,
-    Exited,
-    Issued,
-    Output,
-)
+from ddpquiz.analysis.events import Alive, Began, End, Ended, Exited, Hung, Issued, Output, RankPosition
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.terminal.runs.run_screen import log
 from ddpquiz.terminal.runs.script import source
@@ -22,7 +15,8 @@ def test_a_log_has_all_lines_of_a_rank_and_marks_standard_error():
         "   2.25  err a warning of some length",
     ]
     assert text(log(picture, 0, 30), 30).splitlines()[1:] == ["   2.25  err a warning of some", "             length"]
-    assert text(log(seen(), 1, 40), 40) == "No output of rank 1 was recorded."
+    assert text(log(seen(), 1, 40), 40) == "Rank 1 has printed nothing so far."
+    assert text(log(seen(End(1.0, True, 0, 0)), 1, 40), 40) == "No output of rank 1 was recorded."
 
 
 def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
@@ -43,6 +37,25 @@ def test_the_source_has_a_mark_at_the_line_of_each_rank(tmp_path):
         "              4 print(x)",
     ]
     assert at == 3
+
+
+def test_a_rank_that_ddpquiz_stopped_is_marked_where_it_stood(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("x = 1\nbarrier()\nsleep()\n")
+    began = Began(str(script), (), 3, "cpu", "gloo", "3 ranks")
+    barrier = Operation("barrier", (0, 1, 2), None, (), "", 0, str(script), 2)
+    hung = Hung(5.0, 4.0, (RankPosition(0, "barrier", str(script), 2, ""), RankPosition(1, "", str(script), 3, "")))
+    ends = [Exited(5.1, rank, -9, stopped=True) for rank in (0, 1)]
+    picture = seen(
+        Issued(0.1, 0, 1, barrier), Alive(0.2, 1, str(script), 3), hung, Exited(5.0, 2, 0), *ends, began=began
+    )
+    drawn_source, _ = source(picture, 60)
+    assert text(drawn_source, 60).splitlines() == [
+        "           1 x = 1",
+        "▶ 0        2 barrier()",
+        "▷ 1        3 sleep()",
+    ]
+    assert [picture.doing(rank) for rank in range(3)] == ["stopped", "stopped", "done"]
 
 
 def test_a_missing_script_is_reported():

@@ -102,7 +102,7 @@ def _of_waits(state: RunState, fates: dict[int, Fate], now: float, seen: Mapping
         if culprits:
             collective = found[culprits[0]]
             if kind == "left" and (extra := _extra_call(collective, culprits, state)):
-                return _of_extra_call(collective, culprits, extra)
+                return _of_extra_call(collective, culprits, extra, state)
             return _of_root(culprits, collective, state, fates, absent.difference(culprits))
     return None if roots else circular_wait(waits, state.timeline.order)
 
@@ -153,14 +153,20 @@ def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunSta
     return extra or (collective.operation if len(finished) > len(collective.arrived) else None)
 
 
-def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation) -> Diagnosis:
-    """Return that some ranks made a call that others, who have finished, did not make."""
+def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation, state: RunState) -> Diagnosis:
+    """Return that some ranks made a call that others, who have finished, did not make, or made less often."""
     callers, call = collective.arrived, call_at(extra)
+    who, others = format_ranks(callers), format_ranks(finished)
+    sites = state.timeline.order.sites(collective.group, collective.members)
+    in_loop = any(site.place == extra.place and at.keys() & {*finished} for site, at in sites)
+    sentence = f"Only {who} called {call}; {others} finished without it."
+    if in_loop:
+        sentence = f"{who.capitalize()} called {call} more often than {others}, which finished."
     return Diagnosis(
-        "missing", callers,
-        f"Only {format_ranks(callers)} called {call}; {format_ranks(finished)} finished without it.",
+        "missing", callers, sentence,
         (standpoint(callers, collective.operation), Standpoint(finished, "finished")),
-        collective.group, collective.members, collective.index, next=NEXT["missing"],
+        collective.group, collective.members, collective.index,
+        next=UNEVEN if in_loop and extra.bucket is not None else NEXT["missing"],
     )  # fmt: skip
 
 

@@ -244,6 +244,6 @@ class RunState:
     def doing(self, rank: int) -> str:
         """Return in words what a rank does: the operation that it waits in, computing, or how it ended."""
         if rank in self.exited:
-            return "done" if self.exited[rank].status == 0 else "failed"
+            return "stopped" if self.exited[rank].stopped else "failed" if self.exited[rank].status else "done"
         op = self.blocked_in(rank) or "computing"
         return "joining" if op == JOIN else op  # short enough for a column

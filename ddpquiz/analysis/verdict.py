@@ -51,8 +51,8 @@ NEXT = {
     "a group must make the same calls.",
     "order": "Make all ranks of the group call the same operations in the same order.",
     "signature": "Print the shape, dtype, root and reduce op before that line on every rank: they must be equal.",
-    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. `ddpquiz where PID` "
-    "shows the stack of a rank of `ddpquiz run`, `py-spy dump --pid PID` that of any other.",
+    "late": "Find out what the rank does there: slow input, more work than the others, or a lock. While the job runs, "
+    "`ddpquiz where PID` shows the stack of a rank of `ddpquiz run`, `py-spy dump --pid PID` that of any other.",
     "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
     "a swallowed exception.",

@@ -33,7 +33,9 @@ def marks(state: RunState) -> dict[int, str]:
 
 def _marks(ranks: list[int], state: RunState) -> str:
     kinds: dict[str, list[int]] = {}
+    stuck = {each.rank for each in state.hung.ranks if each.waits_in} if state.hung else set()
     for rank in ranks:
-        kind = GONE if rank in state.exited else INSIDE if state.blocked_in(rank) else LAST
+        gone = rank in state.exited and not state.exited[rank].stopped
+        kind = GONE if gone else INSIDE if state.blocked_in(rank) or rank in stuck else LAST
         kinds.setdefault(kind, []).append(rank)
     return " ".join(f"{kind} {list_ranks(kinds[kind])}" for kind in (INSIDE, LAST, GONE) if kind in kinds)

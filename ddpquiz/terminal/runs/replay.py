@@ -27,7 +27,7 @@ BACK = Hotkey("q", "back", "back to where you were")
 TO_END = Hotkey("q", "end", "go to the end of the run, without its single calls")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
-    Hotkey("enter", "go on", "leave this screen (q does it too)"),
+    Hotkey("enter", "go on", "leave this screen (q and esc do it too)"),
     Hotkey("r", "again", "run it once more"),
 )
 
@@ -175,7 +175,7 @@ class EndScreen(RunScreen):
                 self.walk(len(steps(self._events)) - 2 if key == "left" else 0)
             case "r":
                 self.again = self.left = True
-            case "enter" | "q":
+            case "enter" | "q" | "escape":
                 self.left = True
 
     def walk(self, at: int = 0, note: str = "") -> None:

@@ -24,6 +24,7 @@ from ddpquiz.terminal.runs.summary import summary
 Page = Literal["picture", "source", "tries", "summary"]
 PAGES: dict[str, Page] = {"v": "source", "t": "tries", "s": "summary"}
 DIGITS = "0123456789"
+_SCROLLING = (Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom"))
 ERR = ("err ", "warn")  # stands before a line of standard error where any was written
 
 
@@ -72,7 +73,7 @@ class RunScreen(KeyScreen):
         return [*self.picture_keys(), *self._page_keys(), *self.seldom_keys, HELP]
 
     def help(self) -> RenderableType:
-        return legend(self.keys())
+        return legend(self.keys() if self._page == "picture" else self._keys_of_page())
 
     def handle_key(self, key: str) -> None:
         """Obey a key: those that open a page work everywhere, those of the picture only there.
@@ -98,7 +99,7 @@ class RunScreen(KeyScreen):
     def paint(self, screen: Screen) -> None:
         body, below = self._parts()
         remark = f"{self.note} · " if self.note else ""
-        keys = self.keys() if self.on_picture else self._keys_of_page()
+        keys = self.keys() if self.on_picture else self._keys_of_help() if self.helping else self._keys_of_page()
         foot = Text.assemble((remark, "warn"), key_line(keys, screen.console.width - len(remark)))
         screen.paint(body, Group(*below, foot))
 
@@ -138,16 +139,18 @@ class RunScreen(KeyScreen):
         account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
         return [*logs, *account, source, *trying]
 
+    def _keys_of_help(self) -> list[Hotkey]:
+        return [BACK, *_SCROLLING, *self._page_keys()]
+
     def _keys_of_page(self) -> list[Hotkey]:
-        opened_by = HELP.key if self.helping else next((key for key, page in PAGES.items() if page == self._page), "")
+        opened_by = next((key for key, page in PAGES.items() if page == self._page), "")
         pages = [key for key in [*self._page_keys(), HELP] if key.key != opened_by]
-        scrolling = [Hotkey("↑ ↓", "scroll"), Hotkey("home", "top"), Hotkey("end", "bottom")]
-        if self._page == "tries" and self.can_start and not self.helping:
+        if self._page == "tries" and self.can_start:
             last = min(len(self._suggestions()), 9)
-            start = Hotkey(f"1-{last}" if last > 1 else "1", "start")
-            return [start, BACK, *scrolling, *(key for key in pages if key.does != "log")]
-        is_log = isinstance(self._page, int) and not self.helping and len(self.state.all_ranks) > 1
-        return [BACK, *([Hotkey("tab", "next rank")] if is_log else []), *scrolling, *pages]
+            start = Hotkey(f"1-{last}" if last > 1 else "1", "start", "run the suggestion with this number")
+            return [start, BACK, *_SCROLLING, *(key for key in pages if key.does != "log")]
+        is_log = isinstance(self._page, int) and len(self.state.all_ranks) > 1
+        return [BACK, *([Hotkey("tab", "next rank")] if is_log else []), *_SCROLLING, *pages]
 
     def _suggestions(self) -> tuple[Suggestion, ...]:
         """Return what the script suggests; it is read once a run, and not for every frame."""
@@ -160,7 +163,8 @@ def log(state: RunState, rank: int, width: int) -> TextLines:
     """Draw the lines of a rank, each with its time in seconds."""
     lines = state.log.get(rank, ())
     if not lines:
-        return TextLines([[(f"No output of rank {rank} was recorded.", "quiet")]])
+        nothing = f"No output of rank {rank} was recorded." if state.end else f"Rank {rank} has printed nothing so far."
+        return TextLines([[(nothing, "quiet")]])
     has_errors = any(line.stream == "stderr" for line in lines)
     return TextLines(part for line in lines for part in _folded(line, width, has_errors=has_errors))
 
@@ -202,7 +206,7 @@ CLAIMS: dict[Piece, str] = {
 SOURCE: dict[Piece, str] = {
     (INSIDE, "warn"): "these ranks wait in this line",
     (LAST, "warn"): "these ranks were last seen here",
-    (GONE, "warn"): "these ranks have ended",
+    (GONE, "warn"): "these ranks have ended by themselves",
 }
 
 
