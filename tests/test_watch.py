@@ -7,6 +7,8 @@ import pytest
 from program import LEAVE_SCREEN, ddpquiz
 from real_run import HEAD
 
+from ddpquiz.analysis import saved_run
+
 SCRIPT = """\
 import os, sys, time
 import torch, torch.distributed as dist
@@ -183,7 +185,8 @@ time.sleep(60 if len(sys.argv) == 1 else 0)
 def test_a_digit_starts_what_the_script_suggests(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SUGGESTS)
-    terminal = ddpquiz("run", str(script), "--nproc", "2", width=160)
+    saved = tmp_path / "run.json"
+    terminal = ddpquiz("run", "--save", saved, str(script), "--nproc", "2", width=160)
     terminal.wait("^words ")
     terminal.press("t", r"^  1 ddpquiz run \S+script.py -- --fast 3$", "^1-3 start · esc back")
     terminal.press("1", "^words( +--fast 3){4}$", "→ walk through it")
@@ -191,6 +194,8 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
     terminal.press("3", "^ +rank 0 +rank 1 +rank 2$")
     terminal.press("q")
     assert terminal.end() == 130
+    began = saved_run.read(saved)[0]
+    assert (began.ranks, began.args) == (2, ())  # the run that was asked for
 
 
 def test_a_page_that_is_read_stays_when_the_run_ends(tmp_path):

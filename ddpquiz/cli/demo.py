@@ -75,9 +75,9 @@ def run_demo(script: Path, args: tuple[str, ...], options: RunOptions, *, predic
     prediction = predicted(script, args, options.nproc) if predict else None
     if prediction:
         request = replace(request, ranks=prediction.link.ranks)
-    seen = show_run(options, request, prediction.hint if prediction else None)
-    save_time(script, args, seen)
-    exit_with_status(seen, prediction)
+    shown = show_run(options, request, prediction.hint if prediction else None)
+    save_time(script, args, shown.asked)
+    exit_with_status(shown, prediction)
 
 
 def list_demos() -> None:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from ddpquiz.ranks.request import Request
     from ddpquiz.ranks.run import Run
     from ddpquiz.terminal.runs.frame import Hint
+    from ddpquiz.terminal.runs.watch import ShownRuns
 
 
-def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> RunState:
-    """Run a script on ranks and show it as the options say; the hint is shown above the live view."""
+def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> ShownRuns:
+    """Run a script on ranks, show it as the options say, and save it; the hint is shown above the live view."""
     from ddpquiz.ranks import launch
 
     launch.server()
@@ -31,29 +32,32 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
     launch.warm_for(reading.read(request.script).source)
     file = saving.Saving(options.save) if options.save else None
 
-    def start(request: Request) -> Run:
-        if file:
-            file.begin()
-        run = begin(request)
+    def start(chosen: Request) -> Run:
+        recorded = file if watch.is_same_run(chosen, request) else None  # the user may start other runs, too
+        if recorded:
+            recorded.begin()
+        run = begin(chosen)
         run.seen.only_broken_claims = not claims
-        if file:
-            run.listeners.append(file.add)
+        if recorded:
+            run.listeners.append(recorded.add)
         return run
 
     if options.step and (options.json or options.plain or not screen.is_interactive()):
         raise UserError("--step needs a terminal, and cannot be combined with --plain or --json.")
     if options.json:
         seen = plain_lines.print_json(start(request))
+        shown = watch.ShownRuns(seen, seen)
     elif options.plain or not screen.is_interactive():
         seen = plain_lines.print_run(start(request), style.console())
+        shown = watch.ShownRuns(seen, seen)
     else:
-        shown = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step)
-        seen = watch.live(start, request, style.console(), shown)
+        how = watch.LiveOptions(hint=hint, hold=options.stay, step=options.step)
+        shown = watch.live(start, request, style.console(), how)
     if file:
-        file.finish(seen)
+        file.finish(shown.asked)
     if options.summary:
-        print_summary(seen, json=options.json)
-    return seen
+        print_summary(shown.asked, json=options.json)
+    return shown
 
 
 def print_summary(seen: RunState, *, json: bool) -> None:
@@ -82,14 +86,15 @@ def print_summary(seen: RunState, *, json: bool) -> None:
             layout.show(style.console(), speeds_section(speeds))
 
 
-def exit_with_status(seen: RunState, prediction: PredictedRun | None = None) -> None:
-    """Print whether a prediction held, and end with the status of the run."""
+def exit_with_status(shown: ShownRuns, prediction: PredictedRun | None = None) -> None:
+    """Print whether a prediction held, and end with the status of the last run."""
     if prediction is not None:
         from ddpquiz.cli.prediction import settle
         from ddpquiz.terminal.kit import style
 
-        settle(prediction, seen, style.console())
-    if seen.end and not seen.end.ok:
+        settle(prediction, shown.asked, style.console())
+    end = shown.last.end
+    if end and not end.ok:
         from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
 
-        raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(seen.end.why, 1))
+        raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(end.why, 1))

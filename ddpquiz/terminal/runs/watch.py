@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -49,17 +50,27 @@ class LiveOptions:
     step: bool = False
 
 
-def live(begin: Callable[[Request], Run], request: Request, console: Console, options: LiveOptions) -> RunState:
-    """Show a run while it lasts, and any run that the user starts from its screen; return the state of the last one.
+class ShownRuns(NamedTuple):
+    """The states of the run that was asked for, and of the last one: the user may have started others meanwhile."""
+
+    asked: RunState
+    last: RunState
+
+
+def live(begin: Callable[[Request], Run], request: Request, console: Console, options: LiveOptions) -> ShownRuns:
+    """Show a run while it lasts, and any run that the user starts from its screen.
 
     The last frame is left in the scrollback, at once if it fits on the screen.
     """
+    asked, asked_state = request, None
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         keys.discard(but=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         if options.stay:
             screen.open()
         while True:
             end = _show(begin, request, screen, keys, options)
+            if asked_state is None or is_same_run(request, asked):
+                asked_state = end.state
             if end.chosen:
                 request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
                 options = replace(options, hint=None)  # it was about the run that was asked for first
@@ -68,7 +79,12 @@ def live(begin: Callable[[Request], Run], request: Request, console: Console, op
     if not options.stay:
         for part in _left(end.state, console, end.hint).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
-    return end.state
+    return ShownRuns(asked_state, end.state)
+
+
+def is_same_run(one: Request, other: Request) -> bool:
+    """Return whether two requests are for the same run: the user can only change the arguments and the ranks."""
+    return (one.args, one.ranks) == (other.args, other.ranks)
 
 
 def _show(
