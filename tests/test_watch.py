@@ -195,7 +195,7 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
     terminal.press("q")
     assert terminal.end() == 130
     began = saved_run.read(saved)[0]
-    assert (began.ranks, began.args) == (2, ())  # the run that was asked for
+    assert (began.ranks, began.args) == (4, ("--nproc", "2"))  # the run that was asked for
 
 
 def test_a_page_that_is_read_stays_when_the_run_ends(tmp_path):
