@@ -4,6 +4,7 @@ import pytest
 from drawn_run import issued, live, seen
 
 from ddpquiz.analysis.events import (
+    Began,
     Ended,
     Exited,
     Issued,
@@ -12,6 +13,7 @@ from ddpquiz.analysis.events import (
     Waiting,
 )
 from ddpquiz.analysis.operation import Operation
+from ddpquiz.terminal.runs.current_operation import running
 
 
 def test_what_runs_beside_the_script_is_not_what_a_rank_is_doing_until_it_waits_for_it():
@@ -47,7 +49,7 @@ RUNNING = {
     "send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3 · 4 numbers · 1 more under way": [
         Issued(0.1, 0, 1, Operation("send", (0, 1), 1, ((4,),), "float32", 16, "demo.py", 5, bucket=3)), issued(0.3, 0, 2),
     ],
-    "send · any rank → 1 · rank 1 arrived, waiting 0.8 s for any rank · 4 numbers": [
+    "recv · any rank → 1 · rank 1 arrived, waiting 0.8 s for any rank · 4 numbers": [
         Issued(0.1, 1, 1, Operation("recv", (0, 1), None, ((4,),), "float32", 16, "demo.py", 5))
     ],
     "all_reduce · ranks 0-2 · ranks 1 and 2 arrived, waiting 0.6 s for rank 0 · 4 numbers · 1 more under way": [
@@ -84,3 +86,13 @@ def test_what_does_not_fit_into_the_running_line_is_left_out_and_not_cut():
         seen(*RUNNING[line]), now=0.9, width=len("send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3")
     )
     assert shown.splitlines()[-1] == "send · 0 → 1 · rank 0 arrived, waiting 0.8 s for rank 1 · bucket 3"
+
+
+def test_the_operation_that_was_called_last_is_described_where_a_run_is_stepped_through():
+    """In a hang, ranks 1 and 2 may wait together at the end, while rank 0 waits alone in an earlier operation."""
+    everyone = (0, 1, 2)
+    made = [Issued(0.1, rank, 1, Operation("barrier", everyone, None, (), "", 0, "demo.py", 9)) for rank in (1, 2)]
+    other = Operation("all_reduce", everyone, None, ((4,),), "float32", 16, "demo.py", 5, group="1")
+    picture = seen(*made, Issued(0.3, 0, 1, other), began=Began("demo.py", (), 3, "cpu", "gloo", ""))
+    assert running(picture, 0.9, 99).plain.startswith("barrier · ranks 1 and 2 arrived")
+    assert running(picture, 0.9, 99, newest=True).plain.startswith("all_reduce · rank 0 arrived")

@@ -21,19 +21,24 @@ class OperationLine:
     more: tuple[str, ...] = ()
 
 
-def describe_current(state: RunState, now: float) -> OperationLine:
-    """Return what runs at `now`, or what ran last."""
+def describe_current(state: RunState, now: float, *, newest: bool = False) -> OperationLine:
+    """Return what runs at `now`, or what ran last.
+
+    Of several operations that run, that is the one which most ranks have called and others have not, or with `newest`
+    the one that was called last.
+    """
     joining = [rank for rank in state.all_ranks if state.waits_in(rank) == JOIN]
     if joining:
         late = [rank for rank in state.all_ranks if rank not in joining and rank not in state.joined]
         pieces = _pieces([JOIN], joining, late, state)
         return OperationLine(pieces if late else (*pieces, (", making the group", "")))
     if current := state.timeline.current():
-        shown = max(current, key=lambda each: (len(each.awaited) > 0, len(each.arrived), -_since(each)))
+        shown = max(current, key=_called_last if newest else _called_by_most)
         if shown.differs:
             return OperationLine(_different(shown, now))
         others = [f"{len(current) - 1} more under way"] if len(current) > 1 else []
-        what = [shown.op, *between(shown, state.ranks)]
+        called = {call.operation.op for call in shown.calls.values()}  # a send, its receive, or both
+        what = [shown.op if len(called) > 1 else called.pop(), *between(shown, state.ranks)]
         pieces = _pieces(what, shown.arrived, shown.awaited, state, now - _since(shown))
         return OperationLine(pieces, (*about(shown), *others))
     last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
@@ -106,6 +111,14 @@ def _different(collective: Collective, now: float) -> tuple[Piece, ...]:
     sides = sorted(ranks.items(), key=lambda side: len(side[1]))
     calls = "".join(f" · {op}: {format_ranks(callers)}" for op, callers in sides)
     return ("calls differ", "warn"), (f"{calls} for {now - _since(collective):.1f} s", "")
+
+
+def _called_by_most(collective: Collective) -> tuple[bool, int, float]:
+    return len(collective.awaited) > 0, len(collective.arrived), -_since(collective)
+
+
+def _called_last(collective: Collective) -> float:
+    return max(call.issued for call in collective.calls.values())
 
 
 def _since(collective: Collective) -> float:

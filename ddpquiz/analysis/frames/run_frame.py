@@ -53,7 +53,7 @@ def describe_frame(state: RunState, since: float, path: ShownPath = str) -> RunF
         columns=tuple(describe_rank(state, rank) for rank in state.all_ranks),
         values={label: describe_label(state, label, since) for label in state.rows},
         lines=tuple(line for line in state.lines if matters(line, state)),
-        operation=describe_current(state, state.time),
+        operation=describe_current(state, state.time, newest=True),
         claims=tuple(describe_claims(state)),
         claims_to_come=claims_to_come(state),
         marks=marks(state),

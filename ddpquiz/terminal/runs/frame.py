@@ -73,7 +73,7 @@ def on_screen(
     width, now = size.width, moment.now
     lanes = gantt(state, width, now, live=True, until=moment.until)
     stays = 2 * (len(state.all_ranks) + AROUND) + STEPPING * tensors <= size.height
-    operation = [running(state, now, width)] if state.began else []
+    operation = [running(state, now, width, newest=tensors)] if state.began else []
     below: list[RenderableType] = [*([lanes] if stays else []), *operation]
     room = size.height - 1 - _height(below, width)  # one line for the keys
     since = now - FRESH if moment.since is None else moment.since
