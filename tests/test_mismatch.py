@@ -145,7 +145,7 @@ def test_an_operation_that_a_rank_never_enters_because_it_has_ended_is_named():
     (said,) = map(str, timeline.mismatches)
     assert (
         said
-        == "Some ranks wait in an operation that others never call: rank 0: all_reduce (train.py:5); rank 1: has exited."
+        == "Some ranks wait in an operation that others never call: rank 0: all_reduce (train.py:5); rank 1: finished."
     )
 
 

@@ -223,12 +223,12 @@ The computing before train.py:5 (all_reduce) cost the other ranks most: they
 waited for rank 1, which spent longer there than they did, 1 s in all, 21% of
 their time.
 
-Time of each rank (waiting includes forming process groups)
+Time of each rank (waiting: also to form groups; overlapped: while computing)
                             compute  communication   waiting  overlapped
   rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1 s  21%           -
   rank 1  ━━━━████████   1.5 s  32%    3.25 s  68%         -           -
 
-Where communication went
+Where communication went (times of all ranks added up)
                           calls  tensor bytes   time  of it waiting
   train.py:5  all_reduce  1 x 2         4 KiB    5 s            1 s
   train.py:6  all_reduce  1 x 2      32 bytes  2.5 s              -

@@ -198,7 +198,7 @@ def missing(collective: Collective, exits: dict[int, int], hung: Hung | None) ->
         if rank == ANYBODY:
             sides.append(Side((), "send", detail="that matches"))
         elif exits.get(rank) == 0:
-            sides.append(Side((rank,), "", detail="has exited"))
+            sides.append(Side((rank,), "", detail="finished"))
         else:
             position = positions[rank]
             detail = "" if position.waits_in else "not communicating"

@@ -1,5 +1,6 @@
 """The account of a run and the verdict on a job as titled tables and lists of sentences."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ddpquiz.analysis.formatting import format_bytes, format_place, format_ranks, format_seconds
@@ -19,7 +20,8 @@ TITLES: dict[FaultKind, str] = {
 }
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
 LINE_HEADS = ("calls", "tensor bytes", "time", "of it waiting")
-TIME_TITLE = "Time of each rank (waiting includes forming process groups)"
+TIME_TITLE = "Time of each rank (waiting: also to form groups; overlapped: while computing)"
+LINE_TITLE = "Where communication went (times of all ranks added up)"
 MEMORY_TITLE = "Peak memory of each rank"
 MEMORY_HEADS = ("process", "GPU tensors")
 GROUP_TITLE = "Bytes sent, by group (a collective counts as a ring)"
@@ -40,18 +42,28 @@ def summary_sections(account: RunSummary) -> list[Section]:
     times = tuple((f"rank {each.rank}", *time_cells(each)) for each in account.ranks)
     lines = tuple((*line_names(each), *line_cells(each)) for each in account.lines)
     more = (f"and {account.other_lines} more",) if account.other_lines else ()
-    groups = tuple((format_ranks(each.members), format_bytes(each.bytes)) for each in account.groups if each.bytes)
     costliest = (str(account.costliest),) if account.costliest else ()
     every = (
         Section(title="What made ranks wait", sentences=costliest),
         Section(title=TIME_TITLE, heads=("", *TIME_HEADS), rows=times),
-        Section(title="Where communication went", heads=("line", "operation", *LINE_HEADS), rows=lines, sentences=more),
-        Section(title=GROUP_TITLE, heads=("group", "bytes"), rows=groups),
+        Section(title=LINE_TITLE, heads=("line", "operation", *LINE_HEADS), rows=lines, sentences=more),
+        Section(title=GROUP_TITLE, heads=("group", "bytes"), rows=group_cells(account)),
         Section(title=MEMORY_TITLE, heads=("ranks", *MEMORY_HEADS), rows=memory_cells(account)),
         Section(title="What does not fit", sentences=account.mismatches),
         Section(title="Advice", sentences=account.advice),
     )
     return [each for each in every if each.rows or each.sentences]
+
+
+def group_cells(account: RunSummary) -> tuple[tuple[str, str], ...]:
+    """Return the ranks of each group that sent bytes, and how many; groups of the same ranks are told apart."""
+    groups = [each for each in account.groups if each.bytes]
+    alike = Counter(each.members for each in groups)
+    names = (
+        format_ranks(each.members) + (f" (group {each.group or 0})" if alike[each.members] > 1 else "")
+        for each in groups
+    )
+    return tuple((name, format_bytes(each.bytes)) for name, each in zip(names, groups, strict=True))
 
 
 def time_cells(time: RankTime) -> tuple[str, ...]:

@@ -4,14 +4,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.analysis.formatting import format_bytes, format_ranks
 from ddpquiz.analysis.frames.report import (
     GROUP_TITLE,
     LINE_HEADS,
+    LINE_TITLE,
     MEMORY_HEADS,
     MEMORY_TITLE,
     TIME_HEADS,
     TIME_TITLE,
+    group_cells,
     line_cells,
     line_names,
     memory_cells,
@@ -33,11 +34,10 @@ def summary(account: RunSummary) -> RenderableType:
         parts += [Text(), prose(str(account.costliest))]
     parts += section(TIME_TITLE, _times(account.ranks))
     if account.lines:
-        parts += section("Where communication went", _lines(account.lines))
+        parts += section(LINE_TITLE, _lines(account.lines))
         parts += [Text(f"  and {account.other_lines} more", style="quiet")] if account.other_lines else []
-    if any(group.bytes for group in account.groups):
-        groups = ((Text(format_ranks(each.members)), Text(format_bytes(each.bytes))) for each in account.groups)
-        parts += section(GROUP_TITLE, columns(groups))
+    if groups := group_cells(account):
+        parts += section(GROUP_TITLE, columns(tuple(map(Text, cells)) for cells in groups))
     if account.memory:
         parts += section(MEMORY_TITLE, _memory(account))
     if account.mismatches:
