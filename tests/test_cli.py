@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pexpect
+import program
 import pytest
 import typer
 from rich.cells import cell_len
@@ -373,3 +374,12 @@ def test_ctrl_c_while_it_works_is_130():
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130
+
+
+def test_an_error_breaks_at_words_on_a_terminal_and_a_command_stays_whole(home):
+    terminal = program.ddpquiz("plan", home=home, width=60)
+    assert terminal.end() == 1
+    assert "`ddpquiz plan --model llama-3-70b --gpus 256 --search`;" in terminal.lines
+    terminal = program.ddpquiz("demo", "allreduce", "--save", "x.png", home=home, width=60)
+    assert terminal.end() == 2
+    assert "Error: Invalid value for --save: x.png must end with .html" in terminal.lines

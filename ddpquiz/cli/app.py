@@ -17,11 +17,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ddpquiz import __version__
+from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_GLUE = "\ue000"  # stands for a blank at which no line ends
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _COMMANDS = {
     "study": "Review recall cards: those that are due, then new ones.",
@@ -125,9 +127,11 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            if not error.message and error.param:
+        except UsageError as error:
+            if isinstance(error, typer.BadParameter) and not error.message and error.param:
                 error.message = _WHERE_NAMED.get(error.param.name or "", "")
+            text = _wrapped(f"Error: {error.format_message()}").removeprefix("Error: ")
+            error.format_message = lambda: text
             raise
 
 
@@ -195,8 +199,23 @@ def _print_error(sentence: str) -> int:
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     with contextlib.suppress(OSError):
-        print(plain(sentence), file=sys.stderr)
+        print(_wrapped(plain(sentence)), file=sys.stderr)
     return 1
+
+
+def _wrapped(text: str) -> str:
+    """Break lines at words if standard error is a terminal; what stands in backticks stays whole, to be copied."""
+    import re
+    import textwrap
+
+    if not sys.stderr.isatty():
+        return text
+    width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    whole = re.sub(r"`[^`\n]*`", lambda found: found[0].replace(" ", _GLUE), text)
+    lines = (
+        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""] for line in whole.split("\n")
+    )
+    return "\n".join(part for line in lines for part in line).replace(_GLUE, " ")
 
 
 def _drop_output(error: OSError) -> int:

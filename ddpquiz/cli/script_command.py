@@ -10,11 +10,11 @@ import typer
 from typer.core import TyperCommand
 
 from ddpquiz.cli import completion
+from ddpquiz.cli.typer_options import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not export it
 
 
 class RunCommand(TyperCommand):
@@ -27,7 +27,7 @@ class RunCommand(TyperCommand):
         words = list(args)
         try:
             rest = super().parse_args(ctx, args)
-        except _UsageError as wrong:
+        except UsageError as wrong:
             advice = "Options of the script go after the script."
             if getattr(wrong, "option_name", "") == "--replay":
                 advice = "`ddpquiz demo --replay FILE` replays a saved run."
@@ -56,7 +56,7 @@ class DemoCommand(TyperCommand):
         words = list(args)
         try:
             return super().parse_args(ctx, args)
-        except _UsageError as wrong:
+        except UsageError as wrong:
             line = self._corrected(words)
             advice = f"Options of the demo go after --{f': {line}' if line else '.'}"
             raise _unknown_option(self, ctx, wrong, advice) from None
@@ -70,12 +70,12 @@ class DemoCommand(TyperCommand):
         return name and shlex.join(["ddpquiz", "demo", name, *ours, "--", *theirs, *words[at + 1 :]])
 
 
-def _unknown_option(command: Any, ctx: Any, wrong: Exception, advice: str) -> Exception:
+def _unknown_option(command: Any, ctx: Any, wrong: Any, advice: str) -> Any:
     """Return an error with advice if the error is about an unknown option; else the error itself."""
     option = getattr(wrong, "option_name", None)
     if option is None or option in _options(command):
         return wrong
-    return _UsageError(f"No such option: {option}. {advice}", ctx)
+    return UsageError(f"No such option: {option}. {advice}", ctx)
 
 
 def split_options(command: Any, words: Sequence[str]) -> tuple[list[str], list[str]]:

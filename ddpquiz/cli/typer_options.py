@@ -1,4 +1,4 @@
-"""Options of a command as one dataclass: its fields become parameters, and the command receives one object."""
+"""What typer lacks: options of a command as one dataclass, and the base class of its errors about usage."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import inspect
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+import typer
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
 
 
 def with_options(options: type, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
