@@ -83,7 +83,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         "Streak     3 days in a row\n"
         "Weakest    The ring (ring): weak, 2–22%\n\n"
         "Tracks, the weakest first\n"
-        "  collectives  1 weak, 1 without a verdict yet\n\n"
+        "  collectives  2 concepts: 1 weak, 1 without a verdict yet\n\n"
         "Next\n"
         "  s      study: 2 cards coming again\n"
         '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
@@ -351,4 +351,4 @@ def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
 def test_no_track_is_the_weakest_without_a_verdict(progress):
     answer(progress, "ring/q", 0.0)
     shown = screen(at_home(progress)[0])
-    assert "Tracks that you have answered questions about\n  collectives  2 without a verdict yet\n" in shown
+    assert "Tracks that you have answered questions about\n  collectives  2 concepts: 2 without a verdict yet\n" in shown

@@ -277,3 +277,14 @@ def test_the_command_shows_what_a_sitting_left_and_writes_it_as_json(tmp_path):
     ]
     assert [one["concept"] for one in told["concepts"]] == ["ring"]
     assert told["due"] + sum(told["forecast"]) >= 2
+
+
+def test_concepts_with_a_verdict_come_before_those_without_one(progress):
+    for number in range(2):
+        progress.answer(answer_row(f"ddp/{number}", 0.0), AT)
+    for number in range(12):
+        progress.answer(answer_row(f"ring/{number}", 0.6 if number % 3 else 1.0, level="medium"), AT)
+    (first, fair), (last, unknown) = statistics(progress, CONCEPTS, DAY).strengths
+    assert (first.id, last.id, unknown.label.words) == ("ring", "ddp", "no verdict")
+    assert fair.label.words != "no verdict"
+    assert unknown.mean < fair.mean

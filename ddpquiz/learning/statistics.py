@@ -11,7 +11,7 @@ from ddpquiz.curriculum.concept import Concept
 from ddpquiz.learning.answers import Misconception, beliefs
 from ddpquiz.learning.deal import coming_again, due_now, due_soon
 from ddpquiz.learning.lab_passes import LabStanding
-from ddpquiz.learning.mastery import Strength, strengths
+from ddpquiz.learning.mastery import Label, Strength, strengths
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade
 from ddpquiz.learning.standing import streak
@@ -100,7 +100,7 @@ class Statistics:
     ahead: tuple[int, ...]  # cards that come due on each of the next AHEAD days
     days: Mapping[date, Day]
     sure: tuple[SurenessBand, ...]
-    strengths: tuple[tuple[Concept, Strength], ...]  # weakest first
+    strengths: tuple[tuple[Concept, Strength], ...]  # weakest first, and last those without a verdict
     untested: int  # concepts
     misled: tuple[Misled, ...]  # most often first
     labs: tuple[LabStanding, ...] = ()  # those that were passed
@@ -137,7 +137,7 @@ def statistics(progress: Progress, concepts: Sequence[Concept], day: date) -> St
         ahead=tuple(due_soon(memories, day, AHEAD)),
         days={date.fromisoformat(day): Day(done, took / 1000) for day, done, took in progress.days()},
         sure=tuple(SurenessBand(sure, Share(right, of)) for sure, of, right in progress.sureness()),
-        strengths=tuple(sorted(tested, key=lambda pair: pair[1].mean)),
+        strengths=tuple(sorted(tested, key=lambda pair: (pair[1].label is Label.UNKNOWN, pair[1].mean))),
         untested=len(concepts) - len(tested),
         misled=_misled(progress.wrong(), concepts),
         labs=tuple(lab for lab in progress.labs().values() if lab.passed),

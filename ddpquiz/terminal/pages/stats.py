@@ -47,7 +47,7 @@ def _page(now: Statistics, width: int) -> RenderableType:
     parts += section("Study days", *_heat(now.days, now.day, inside))
     if now.sure:
         parts += section("How sure you were, and how often you were right", columns(map(_sure, now.sure)))
-    parts += section("Concepts, weakest first", *_strengths(now, inside))
+    parts += section("Concepts, weakest first, then those without a verdict", *_strengths(now, inside))
     if now.labs:
         parts += section("Labs that you passed", columns(map(_lab, now.labs)))
     if now.misled:

@@ -1,5 +1,6 @@
 """The home screen, and the page for a pipe: the learner's standing, and what to do next."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
@@ -223,9 +224,10 @@ def _figures(now: Standing) -> RenderableType:
 
 
 def _tracks(now: Standing) -> RenderableType:
-    def counts(labels: dict[Label, int]) -> str:
+    def counts(labels: Counter[Label]) -> str:
         words = {Label.UNKNOWN: "without a verdict yet"}
-        return ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
+        each = ", ".join(f"{labels[label]} {words.get(label, label)}" for label in Label if labels[label])
+        return f"{counted(labels.total(), 'concept')}: {each}"
 
     rows = [(Text(plain(one.track)), Text(counts(one.labels), style="quiet")) for one in now.tracks[:_TRACKS]]
     more = len(now.tracks) - _TRACKS
