@@ -351,4 +351,6 @@ def test_keys_that_were_typed_before_home_was_drawn_open_nothing(home):
 def test_no_track_is_the_weakest_without_a_verdict(progress):
     answer(progress, "ring/q", 0.0)
     shown = screen(at_home(progress)[0])
-    assert "Tracks that you have answered questions about\n  collectives  2 concepts: 2 without a verdict yet\n" in shown
+    assert (
+        "Tracks that you have answered questions about\n  collectives  2 concepts: 2 without a verdict yet\n" in shown
+    )

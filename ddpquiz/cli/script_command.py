@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-
 class RunCommand(TyperCommand):
     """A command whose options go before the script; everything after the script goes to the script."""
 

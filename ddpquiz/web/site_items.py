@@ -7,6 +7,7 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, CardLevel, Kind, Level, Prompt
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates, fault, script_lines
+from ddpquiz.learning.how_to_answer import how_to_answer
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import source_line
@@ -16,14 +17,6 @@ from ddpquiz.web.rendered_text import listing, paragraph, spans
 
 GRADES = ("again", "hard", "good", "easy")
 _LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
-_HOW = {
-    Kind.CHOICE: "Choose one.",
-    Kind.CHOICES: "Choose all that are right.",
-    Kind.ORDER: "Type the numbers in the right order, such as 2 1 3.",
-    Kind.NUMBER: "Type a number.",
-    Kind.OUTPUT: "Type what this prints.",
-    Kind.SPOT: "Choose the line that is at fault.",
-}
 
 
 def card_html(card: Card, known: Catalog) -> Markup:
@@ -135,7 +128,7 @@ def _link(address: str, text: str) -> Markup:
 def _field(posed: Posed) -> Markup:
     """Return the part of a form in which the answer is given."""
     asked, name = posed.question, f"answer-{posed.question.id}"
-    how = _HOW[asked.kind]
+    how = how_to_answer(asked)
     if asked.kind in (Kind.CHOICE, Kind.CHOICES):
         options = (_option(posed, place, name) for place in range(len(posed.shown)))
         return element("fieldset", element("legend", how), *options)

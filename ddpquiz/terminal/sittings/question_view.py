@@ -10,6 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.graded_answer import Answer
+from ddpquiz.learning.how_to_answer import how_to_answer
 from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected
 from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
@@ -18,14 +19,6 @@ from ddpquiz.terminal.sittings import spot_view
 from ddpquiz.terminal.sittings.answer_entry import Entry
 from ddpquiz.terminal.sittings.sitting import header
 
-_HOW = {
-    Kind.CHOICE: "Choose one.",
-    Kind.CHOICES: "Choose all that are right, and no other.",
-    Kind.NUMBER: "Type a number.",
-    Kind.ORDER: "Type the numbers of the lines in the right order.",
-    Kind.OUTPUT: "Type what this prints.",
-    Kind.SPOT: "Choose the line that is at fault.",
-}
 IN_EXAM = "An exam has no hints, solutions or demos; s goes to the next question."
 _EXAM = "An exam: the verdicts come at its end, and until then you can go back and change every answer."
 _HOW_SURE = "You answered {given}. How sure are you: 1 {least}, 2 unsure, 3 fairly sure, 4 sure?"
@@ -98,7 +91,7 @@ def judged(answer: Answer) -> list[RenderableType]:
 def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     """Draw a question without its options or lines; the line of a script that is `typed` so far is marked."""
     unit = f" The unit is {plain(question.unit)}." if question.unit else ""
-    how = Text(_HOW[question.kind] + unit, style="quiet")
+    how = Text(how_to_answer(question) + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
         parts += [spot_view.script(question, chosen_line(question, typed or "")), Text()]
