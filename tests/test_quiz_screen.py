@@ -210,7 +210,7 @@ def test_a_wrong_answer_makes_a_card_due_and_looking_back_changes_nothing(progre
     seat = press(quizzing(progress), "1")
     assert list(progress.memories()) == ["ring/four"]
     press(seat, "u", "enter", "u")
-    assert list(progress.memories()) == ["ring/two"]
+    assert list(progress.memories()) == ["ring/four"]
     assert len(progress.entries("answer")) == 1
 
 
