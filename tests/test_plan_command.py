@@ -24,7 +24,7 @@ def test_the_page_fits_80_by_24(home):
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert lines[0] == "Llama 3 70B on 256 x H100 SXM 80 GB"
-    assert any(re.match(r"Memory +[\d.]+ of 80 GiB on the fullest rank \(stage 0\): fits", line) for line in lines)
+    assert any(re.match(r"Memory +[\d.]+ GiB on stage 0, the fullest; usable 75.2 of 80 GiB: fits", line) for line in lines)
 
 
 def test_the_help_names_every_model_and_gpu(home):
@@ -34,7 +34,7 @@ def test_the_help_names_every_model_and_gpu(home):
 
 def test_a_plan_that_does_not_fit_says_how_to_find_one_that_does(home):
     page = piped(home, "plan", "--model", "llama-3-70b", "--gpu", "h100", "--gpus", "8", "--layout", "tp=8").stdout
-    assert "(stage 0): does not fit" in page
+    assert "usable 75.2 of 80 GiB: does not fit" in page
     assert "\nIf it did fit: " in page
     assert "\n--search lists the layouts that fit;" in page
     assert "Of the step" not in page
@@ -107,7 +107,7 @@ def test_the_smallest_number_of_gpus_and_what_limits_it_are_on_one_page(home):
     assert "A layout fits on 24, and on no smaller number of whole machines" in page
     assert re.search(r"Of the best layout's step: [\d.]+% computing", page)
     command = re.search(r"ddpquiz (plan --model.*?--seq 8192)", page.replace(" \\\n", " "), re.DOTALL)[1]
-    assert "fits (limit 75.2)" in piped(home, *command.split()).stdout
+    assert "usable 75.2 of 80 GiB: fits" in piped(home, *command.split()).stdout
 
 
 @pytest.mark.parametrize(

@@ -207,10 +207,10 @@ def test_the_cards_of_one_concept_are_read_alone(progress):
 def test_a_wrong_answer_calls_a_card_that_is_not_hidden(progress):
     progress.suspend("ring/four", AT)  # it shares a word with the question, so it is the first choice
     assert save_answer(progress, wrong_answer(BYTES, AT), RING_CARDS).called == "ring/two"
-    progress.restore("ring/two", AT)
+    progress.restore("ring/four", AT)
     tomorrow = wrong_answer(BYTES, AT + timedelta(days=1))
     assert save_answer(progress, tomorrow, RING_CARDS, retry=True).called is None
-    assert save_answer(progress, tomorrow, RING_CARDS).called == "ring/two"
+    assert save_answer(progress, tomorrow, RING_CARDS).called == "ring/four"
 
 
 def test_missing_a_question_again_on_the_same_day_calls_no_second_card(progress):

@@ -58,11 +58,11 @@ def plan_page(plan: Plan, tokens: float, width: int) -> RenderableType:
 
 
 def bar(parts: Sequence[tuple[str, float]], whole: float, width: int) -> Text:
-    """Draw parts of a whole as letters, the rest as dots; of what is more than the whole, the bar is full."""
+    """Draw parts of a whole as letters, the rest as dots."""
     line, drawn, total = Text(), 0, 0.0
     for letter, amount in parts:
         total += amount
-        cells = min(round(total / whole * width), width) - drawn
+        cells = round(total / whole * width) - drawn
         line.append(letter * cells, style=_STYLES.get(letter, "accent"))
         drawn += cells
     return line.append("." * (width - drawn), style="quiet")
@@ -95,10 +95,10 @@ def _head(plan: Plan) -> Iterator[Text]:
 def _memory(plan: Plan, width: int) -> Iterator[Text]:
     memory, size = plan.memory, plan.hardware.memory
     title = Text("Memory", style="title")
-    title.append(f"  {memory.total / GIB:,.1f} of {size / GIB:g} GiB on the fullest rank (stage {memory.stage}): ", "")
-    title.append("fits" if plan.fits else "does not fit", style="good" if plan.fits else "bad")
-    yield title.append(f" (limit {plan.capacity / GIB:,.1f})", "")
-    yield bar([(letter, getattr(memory, name)) for letter, name in MEMORY], size, width)
+    title.append(f"  {memory.total / GIB:,.1f} GiB on stage {memory.stage}, the fullest; ", "")
+    title.append(f"usable {plan.capacity / GIB:,.1f} of {size / GIB:g} GiB: ", "")
+    yield title.append("fits" if plan.fits else "does not fit", style="good" if plan.fits else "bad")
+    yield bar([(letter, getattr(memory, name)) for letter, name in MEMORY], max(size, memory.total), width)
     amounts = [(letter, name, getattr(memory, name)) for letter, name in MEMORY]
     yield _legend([(*each, amount(each[2] / GIB)) for each in amounts], width)
 
