@@ -79,6 +79,8 @@ def test_it_goes_on_with_the_path_followed_last_then_with_the_next_concept(progr
     assert following() == "ring"
     progress.stage("ddp/lesson", "done", START)
     assert following() == "ddp"
+    progress.stage("ring/demo", "done", START)  # as any run of its demo leaves it
+    assert following() == "ddp"
     for stage in ("cards", "questions"):
         progress.stage(f"ddp/{stage}", "skipped", START)
     assert following() == "ring"

@@ -53,6 +53,8 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
         (row,) = progress.entries("answer")
         assert (row.item, row.credit) == (predicted().key, float(right))
         assert bool(progress.memories()) is not right
+        (seen,) = progress.entries("stage")
+        assert (seen.item, seen.given) == ("distributed-sampler/demo", "done")
 
 
 def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):

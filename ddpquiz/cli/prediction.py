@@ -80,10 +80,11 @@ def ask(
 
 
 def save(predicted: PredictedRun, run: RunState) -> str | None:
-    """Save the answer if the run ended well; return the card that a wrong one made due."""
+    """Save the answer and that the demo was seen, if the run ended well; return the card that a wrong one made due."""
     from ddpquiz.cli.clock import now
     from ddpquiz.learning.answers import save_answer
     from ddpquiz.learning.graded_answer import Answer
+    from ddpquiz.learning.guided_path import StageName, StageState, save_stage
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
@@ -91,6 +92,7 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     cards = predicted.catalog.concept(predicted.posed.question.concept).cards
     answer = Answer(predicted.posed, made.words, made.verdict, now(), predicted.time)
     with open_progress() as progress:
+        save_stage(progress, predicted.posed.question.concept, StageName.DEMO, StageState.DONE, now())
         return save_answer(progress, answer, cards).called
 
 

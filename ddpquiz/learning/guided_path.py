@@ -6,11 +6,12 @@ of kind `stage` add what leaves no other trace: that a lesson was read, that a d
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
 from ddpquiz.curriculum.lab_titles import LabTitle
+from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.progress import Progress
 
 ASKED = 3  # questions of a path, besides the one that predicts the demo
@@ -86,14 +87,28 @@ class PathHistory:
 def load_history(progress: Progress, today: date) -> PathHistory:
     """Read what the learner has done so far."""
     rows = progress.entries("stage")
+    walked = {concept for concept, stage in map(_parts, rows) if stage != StageName.DEMO}  # any demo leaves a row
     reviewed = {key for key, memory in progress.memories().items() if memory.first is not None}
     return PathHistory(
         stages={row.item: StageState(row.given) for row in rows if row.given in SAVED},
         answered=frozenset(row.item for row in progress.entries("answer")),
         recalled=progress.hidden(today) | reviewed,
         passed=frozenset(name for name, lab in progress.labs().items() if lab.passed),
-        last=rows[-1].item.rpartition("/")[0] if rows else "",
+        last=next((concept for concept, _ in map(_parts, reversed(rows)) if concept in walked), ""),
     )
+
+
+def save_stage(progress: Progress, concept: str, stage: StageName, state: StageState, at: datetime) -> None:
+    """Save how far a stage is, unless the log says so already."""
+    item = f"{concept}/{stage}"
+    said = {row.item: row.given for row in progress.entries("stage")}
+    if said.get(item) != state:
+        progress.stage(item, state, at)
+
+
+def _parts(row: Row) -> tuple[str, str]:
+    concept, _, stage = row.item.rpartition("/")
+    return concept, stage
 
 
 def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:
