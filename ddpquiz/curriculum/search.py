@@ -19,7 +19,7 @@ _WHOLE, _FORM, _PART = 1.0, 0.7, 0.4  # the same word, one that means the same, 
 _HEADING = 3.0  # how much more a word counts in a heading than below it
 _FIRST = 1.2  # how much more it counts there as the first word
 _PHRASE = 2.0  # how much more a text counts that has all the words one after the other
-_KINDS = {"concept": 2.0, "demo": 1.8, "card": 1.0, "question": 0.9}
+_KINDS = {"concept": 2.2, "demo": 1.8, "card": 1.0, "question": 0.9}
 _RELEVANT = 0.3  # of the best hit's score; less is noise
 _SHORT = {
     "dp": "data parallelism", "tp": "tensor parallelism", "pp": "pipeline", "cp": "context parallelism",
