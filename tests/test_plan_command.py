@@ -24,7 +24,9 @@ def test_the_page_fits_80_by_24(home):
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert lines[0] == "Llama 3 70B on 256 x H100 SXM 80 GB"
-    assert any(re.match(r"Memory +[\d.]+ GiB on stage 0, the fullest; usable 75.2 of 80 GiB: fits", line) for line in lines)
+    assert any(
+        re.match(r"Memory +[\d.]+ GiB on stage 0, the fullest; usable 75.2 of 80 GiB: fits", line) for line in lines
+    )
 
 
 def test_the_help_names_every_model_and_gpu(home):
@@ -181,6 +183,21 @@ def test_a_schedule_is_drawn_and_saved_as_a_run(home, tmp_path):
     events = saved_run.read(tmp_path / "plan.json")
     assert (events[0].ranks, events[-1].ok) == (4, True)
     assert "<svg" in (tmp_path / "plan.svg").read_text()
+
+
+def test_of_a_schedule_that_is_too_long_to_draw_each_task_the_middle_is_left_out(home):
+    page = piped(home, "plan", "--gpus", "32", "--layout", "tp=8,pp=4", "--batch", "256", "--schedule").stdout
+    title, *lanes = page.splitlines()[:5]
+    assert title.endswith("; its middle is left out")
+    starts = [lane[7:].partition(" ... ")[0] for lane in lanes]
+    assert [start.index("B") for start in starts] == sorted((start.index("B") for start in starts), reverse=True)
+    assert [re.match(r"\.*(F+)", start)[1] for start in starts] == [
+        "FFFF",
+        "FFF",
+        "FF",
+        "F",
+    ]  # before the first backward
+    assert max(map(len, lanes)) <= 80
 
 
 def test_published_runs_are_printed_beside_predictions(home):

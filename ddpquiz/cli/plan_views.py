@@ -152,7 +152,7 @@ def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
 
             shown = _shorter(plan, run)
             replay(_events(plan, shown), out)
-        layout.show(out, schedule_page(shown, min(out.width, 160), run.micro_batches))
+        layout.show(out, schedule_page(shown, min(out.width, layout.MEASURE), run.micro_batches))
 
 
 def simulated(plan: Plan, micro_batches: int) -> PipelineRun:

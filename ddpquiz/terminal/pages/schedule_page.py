@@ -10,20 +10,25 @@ from ddpquiz.terminal.pages.plan_page import amount
 
 _STYLES = {"F": "accent", "B": "good", "W": "warn", "X": "good", ".": "quiet"}
 _MOST_ROWS = 64
+_CUT = " ... "
 
 
 def schedule_page(run: PipelineRun, width: int, micro_batches: int) -> RenderableType:
     """Draw what each rank does over time: F forward, B backward, W weight gradients, X both, a dot is idle.
 
-    `micro_batches` is how many the step has; `run` may show fewer.
+    `micro_batches` is how many the step has; `run` may show fewer. Where a task would be narrower than a column, the
+    middle of the run is left out.
     """
     names = len(f"rank {len(run.ranks) - 1}") + 1
     columns = max(20, width - names)
     title = f"{run.schedule}, {len(run.ranks)} ranks, {run.micro_batches:,} micro-batches: {amount(run.seconds)} s"
     title += f" (the first of {micro_batches:,})" if run.micro_batches < micro_batches else ""
+    parts = _parts(run, columns)
+    title += "; its middle is left out" if len(parts) > 1 else ""
     rows: list[RenderableType] = [Text(title, style="head")]
     for rank, slots in list(enumerate(run.ranks))[:_MOST_ROWS]:
-        rows.append(Text(f"rank {rank}".ljust(names), "quiet").append_text(_lane(slots, run.seconds, columns)))
+        lanes = [_lane(slots, part) for part in parts]
+        rows.append(Text(f"rank {rank}".ljust(names), "quiet").append_text(Text(_CUT, "quiet").join(lanes)))
     rows.append(Text("F forward   B backward   W weight gradients   X forward beside backward   . idle", style="quiet"))
     stored = ", ".join(f"{count:g}" for count in run.stored[:8]) + (", ..." if len(run.stored) > 8 else "")
     rows.append(Text(f"Idle {run.bubble:.1%} of the time. Micro-batches stored at once, by rank: {stored}"))
@@ -37,11 +42,20 @@ def letter(slot: Slot) -> str:
     return "X" if {"F", "B"} <= kinds else "B" if "B" in kinds else slot.task[0].kind
 
 
-def _lane(slots: Sequence[Slot], seconds: float, columns: int) -> Text:
-    """Draw a rank: in each column what it does in the middle of it."""
+def _parts(run: PipelineRun, columns: int) -> list[list[float]]:
+    """Return the times that are drawn, those in the middles of columns: of the whole run, or of its start and end."""
+    shortest = min((slot.end - slot.start for slots in run.ranks for slot in slots), default=run.seconds)
+    if run.seconds <= columns * shortest:
+        return [[(column + 0.5) * run.seconds / columns for column in range(columns)]]
+    half = (columns - len(_CUT)) // 2
+    start = [(column + 0.5) * shortest for column in range(half)]
+    return [start, [run.seconds - time for time in reversed(start)]]
+
+
+def _lane(slots: Sequence[Slot], times: Sequence[float]) -> Text:
+    """Draw what a rank does at some times."""
     line, at = Text(), 0
-    for column in range(columns):
-        middle = (column + 0.5) * seconds / columns
+    for middle in times:
         while at < len(slots) - 1 and slots[at].end <= middle:
             at += 1
         slot = slots[at]

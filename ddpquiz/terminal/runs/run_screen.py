@@ -135,9 +135,10 @@ class RunScreen(KeyScreen):
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
+        has_script = self.state.script.endswith(".py")  # a planned run has none
         source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
         account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
-        return [*logs, *account, source, *trying]
+        return [*logs, *account, *([source] if has_script else []), *trying]
 
     def _keys_of_help(self) -> list[Hotkey]:
         return [BACK, *_SCROLLING, *self._page_keys()]
