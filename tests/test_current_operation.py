@@ -12,6 +12,7 @@ from ddpquiz.analysis.events import (
     Started,
     Waiting,
 )
+from ddpquiz.analysis.frames.operation_line import purpose
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.terminal.runs.current_operation import running
 
@@ -96,3 +97,25 @@ def test_the_operation_that_was_called_last_is_described_where_a_run_is_stepped_
     picture = seen(*made, Issued(0.3, 0, 1, other), began=Began("demo.py", (), 3, "cpu", "gloo", ""))
     assert running(picture, 0.9, 99).plain.startswith("barrier · ranks 1 and 2 arrived")
     assert running(picture, 0.9, 99, newest=True).plain.startswith("all_reduce · rank 0 arrived")
+
+
+CALLED = {
+    ("all_gather", "ddp = DistributedDataParallel(model)", None): ["DDP compares the models"],
+    ("broadcast", "ddp = DDP(model)", None): ["DDP copies rank 0's model"],
+    ("broadcast", "loss = ddp(x).mean()", None): ["called by a library"],
+    ("all_reduce", "loss.backward()", 0): [],  # the bucket says it
+    ("reduce_scatter_tensor", "dist.reduce_scatter_single(mine, x)", None): [],
+    ("recv", "work = dist.irecv(x, 0)", None): [],
+    ("all_reduce", "", None): [],  # the file cannot be read
+}
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_a_call_that_a_library_makes_says_so(called, tmp_path):
+    op, line, bucket = called
+    script = tmp_path / "train.py"
+    script.write_text(f"\n{line}\n")
+    operation = Operation(op, (0, 1), None, ((4,),), "float32", 16, str(script), 2, bucket=bucket)
+    picture = seen(Issued(0.1, 0, 1, operation))
+    assert purpose(picture.timeline.current()[0]) == CALLED[called]
+    assert all(part in running(picture, 0.9, 200).plain for part in CALLED[called])

@@ -1,6 +1,7 @@
 """The operation that is under way, in a line: which ranks have arrived, and which are awaited."""
 
 import math
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -9,7 +10,12 @@ from ddpquiz.analysis.formatting import format_ranks, format_seconds, list_ranks
 from ddpquiz.analysis.frames.piece import Piece
 from ddpquiz.analysis.operation import ANYBODY, JOIN, POINT_TO_POINT
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.source_text import source_line
 
+_WRAPS_MODEL = re.compile(r"\b(DistributedDataParallel|DDP)\(")
+_VARIANT = re.compile(r"_(into_)?(tensor|single)$")  # names of one operator in different versions of torch
+_OF_LIBRARY = "called by a library"
+_PURPOSES = {"all_gather": "DDP compares the models", "broadcast": "DDP copies rank 0's model"}
 LONG = 0.001  # seconds; a rank that comes last by less is not mentioned
 
 
@@ -40,12 +46,12 @@ def describe_current(state: RunState, now: float, *, newest: bool = False) -> Op
         called = {call.operation.op for call in shown.calls.values()}  # a send, its receive, or both
         what = [shown.op if len(called) > 1 else called.pop(), *between(shown, state.ranks)]
         pieces = _pieces(what, shown.arrived, shown.awaited, state, now - _since(shown))
-        return OperationLine(pieces, (*about(shown), *others))
+        return OperationLine(pieces, (*purpose(shown), *about(shown), *others))
     last = next((each for each in reversed(state.timeline.collectives) if each.ended is not None), None)
     if last is None:
         none = "no communication yet"
         return OperationLine(((f"the group is made, {none}" if state.joined else none, "quiet"),))
-    more = (*between(last, state.ranks), *outcome(last), *about(last))
+    more = (*between(last, state.ranks), *outcome(last), *purpose(last), *about(last))
     return OperationLine(((f"last: {last.op}", "quiet"),), more)
 
 
@@ -57,6 +63,15 @@ def between(collective: Collective, of: int) -> list[str]:
     if len(collective.members) == of:
         return []
     return [format_ranks(collective.members) + (" alone" if len(collective.members) == 1 else "")]
+
+
+def purpose(collective: Collective) -> list[str]:
+    """Return that a library makes this call, and what for if that is known; nothing if the script makes it itself."""
+    operation = collective.operation
+    line = source_line(operation.file, operation.line)
+    if not line or operation.bucket is not None or _VARIANT.sub("", operation.op) in line:
+        return []
+    return [_PURPOSES.get(operation.op, _OF_LIBRARY) if _WRAPS_MODEL.search(line) else _OF_LIBRARY]
 
 
 def about(collective: Collective) -> list[str]:
