@@ -110,6 +110,13 @@ def test_other_keys_and_a_body_that_fits_do_not_scroll():
     assert not terminal.screen.scroll("q")
 
 
+def test_nobody_scrolls_to_empty_lines():
+    terminal = Terminal()
+    terminal.screen.paint(Text("one\ntwo\nthree\nfour\nfive\n\n \n"), Text("q quit"))
+    assert terminal.lines() == ["one", "two", "three", "four", "five", "q quit"]
+    assert not terminal.screen.scroll("down")
+
+
 def test_a_shorter_body_is_not_left_scrolled_out_of_sight():
     terminal = Terminal()
     terminal.screen.paint(numbers(30))

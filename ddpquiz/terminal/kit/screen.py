@@ -77,6 +77,9 @@ class Screen:
         tail = self._lines(foot, width)[:height] if foot is not None else []
         whole = body if isinstance(body, TextLines) else self._lines(body, width)
         self._page = max(1, height - len(tail))
+        if isinstance(whole, list):
+            while len(whole) > self._page and not "".join(part.text for part in whole[-1]).strip():
+                whole.pop()  # nobody should scroll to an empty line
         if len(whole) > self._page:
             self._page = max(1, self._page - 1)  # for the line that says how much is hidden
         self._beyond = max(0, len(whole) - self._page)
