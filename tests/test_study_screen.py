@@ -130,7 +130,7 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
-    assert "The limit is 2 new cards a day, 4 wait: `ddpquiz study --new 12` allows 10 more today.\n" in screen(seat)
+    assert "The limit is 2 new cards a day, 4 wait: `ddpquiz study --new 6` allows 4 more today.\n" in screen(seat)
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
     press(seat, *["space", "3"] * 4)

@@ -195,7 +195,8 @@ def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram:
         left = ", ".join(f"{count} {what}" for count, what in counts if count)
         lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
     if a_day is not None and deal.of_other_days:
-        lift = f"`{command} --new {max(a_day, begun) + MORE}` allows {MORE} more today"
+        more = min(MORE, deal.of_other_days)
+        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more today"
         limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
         lines.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
     return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
