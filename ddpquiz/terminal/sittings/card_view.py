@@ -196,7 +196,7 @@ def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram:
         lines.append(f"Left for the next sitting: {left}; `--limit` deals more at once.")
     if a_day is not None and deal.of_other_days:
         more = min(MORE, deal.of_other_days)
-        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more today"
+        lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
         limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
         lines.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
     return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
