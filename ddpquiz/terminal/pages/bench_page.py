@@ -65,15 +65,15 @@ def rate(bytes_per_second: float) -> str:
 
 
 def _lines(group: BenchGroup) -> Table:
-    table = _table(("operation", "up to", "line", "mean error"), left=(0, 2))
+    table = _table(("operation", "sizes up to", "line", "mean error"), left=(0, 2))
     for op in group.ops:
         found = group.fit_of(op)
         if found is None:
             table.add_row(op, "", Text("three sizes are needed", style="quiet"), "")
             continue
         for number, line in enumerate(found.lines):
-            until = "" if math.isinf(line.until) else format_bytes(line.until)
             first = number == 0
+            until = ("" if first else "larger") if math.isinf(line.until) else format_bytes(line.until)
             table.add_row(op if first else "", until, line_text(line), f"{found.mean_error:.0%}" if first else "")
     return table
 
@@ -82,7 +82,9 @@ def _notes(group: BenchGroup) -> Iterator[str]:
     fits = {op: found for op in group.ops if (found := group.fit_of(op))}
     two = [op for op, found in fits.items() if len(found.lines) > 1]
     if two:
-        yield f"One line does not fit {', '.join(two)}: small and large sizes have a line each."
+        below = any(line.alpha < 0 for op in two for line in fits[op].lines)
+        start = " A line of large sizes may begin below 0, since it does not hold for small ones." if below else ""
+        yield f"One line does not fit {', '.join(two)}: small and large sizes have a line each.{start}"
     poor = [op for op, found in fits.items() if found.mean_error > FITS]
     if poor:
         yield f"The lines of {', '.join(poor)} miss the times by more than {FITS:.0%} on average."

@@ -196,6 +196,7 @@ LANES: dict[Piece, str] = {
     GLYPHS["compute"]: "the rank runs its script and does not communicate",
     GLYPHS["communication"]: "all ranks have called the operation, and it runs",
     GLYPHS["waiting"]: "the rank is in an operation that another rank has not called yet",
+    ("blank", "quiet"): "the rank has not started yet, or its script has ended",
     BRIEF: "the rank computes, with an operation too short for a column",
     ("0 s", "quiet"): "the time when the first rank communicated or printed",
 }
