@@ -87,11 +87,11 @@ def list_demos() -> None:
     from ddpquiz.curriculum.packs import pack_demos
     from ddpquiz.learning.side_files import load_timings
     from ddpquiz.paths import data_dir, demos_dir
-    from ddpquiz.terminal.kit import layout, style
+    from ddpquiz.terminal.kit import pager, style
     from ddpquiz.terminal.pages import listing
 
     known = (*demos(demos_dir()), *pack_demos())
-    layout.show(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))
+    pager.show(style.console(), listing.demos(loading.load(), known, load_timings(data_dir())))
 
 
 def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
