@@ -20,7 +20,7 @@ _HEADING = 3.0  # how much more a word counts in a heading than below it
 _FIRST = 1.2  # how much more it counts there as the first word
 _PHRASE = 2.0  # how much more a text counts that has all the words one after the other
 _KINDS = {"concept": 2.2, "demo": 1.8, "card": 1.0, "question": 0.9}
-_RELEVANT = 0.3  # of the best hit's score; less is noise
+_RELEVANT = 0.27  # of the best hit's score; less is noise
 _SHORT = {
     "dp": "data parallelism", "tp": "tensor parallelism", "pp": "pipeline", "cp": "context parallelism",
     "ep": "expert parallelism", "sp": "sequence parallelism", "ps": "parameter server",
