@@ -7,8 +7,8 @@ between them. A collective has no name: the k-th call of a rank meets the
 k-th call of every other rank. So rank 0's loss is added to the others' g2,
 and rank 0's own g2 waits for a call that nobody else will make.
 Compare `came out` with `right`; a `-` is a call that never ended. Only rank 0
-gets an error, and all ranks have a wrong number. The others are `done`: they
-wait in a barrier only so that no rank ends before rank 0 has its error.
+gets an error, and all ranks have a wrong number. The others wait `in a
+barrier` only so that no rank ends before rank 0 has its error.
 
 Try    --mistake none       the same calls on every rank
        --mistake swapped    odd ranks call in a different order: no error at all
@@ -74,7 +74,7 @@ def attempt(calls: list[str], limit: float) -> tuple[list[float], str, str]:
             break
     took = time.perf_counter() - start
     if not error:
-        print("last call: done", flush=True)
+        print("then: in a barrier", flush=True)
     dist.barrier()  # stay alive until every rank is done: a rank that ended would be noticed at once
     if not error:
         return results, "no error", ""

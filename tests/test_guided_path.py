@@ -79,7 +79,11 @@ def test_it_goes_on_with_the_path_followed_last_then_with_the_next_concept(progr
     assert following() == "ring"
     progress.stage("ddp/lesson", "done", START)
     assert following() == "ddp"
-    progress.stage("ring/demo", "done", START)  # as any run of its demo leaves it
+    progress.stage("ring/lesson", "done", START)
+    assert following() == "ring"
+    progress.stage("ddp/lesson", "done", START)  # once more
+    assert following() == "ddp"
+    progress.stage("ring/demo", "done", START)  # as a prediction elsewhere leaves it
     assert following() == "ddp"
     for stage in ("cards", "questions"):
         progress.stage(f"ddp/{stage}", "skipped", START)
@@ -203,7 +207,7 @@ def test_the_labs_of_a_path_say_how_many_are_built_and_which_is_next(progress):
     progress.lab(LabRow(item="ring/fast-ring", passed=True), START)
     progress.stage("ring/lesson", "done", START)
     seat, _ = following(progress)
-    assert "6 lab         ✓ done  1 of 2 built, another is A slow ring, about 40 minutes" in screen(seat)
+    assert "6 lab         ✓ done  1 of 2 built; then A slow ring, about 40 minutes" in screen(seat)
 
 
 def test_a_pipe_gets_the_lesson_and_the_stages(home):

@@ -127,8 +127,18 @@ def test_a_call_that_one_rank_made_once_more_than_the_ranks_that_have_finished_i
     more = [Waiting(0.6, 0, 3), *(Exited(1.0, rank, 0) for rank in (1, 2))]
     found = diagnose(state_of([step] * 3, [step] * 2, [step] * 2, more=more))
     assert (found.fault, found.culprits) == ("missing", (0,))
-    assert found.sentence == f"Rank 0 called {call_at(step)} more often than ranks 1 and 2, which finished."
+    assert found.sentence == f"Rank 0 made more calls than ranks 1 and 2, which finished, and waits in {call_at(step)}."
     assert ("number of batches" in found.next) == (bucket is not None)
+    assert ("more batches" in found.next) == (bucket is None)
+
+
+def test_a_shared_line_that_is_called_last_is_not_said_to_be_called_more_often():
+    more = [Ended(0.5, rank, 2) for rank in range(3)] + [Exited(1.0, rank, 0) for rank in (1, 2)]
+    found = diagnose(state_of([A, A, call(12)], [A, call(12)], [A, call(12)], more=more))
+    assert (
+        found.sentence
+        == "Rank 0 made more calls than ranks 1 and 2, which finished, and waits in all_reduce at train.py:12."
+    )
 
 
 def test_ranks_that_are_ahead_of_a_rank_that_left_made_no_extra_call():

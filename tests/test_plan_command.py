@@ -197,6 +197,9 @@ def test_of_a_schedule_that_is_too_long_to_draw_each_task_the_middle_is_left_out
         "FF",
         "F",
     ]  # before the first backward
+    ends = [lane[7:].partition(" ... ")[2] for lane in lanes]
+    assert ends[0].endswith("BB")  # the last backward, while the others have nothing left
+    assert [len(end) - len(end.rstrip(".")) for end in ends] == sorted(len(end) - len(end.rstrip(".")) for end in ends)
     assert max(map(len, lanes)) <= 80
 
 

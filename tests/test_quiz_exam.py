@@ -205,6 +205,9 @@ def test_a_number_of_two_digits_leads_from_the_overview_to_its_question(progress
     assert screen(press(seat, "2")).startswith("Question 12/12")
     assert screen(press(seat, "escape", "q", "1", "enter")).startswith("Question 1/12")
     assert screen(press(seat, "q", "1", "3", "9")).startswith("Question 9/12")
+    assert screen(press(seat, "escape", "q", "1", "u", "escape", "q", "2")).startswith("Question 2/12")
+    assert "Question 1: press enter" in screen(press(seat, "q", "1", "?", "?"))
+    press(seat, "2")
     seat = quizzing(progress, BYTES, PHASES, rules=EXAM)
     spoken(seat, "1", "1 2", "1", "2")
     assert [answer.given for answer in seat.quiz.answers] == ["1 2", "2"]

@@ -223,7 +223,7 @@ The computing before train.py:5 (all_reduce) cost the other ranks most: they
 waited for rank 1, which spent longer there than they did, 1 s in all, 21% of
 their time.
 
-Time of each rank (waiting: also to form groups; overlapped: while computing)
+Time by rank (waiting includes forming groups; overlapped: while computing)
                             compute  communication   waiting  overlapped
   rank 0  ━████████░░░  500 ms  11%    3.25 s  68%  1 s  21%           -
   rank 1  ━━━━████████   1.5 s  32%    3.25 s  68%         -           -
@@ -353,7 +353,7 @@ def test_wrong_numbers_that_torch_computes_in_silence_are_explained(tmp_path, sa
 
 def test_a_saved_run_is_summed_up_too():
     said = ddpquiz("demo", "--replay", "allreduce", "--summary")
-    assert "Time of each rank" in said
+    assert "Time by rank" in said
     assert "Where communication went" in said
     assert "ranks 0-3" in said
 

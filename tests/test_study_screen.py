@@ -246,7 +246,7 @@ def test_quitting_among_more_new_cards_names_the_limit_that_deals_the_rest(progr
 
 def test_a_card_that_a_wrong_answer_made_due_says_so_until_it_was_seen(progress):
     seat = studying(progress, CARDS, memories={"ring/one": Memory(study_day(START))})
-    assert "Card 1/6 · due after a wrong answer · ring" in screen(seat)
+    assert "Card 1/6 · due after a missed question · ring" in screen(seat)
     assert "wrong answer" not in screen(press(seat, "space", "3"))
     assert "Done: 1 card.\n" in screen(press(seat, "q"))
 

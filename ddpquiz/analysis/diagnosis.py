@@ -22,7 +22,7 @@ from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import singled_out
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import MIXED, NEXT, UNEVEN, Diagnosis, FaultKind, Standpoint
+from ddpquiz.analysis.verdict import MIXED, MORE_CALLS, NEXT, UNEVEN, Diagnosis, FaultKind, Standpoint
 
 
 def diagnose(
@@ -154,19 +154,20 @@ def _extra_call(collective: Collective, finished: tuple[int, ...], state: RunSta
 
 
 def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Operation, state: RunState) -> Diagnosis:
-    """Return that some ranks made a call that others, who have finished, did not make, or made less often."""
+    """Return that some ranks made a call that others, who have finished, did not make, or made fewer calls."""
     callers, call = collective.arrived, call_at(extra)
     who, others = format_ranks(callers), format_ranks(finished)
     sites = state.timeline.order.sites(collective.group, collective.members)
-    in_loop = any(site.place == extra.place and at.keys() & {*finished} for site, at in sites)
+    is_shared = any(site.place == extra.place and at.keys() & {*finished} for site, at in sites)
     sentence = f"Only {who} called {call}; {others} finished without it."
-    if in_loop:
-        sentence = f"{who.capitalize()} called {call} more often than {others}, which finished."
+    if is_shared:
+        waits = f"wait{'s' * (len(callers) == 1)} in {call}"
+        sentence = f"{who.capitalize()} made more calls than {others}, which finished, and {waits}."
     return Diagnosis(
         "missing", callers, sentence,
         (standpoint(callers, collective.operation), Standpoint(finished, "finished")),
         collective.group, collective.members, collective.index,
-        next=UNEVEN if in_loop and extra.bucket is not None else NEXT["missing"],
+        next=NEXT["missing"] if not is_shared else MORE_CALLS if extra.bucket is None else UNEVEN,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from ddpquiz.analysis.operation import MAX_RANKS, Count, File, Line, Name, Operation, Peer, Range, Rank, Ranks, Seconds
 
 VERSION = 1
+SIMULATED = "simulated"  # the backend of a run that was planned, and has no script
 FAULT = 70  # the exit status of a rank in which ddpquiz itself failed, after a traceback
 
 

@@ -62,6 +62,9 @@ UNEVEN = (
     "Ranks make different numbers of steps. Give every rank the same number of batches, or put the loop inside "
     "`with model.join():`."
 )
+MORE_CALLS = (
+    "Find out why some ranks make more calls: a call under `if rank == 0`, more batches, or an early return elsewhere."
+)
 MIXED = (
     "Calls pair by their order: if it left one out in an earlier step, the results since then mix different steps, "
     "and are wrong on all ranks."

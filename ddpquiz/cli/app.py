@@ -121,7 +121,7 @@ class _Commands(TyperGroup):
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
         if args[0] == "record":
             job = "torchrun --nproc-per-node 4 -m ddpquiz.record --to DIR train.py"
-            ctx.fail(f"The recorder is started by the launcher of your job: {job}")
+            ctx.fail(f"The recorder is started by the launcher of your job: `{job}`")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

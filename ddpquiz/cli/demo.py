@@ -48,9 +48,9 @@ def demo(
     words = tuple(args or ())
     if about and name is None:
         typer.echo(context.get_help())
-    elif replay:
-        if name is None:
-            raise typer.BadParameter("Name a demo or a file: `ddpquiz demo --replay allreduce`.", param_hint="--replay")
+    elif replay and not about:
+        if name is None or words:
+            raise typer.BadParameter("Name one demo or file: `ddpquiz demo --replay allreduce`.", param_hint="--replay")
         play_again(name, options)
     elif name is None:
         list_demos()

@@ -25,7 +25,8 @@ def named_gpus(options: PlanOptions) -> int:
     """Return the number of GPUs that the layout names; UserError if it does not say."""
     sizes = axis_sizes(options.layout)
     if not sizes:
-        options.job(1), options.machine()  # an unknown model or GPU is reported first
+        options.job(1)  # reports an unknown model first
+        options.machine()  # and an unknown GPU
         raise UserError(
             "How many GPUs? Add --gpus, as in `ddpquiz plan --model llama-3-70b --gpus 256 --search`;"
             " --search without --gpus finds the fewest that fit."

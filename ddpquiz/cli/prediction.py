@@ -42,6 +42,7 @@ class PredictedRun:
     posed: Posed
     prediction: Prediction | None  # None: the learner declined
     time: timedelta  # that the learner needed for the answer
+    in_path: bool = False  # a guided path runs the demo
 
     @property
     def hint(self) -> Hint:
@@ -76,7 +77,7 @@ def ask(
     began = time.monotonic()
     predicted = prediction.ask(posed, name, console, before.place)
     took = timedelta(seconds=time.monotonic() - began)
-    return PredictedRun(known, link, posed, predicted, took)
+    return PredictedRun(known, link, posed, predicted, took, in_path=bool(before.place))
 
 
 def save(predicted: PredictedRun, run: RunState) -> str | None:
@@ -84,20 +85,21 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
     from ddpquiz.cli.clock import now
     from ddpquiz.learning.answers import save_answer
     from ddpquiz.learning.graded_answer import Answer
-    from ddpquiz.learning.guided_path import StageName, StageState, save_stage
+    from ddpquiz.learning.guided_path import save_seen
 
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
     made = predicted.prediction
-    cards = predicted.catalog.concept(predicted.posed.question.concept).cards
+    concept = predicted.catalog.concept(predicted.posed.question.concept)
     answer = Answer(predicted.posed, made.words, made.verdict, now(), predicted.time)
     with open_progress() as progress:
-        save_stage(progress, predicted.posed.question.concept, StageName.DEMO, StageState.DONE, now())
-        return save_answer(progress, answer, cards).called
+        if not predicted.in_path:  # which saves that itself
+            save_seen(progress, concept, predicted.link, now())
+        return save_answer(progress, answer, concept.cards).called
 
 
 def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
-    """Save the answer, and print why a wrong one is wrong."""
+    """Save what the run has shown, and print why a wrong prediction is wrong."""
     from ddpquiz.terminal.sittings.prediction import outcome
 
     if predicted.prediction:
@@ -106,7 +108,7 @@ def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
 
 
 def note(predicted: PredictedRun, run: RunState) -> str:
-    """Save the answer, and return in a few sentences whether it was right, and what a wrong one leads to."""
+    """Save what the run has shown; return in a few sentences whether the prediction held, and what a wrong one does."""
     from ddpquiz.terminal.sittings.prediction import verdict_line
 
     called, made = save(predicted, run), predicted.prediction

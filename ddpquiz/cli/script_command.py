@@ -57,7 +57,7 @@ class DemoCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except UsageError as wrong:
             line = self._corrected(words)
-            advice = f"Options of the demo go after --{f': {line}' if line else '.'}"
+            advice = f"Options of the demo go after --{f': `{line}`' if line else '.'}"
             raise _unknown_option(self, ctx, wrong, advice) from None
 
     def _corrected(self, words: list[str]) -> str:

@@ -168,7 +168,7 @@ def _on_machine(questions: list[Question]) -> list[Question]:
 def _fitting(known: Catalog, options: TestOptions) -> list[Question]:
     """Return the questions that the command line asks for; UserError for a track named as a concept."""
     for name in {one.id for one in known.tracks} & set(options.concept or ()) - {one.id for one in known.concepts}:
-        raise UserError(f"{name} is a track: ddpquiz test --track {name}")
+        raise UserError(f"{name} is a track: `ddpquiz test --track {name}`")
     return [
         question
         for concept in desk.chosen(known, options.concept, options.track)

@@ -49,7 +49,7 @@ def require_consent(name: str) -> None:
         why = "have changed since you allowed them" if name in _allowed() else "did not come with ddpquiz"
         raise UserError(
             f"The proofs, demos and labs of the pack {name} are programs that {why}. Look at them in"
-            f" {packs_dir() / name}, then allow them with: ddpquiz pack trust {name}"
+            f" {packs_dir() / name}, then allow them with `ddpquiz pack trust {name}`."
         )
 
 

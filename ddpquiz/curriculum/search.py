@@ -79,7 +79,7 @@ class _Term:
         return self.closeness(heading) * (_FIRST if heading.startswith(self._word) else 1.0)
 
     def closeness(self, text: str) -> float:
-        """Return how close the closest word of a text is, or what it is short for; 0.0 if nothing is close."""
+        """Return how close the closest word of a text is to this word, or to what this word is short for, up to 1.0."""
         if self._in_full and (in_full := min(each.closeness(text) for each in self._in_full)):
             return in_full
         part = _PART if self._word in text else 0.0

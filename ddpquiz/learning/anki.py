@@ -32,7 +32,7 @@ def write(catalog: Catalog, path: Path, at: datetime) -> None:
     try:
         import genanki
     except ImportError:
-        raise UserError("Packages for Anki need genanki: pip install 'ddpquiz[anki]'.") from None
+        raise UserError("Packages for Anki need genanki: `pip install 'ddpquiz[anki]'`.") from None
 
     templates = [{"name": "Recall", "qfmt": _FRONT, "afmt": _BACK}]
     model = genanki.Model(_MODEL, "ddpquiz", [{"name": name} for name in FIELDS], templates, css=_STYLE)

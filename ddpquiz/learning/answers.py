@@ -59,20 +59,32 @@ def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[st
     That is the card which the question itself proves. Without one, it is a card that is neither due already nor was
     reviewed today, if possible; then the one that shares most words with the question; then one of its level.
     """
-    own = [card for card in cards if card.concept == question.concept]
-    shared = _shared_words(question, own)
 
-    def rank(card: Card) -> tuple[bool, bool, bool, float, bool]:
+    def rank(card: Card) -> tuple[bool, bool, bool]:
         memory = memories.get(card.key)
         due, today = (memory.due <= day, memory.last == day) if memory else (False, False)
-        return card.proof != question.id, due, today, -shared[card.key], card.level is not _LIKE[question.level]
+        return card.proof != question.id, due, today
 
-    best = min(own, key=rank, default=None)
+    best = min(related_cards(question, cards), key=rank, default=None)  # of several, the first
     return best.key if best else None
 
 
+def related_cards(question: Question, cards: Sequence[Card]) -> list[Card]:
+    """Return the cards of a question's concept, those on its subject first."""
+    own = [card for card in cards if card.concept == question.concept]
+    shared = _shared_words(question, own)
+
+    def rank(card: Card) -> tuple[bool, float, bool]:
+        return card.proof != question.id, -shared[card.key], card.level is not _LIKE[question.level]
+
+    return sorted(own, key=rank)
+
+
 def _shared_words(question: Question, cards: Sequence[Card]) -> dict[str, float]:
-    """Return how many words each card shares with a question; a word of n cards counts 1/n, and a short card more."""
+    """Return how much each card has in common with a question.
+
+    A word that n cards contain counts 1/n, and the sum is divided by the root of the number of the card's words.
+    """
     options = (f"{option.text} {option.why}" for option in question.options)
     asked = _stems(" ".join((question.ask, question.code, *options, *question.hints, *question.steps, question.check)))
     words = {card.key: _stems(f"{card.front} {card.back}") for card in cards}

@@ -74,7 +74,7 @@ def fit(known: Histories, retention: float) -> Weights:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise UserError(
             f"The optimizer of fsrs is not installed ({', '.join(missing)} is missing): "
-            "pip install 'ddpquiz[optimize]' brings it."
+            "`pip install 'ddpquiz[optimize]'` brings it."
         )
     if (count := recalls(known)) < ENOUGH:
         raise UserError(

@@ -11,7 +11,6 @@ from enum import StrEnum
 
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
 from ddpquiz.curriculum.lab_titles import LabTitle
-from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.progress import Progress
 
 ASKED = 3  # questions of a path, besides the one that predicts the demo
@@ -87,28 +86,23 @@ class PathHistory:
 def load_history(progress: Progress, today: date) -> PathHistory:
     """Read what the learner has done so far."""
     rows = progress.entries("stage")
-    walked = {concept for concept, stage in map(_parts, rows) if stage != StageName.DEMO}  # any demo leaves a row
+    walked = [row.item.rpartition("/") for row in rows]  # a demo may have been seen elsewhere
     reviewed = {key for key, memory in progress.memories().items() if memory.first is not None}
     return PathHistory(
         stages={row.item: StageState(row.given) for row in rows if row.given in SAVED},
         answered=frozenset(row.item for row in progress.entries("answer")),
         recalled=progress.hidden(today) | reviewed,
         passed=frozenset(name for name, lab in progress.labs().items() if lab.passed),
-        last=next((concept for concept, _ in map(_parts, reversed(rows)) if concept in walked), ""),
+        last=next((concept for concept, _, stage in reversed(walked) if stage != StageName.DEMO), ""),
     )
 
 
-def save_stage(progress: Progress, concept: str, stage: StageName, state: StageState, at: datetime) -> None:
-    """Save how far a stage is, unless the log says so already."""
-    item = f"{concept}/{stage}"
+def save_seen(progress: Progress, concept: Concept, link: DemoLink, at: datetime) -> None:
+    """Save that a demo was seen, if it is the one of the concept's path and the log does not say so already."""
+    item = f"{concept.id}/{StageName.DEMO}"
     said = {row.item: row.given for row in progress.entries("stage")}
-    if said.get(item) != state:
-        progress.stage(item, state, at)
-
-
-def _parts(row: Row) -> tuple[str, str]:
-    concept, _, stage = row.item.rpartition("/")
-    return concept, stage
+    if link == _demo(concept)[0] and said.get(item) != StageState.DONE:
+        progress.stage(item, StageState.DONE, at)
 
 
 def guided_path(concept: Concept, labs: Sequence[LabTitle], history: PathHistory) -> GuidedPath:

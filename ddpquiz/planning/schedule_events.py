@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpquiz.analysis.events import Began, End, Ended, Event, Exited, Issued, Output, Started, when
+from ddpquiz.analysis.events import SIMULATED, Began, End, Ended, Event, Exited, Issued, Output, Started, when
 from ddpquiz.analysis.operation import MAX_RANKS, Operation
 from ddpquiz.errors import UserError
 from ddpquiz.planning.pipeline_order import StagePiece
@@ -17,7 +17,7 @@ def schedule_events(run: PipelineRun, title: str, tensor_bytes: int) -> list[Eve
     count = len(run.ranks)
     if count > MAX_RANKS:
         raise UserError(f"A replay has at most {MAX_RANKS:,} ranks; this pipeline has {count:,}.")
-    began = Began(title, (), count, "cpu", "simulated", "a plan: nothing ran", title=title)
+    began = Began(title, (), count, "cpu", SIMULATED, "a plan: nothing ran", title=title)
     between: list[Event] = []
     for rank, slots in enumerate(run.ranks):
         between.append(Started(0.0, rank, 0))

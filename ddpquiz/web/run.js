@@ -14,7 +14,7 @@ const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!
 const KINDS = { p: "compute", c: "communication", w: "waiting" };
 const KEYS = [
   ["← →", "go to the previous or next call of a rank"],
-  ["n N", "operation: go to the next or previous operation of all ranks"],
+  ["n N", "operation: go to just before the first call of the next or previous operation"],
   ["space", "play the calls one after the other, or stop"],
   ["home end", "go to before the first call, or after the last"],
   ["+ −", "zoom the timeline in or out; a drag or shift with ← → pans it"],

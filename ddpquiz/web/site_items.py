@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ddpquiz.curriculum.catalog import Catalog
-from ddpquiz.curriculum.concept import Card, CardLevel, Kind, Level, Prompt
+from ddpquiz.curriculum.concept import Card, Kind, Prompt
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates, fault, script_lines
-from ddpquiz.learning.how_to_answer import how_to_answer
+from ddpquiz.learning.answers import related_cards
+from ddpquiz.learning.instruction import HOW
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.terminal.kit.style import plain
 from ddpquiz.terminal.pages.item import source_line
@@ -16,7 +17,6 @@ from ddpquiz.web.proof_text import proof_text
 from ddpquiz.web.rendered_text import listing, paragraph, spans
 
 GRADES = ("again", "hard", "good", "easy")
-_LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 
 
 def card_html(card: Card, known: Catalog) -> Markup:
@@ -65,7 +65,6 @@ def question_html(posed: Posed, number: int, known: Catalog) -> Markup:
 def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
     """Return what the page needs to judge an answer and to write it to the log."""
     asked = posed.question
-    of_level = sorted(cards, key=lambda card: card.level is not _LIKE[asked.level])
     texts, right = _to_choose(posed)
     return {
         "kind": Kind.CHOICE if asked.kind is Kind.SPOT else asked.kind,  # one line of many is chosen
@@ -79,7 +78,7 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
         "right": right,
         "places": [*posed.shown],
         "values": ", ".join(f"{name}={value}" for name, value in posed.values.items()),
-        "cards": [card.key for card in of_level],
+        "cards": [card.key for card in related_cards(asked, cards)],
     }
 
 
@@ -128,7 +127,7 @@ def _link(address: str, text: str) -> Markup:
 def _field(posed: Posed) -> Markup:
     """Return the part of a form in which the answer is given."""
     asked, name = posed.question, f"answer-{posed.question.id}"
-    how = how_to_answer(asked)
+    how = HOW[asked.kind]  # there is a row for each line
     if asked.kind in (Kind.CHOICE, Kind.CHOICES):
         options = (_option(posed, place, name) for place in range(len(posed.shown)))
         return element("fieldset", element("legend", how), *options)

@@ -20,7 +20,7 @@ TITLES: dict[FaultKind, str] = {
 }
 TIME_HEADS = ("compute", "communication", "waiting", "overlapped")
 LINE_HEADS = ("calls", "tensor bytes", "time", "of it waiting")
-TIME_TITLE = "Time of each rank (waiting: also to form groups; overlapped: while computing)"
+TIME_TITLE = "Time by rank (waiting includes forming groups; overlapped: while computing)"
 LINE_TITLE = "Where communication went (times of all ranks added up)"
 MEMORY_TITLE = "Peak memory of each rank"
 MEMORY_HEADS = ("process", "GPU tensors")

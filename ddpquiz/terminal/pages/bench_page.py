@@ -65,7 +65,7 @@ def rate(bytes_per_second: float) -> str:
 
 
 def _lines(group: BenchGroup) -> Table:
-    table = _table(("operation", "sizes up to", "line", "mean error"), left=(0, 2))
+    table = _table(("operation", "sizes", "line", "mean error"), left=(0, 2))
     for op in group.ops:
         found = group.fit_of(op)
         if found is None:
@@ -73,8 +73,8 @@ def _lines(group: BenchGroup) -> Table:
             continue
         for number, line in enumerate(found.lines):
             first = number == 0
-            until = ("" if first else "larger") if math.isinf(line.until) else format_bytes(line.until)
-            table.add_row(op if first else "", until, line_text(line), f"{found.mean_error:.0%}" if first else "")
+            sizes = ("" if first else "larger") if math.isinf(line.until) else f"up to {format_bytes(line.until)}"
+            table.add_row(op if first else "", sizes, line_text(line), f"{found.mean_error:.0%}" if first else "")
     return table
 
 
@@ -83,7 +83,9 @@ def _notes(group: BenchGroup) -> Iterator[str]:
     two = [op for op, found in fits.items() if len(found.lines) > 1]
     if two:
         below = any(line.alpha < 0 for op in two for line in fits[op].lines)
-        start = " A line of large sizes may begin below 0, since it does not hold for small ones." if below else ""
+        start = (
+            " The line of the large sizes may begin below 0, since it does not hold for small ones." if below else ""
+        )
         yield f"One line does not fit {', '.join(two)}: small and large sizes have a line each.{start}"
     poor = [op for op, found in fits.items() if found.mean_error > FITS]
     if poor:

@@ -95,7 +95,8 @@ def _head(plan: Plan) -> Iterator[Text]:
 def _memory(plan: Plan, width: int) -> Iterator[Text]:
     memory, size = plan.memory, plan.hardware.memory
     title = Text("Memory", style="title")
-    title.append(f"  {memory.total / GIB:,.1f} GiB on stage {memory.stage}, the fullest; ", "")
+    where = f"stage {memory.stage}, the fullest" if plan.job.layout.pp > 1 else "each rank"
+    title.append(f"  {memory.total / GIB:,.1f} GiB on {where}; ", "")
     title.append(f"usable {plan.capacity / GIB:,.1f} of {size / GIB:g} GiB: ", "")
     yield title.append("fits" if plan.fits else "does not fit", style="good" if plan.fits else "bad")
     yield bar([(letter, getattr(memory, name)) for letter, name in MEMORY], max(size, memory.total), width)

@@ -19,7 +19,7 @@ from ddpquiz.terminal.runs.run_screen import RunScreen
 PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = (
     Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
-    Hotkey("n N", "operation", "go on or back to where the first rank is about to call another operation"),
+    Hotkey("n N", "operation", "go to just before the first call of the next or previous operation"),
     Hotkey("space", "play", "play the calls one after the other, or stop"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")

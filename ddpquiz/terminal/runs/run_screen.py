@@ -7,7 +7,7 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ddpquiz.analysis.events import Output
+from ddpquiz.analysis.events import SIMULATED, Output
 from ddpquiz.analysis.frames.ending import MARKS
 from ddpquiz.analysis.frames.script_marks import GONE, INSIDE, LAST, LEGEND
 from ddpquiz.analysis.run_state import RunState
@@ -135,7 +135,7 @@ class RunScreen(KeyScreen):
         name = f"{here[0]}-{here[-1]}" if len(here) > 1 else "".join(map(str, here))
         logs = [Hotkey(name, "log", "all lines that this rank printed")] if here else []
         trying = [Hotkey("t", "try", "what to try with this script, as commands")] if self._suggestions() else []
-        has_script = self.state.script.endswith(".py")  # a planned run has none
+        has_script = self.state.began is not None and self.state.began.backend != SIMULATED
         source = Hotkey("v", "source", "the script with a mark for each rank; its explanation is at the top")
         account = [Hotkey("s", "summary", "where time and bytes went, and advice")] if self.state.end else []
         return [*logs, *account, *([source] if has_script else []), *trying]
@@ -208,7 +208,7 @@ CLAIMS: dict[Piece, str] = {
 SOURCE: dict[Piece, str] = {
     (INSIDE, "warn"): "these ranks wait in this line",
     (LAST, "warn"): "these ranks were last seen here",
-    (GONE, "warn"): "these ranks have ended by themselves",
+    (GONE, "warn"): "these ranks have ended; those that ddpquiz stopped keep their mark",
 }
 
 

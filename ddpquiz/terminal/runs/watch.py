@@ -69,7 +69,7 @@ def live(begin: Callable[[Request], Run], request: Request, console: Console, op
             screen.open()
         while True:
             end = _show(begin, request, screen, keys, options)
-            if asked_state is None or is_same_run(request, asked):
+            if asked_state is None or (is_same_run(request, asked) and not _ended_well(asked_state)):
                 asked_state = end.state
             if end.chosen:
                 request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
@@ -80,6 +80,10 @@ def live(begin: Callable[[Request], Run], request: Request, console: Console, op
         for part in _left(end.state, console, end.hint).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
     return ShownRuns(asked_state, end.state)
+
+
+def _ended_well(state: RunState) -> bool:
+    return state.end is not None and state.end.ok
 
 
 def is_same_run(one: Request, other: Request) -> bool:

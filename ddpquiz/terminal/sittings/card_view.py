@@ -42,7 +42,7 @@ WELCOME = (
 def where(sitting: Sitting, *, flagged: bool = False, path: str = "") -> Text:
     """Draw the header of the card on screen; `path` is the place in a guided path, if there is one."""
     again = f"{sitting.coming_again} coming again" if sitting.coming_again else ""
-    called = "due after a wrong answer" if sitting.called else ""
+    called = "due after a missed question" if sitting.called else ""
     once_more = "once more" if sitting.grades(sitting.queue[0]) else ""
     place = f"Card {sitting.place}/{sitting.count}" if sitting.place else ""  # a repeated card may be the first
     cram = "cram: the schedule does not change" if sitting.cram else ""

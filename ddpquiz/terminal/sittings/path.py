@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ddpquiz.curriculum.concept import Concept, DemoLink
-from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, StageState, save_stage
+from ddpquiz.learning.guided_path import GuidedPath, PathStage, StageName, StageState
 from ddpquiz.terminal.kit.hotkeys import GOES_BACK, HELP, Hotkey
 from ddpquiz.terminal.kit.layout import Barred, columns, counted
 from ddpquiz.terminal.kit.style import plain, prose
@@ -161,7 +161,7 @@ class PathScreen(SittingScreen):
         return done
 
     def _save(self, stage: StageName, state: StageState) -> None:
-        save_stage(self.desk.progress, self.path.concept.id, stage, state, self.desk.clock())
+        self.desk.progress.stage(f"{self.path.concept.id}/{stage}", state, self.desk.clock())
         self._look_again()
 
     def _look_again(self) -> None:
@@ -218,7 +218,10 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
             return f"{counted(each.count, 'question')}{left}"
         case StageName.LAB if lab:
-            other = "another" if each.state is StageState.DONE else "next"
-            built = f"{each.count - each.left} of {each.count} built, {other} is " if 0 < each.left < each.count else ""
+            built = (
+                f"{each.count - each.left} of {each.count} built; then "
+                if 0 < each.left < each.count
+                else ""
+            )
             return plain(f"{built}{lab.title}, about {lab.minutes} minutes")
     return ""

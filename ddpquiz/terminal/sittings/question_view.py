@@ -10,7 +10,7 @@ from rich.text import Text
 from ddpquiz.curriculum.concept import CodeProof, Kind, Option, Question
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.learning.graded_answer import Answer
-from ddpquiz.learning.how_to_answer import how_to_answer
+from ddpquiz.learning.instruction import instruction
 from ddpquiz.learning.judge import Verdict, answered, chance, chosen_line, expected
 from ddpquiz.learning.quiz_state import Quiz
 from ddpquiz.terminal.kit.layout import Folded, columns, indented, numbered, section
@@ -91,7 +91,7 @@ def judged(answer: Answer) -> list[RenderableType]:
 def stem(question: Question, typed: str | None = None) -> list[RenderableType]:
     """Draw a question without its options or lines; the line of a script that is `typed` so far is marked."""
     unit = f" The unit is {plain(question.unit)}." if question.unit else ""
-    how = Text(how_to_answer(question) + unit, style="quiet")
+    how = Text(instruction(question) + unit, style="quiet")
     parts: list[RenderableType] = [prose(question.ask, "bold"), how, Text()]
     if question.kind is Kind.SPOT:
         parts += [spot_view.script(question, chosen_line(question, typed or "")), Text()]

@@ -55,7 +55,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def body(self) -> RenderableType:
         if self.quiz.overview:
-            return exam_overview.overview(self.quiz)
+            return exam_overview.overview(self.quiz, self._number)
         if self.quiz.posed is None:
             return Group(self._result(), Text(), *quiz_result.review(self._first or self.quiz))
         if answer := self.quiz.shown:
@@ -98,6 +98,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         posed = self.quiz.posed
         match key:
             case "u":
+                self._number.clear()
                 self._do(QuizAction.UNDO)
             case "q" if posed or self.quiz.overview:
                 self._stop()
@@ -123,7 +124,6 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def _press_in_overview(self, key: str) -> None:
         place = self._number.press(key, self.quiz)
-        self.note = self._number.note
         if place is not None:
             self._do(GoTo(place))
 

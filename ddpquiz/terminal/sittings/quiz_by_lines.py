@@ -31,7 +31,7 @@ class QuizByLines(QuizScreen):
         if self.quiz.pending:
             return Text(question_view.remark(self.quiz))
         if self.quiz.overview:
-            return exam_overview.overview(self.quiz)
+            return exam_overview.overview(self.quiz, self._number)
         assert self.quiz.posed is not None  # noqa: S101
         opening = self._note_lines() if not self.quiz.place else []
         return Group(Text(), *opening, self._where(), *question_view.asked(self.quiz.posed, self.quiz.hints))
@@ -71,9 +71,9 @@ class QuizByLines(QuizScreen):
             self._do(Given(line) if line else QuizAction.SKIP)
             self._pass_over(posed, line, self.note)
         else:
-            self._obey_behind_questions(line)
+            self._obey_after_questions(line)
 
-    def _obey_behind_questions(self, line: str) -> None:
+    def _obey_after_questions(self, line: str) -> None:
         """Obey a line at the end, or in the overview of an exam: the number of a question, or enter."""
         if self.quiz.overview and line.isdecimal() and 1 <= int(line) <= len(self.quiz.asked):
             self._do(GoTo(int(line) - 1))

@@ -2,7 +2,7 @@
 
 from ddpquiz.curriculum.concept import Kind, Question
 
-_HOW = {
+HOW = {
     Kind.CHOICE: "Choose one.",
     Kind.CHOICES: "Choose all that are right, and no other.",
     Kind.NUMBER: "Type a number.",
@@ -12,9 +12,9 @@ _HOW = {
 }
 
 
-def how_to_answer(question: Question) -> str:
+def instruction(question: Question) -> str:
     """Return what the learner has to do, in a sentence."""
     lines = len(question.answer.strip().splitlines())
     if question.kind is Kind.OUTPUT and lines > 1:
-        return f"Type the {lines} lines that this prints, one after the other in one line."
-    return _HOW[question.kind]
+        return f"This prints {lines} lines. Type them in one line, with a space between them."
+    return HOW[question.kind]
