@@ -233,7 +233,7 @@ def test_a_run_stays_on_its_last_page_with_its_steps_logs_source_and_summary(tmp
     script.write_text(HEAD + "dist.all_reduce(x)\nprint('mine: 1')\ndist.destroy_process_group()\n")
     terminal = ddpquiz("run", "--nproc", "2", str(script))
     terminal.wait("^done in .*\n→ walk through it · enter go on · r again · 0-1 log · s summary")
-    terminal.press("s", "^Time of each rank", "script.py:5  all_reduce  1 x 2")
+    terminal.press("s", "^Time by rank", "script.py:5  all_reduce  1 x 2")
     terminal.press("v", "dist.all_reduce")
     terminal.press("1", "mine: 1")
     terminal.press("\x1b", "^done in ")

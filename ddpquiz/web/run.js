@@ -633,7 +633,7 @@ class Page {
   drawReport(sections) {
     const box = byId("report");
     box.hidden = !sections.length;
-    if (!sections[0]?.title.startsWith("Time of each rank")) {
+    if (!sections[0]?.title.startsWith("Time by rank")) {
       byId("report-title").textContent = "The verdict";
       box.open = true;
     }

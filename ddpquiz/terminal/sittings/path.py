@@ -218,10 +218,6 @@ def _about(path: GuidedPath, each: PathStage) -> str:
             left = f", {each.left} left" if 0 < each.left < each.count else ""
             return f"{counted(each.count, 'question')}{left}"
         case StageName.LAB if lab:
-            built = (
-                f"{each.count - each.left} of {each.count} built; then "
-                if 0 < each.left < each.count
-                else ""
-            )
+            built = f"{each.count - each.left} of {each.count} built; then " if 0 < each.left < each.count else ""
             return plain(f"{built}{lab.title}, about {lab.minutes} minutes")
     return ""
