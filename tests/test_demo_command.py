@@ -296,7 +296,7 @@ def test_a_replay_may_be_asked_for_before_or_after_the_name_but_not_without_one(
     assert before.stdout == after.stdout
     ran = ddpquiz("demo", "--replay")
     assert ran.returncode == 2
-    assert "Name a demo or a file: `ddpquiz demo --replay allreduce`" in ran.stderr
+    assert "Name one demo or file: `ddpquiz demo --replay allreduce`" in ran.stderr
 
 
 @pytest.fixture
@@ -330,9 +330,9 @@ def test_an_option_that_a_script_mentions_is_passed_without_a_note(tmp_path):
 
 
 WRONG_SIDE = {
-    "demo allreduce --chunks": "--chunks. Options of the demo go after --: ddpquiz demo allreduce -- --chunks",
+    "demo allreduce --chunks": "--chunks. Options of the demo go after --: `ddpquiz demo allreduce -- --chunks`",
     "demo ddp --steps 2 --nproc 3 -- --perturb 1": (
-        "--steps. Options of the demo go after --: ddpquiz demo ddp --nproc 3 -- --steps 2 --perturb 1"
+        "--steps. Options of the demo go after --: `ddpquiz demo ddp --nproc 3 -- --steps 2 --perturb 1`"
     ),
     "demo --nprocs 3": "--nprocs. Options of the demo go after --.",
     "run --epochs 2 train.py": "--epochs. Options of the script go after the script.",

@@ -75,7 +75,7 @@ def test_a_missing_optimizer_is_told_in_a_sentence(monkeypatch):
     with pytest.raises(UserError) as refused:
         fit.fit(learner(1, 1), 0.9)
     assert str(refused.value) == (
-        "The optimizer of fsrs is not installed (pandas is missing): pip install 'ddpquiz[optimize]' brings it."
+        "The optimizer of fsrs is not installed (pandas is missing): `pip install 'ddpquiz[optimize]'` brings it."
     )
 
 

@@ -38,7 +38,7 @@ def test_a_number_that_is_not_possible_is_refused_with_one_that_is(home, words, 
 
 def test_a_track_given_as_a_concept_is_refused_with_the_right_option(home):
     done = piped(home, "test", "collectives")
-    assert (done.returncode, done.stderr) == (1, "collectives is a track: ddpquiz test --track collectives\n")
+    assert (done.returncode, done.stderr) == (1, "collectives is a track: `ddpquiz test --track collectives`\n")
 
 
 def test_what_comes_next_keeps_the_words_that_say_what_is_asked_about(home):
