@@ -160,6 +160,14 @@ def test_a_script_that_is_no_file_of_sane_size_is_not_read(tmp_path, kind):
     assert source_line(str(path), 1) == ""
 
 
+def test_a_line_of_a_script_that_was_edited_is_read_again(tmp_path):
+    script = tmp_path / "train.py"
+    for edit, text in enumerate(("first", "second")):
+        script.write_text(text)
+        os.utime(script, ns=(edit, edit))
+        assert source_line(str(script), 1) == text
+
+
 def test_a_saved_run_without_line_ends_is_refused_before_it_fills_the_memory():
     with pytest.raises(UserError, match="/dev/zero:1: invalid event: not valid JSON"):
         saved_run.read(Path("/dev/zero"))

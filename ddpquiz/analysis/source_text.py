@@ -32,12 +32,17 @@ def read_source(path: str | Path) -> str | None:
 
 def source_line(path: str, line: int) -> str:
     """Return a line of a file, counted from 1, or an empty text."""
-    lines = _lines(path)
+    try:
+        changed = Path(path).stat().st_mtime_ns
+    except (OSError, ValueError):
+        return ""
+    lines = _lines(path, changed)
     return lines[line - 1] if 0 < line <= len(lines) else ""
 
 
 @lru_cache(64)
-def _lines(path: str) -> list[str]:
+def _lines(path: str, changed: int) -> list[str]:
+    del changed  # a user may edit a script, and run it again from the same screen
     return (read_source(path) or "").splitlines()
 
 
