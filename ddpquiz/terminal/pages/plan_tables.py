@@ -18,8 +18,9 @@ from ddpquiz.terminal.pages.plan_page import amount, shares
 
 _COLUMNS = 30  # of a bar in the curve
 LEGEND = (
-    "dp: replicas; ZeRO shards over dp x cp ranks. mb: micro-batch. overhead: what takes the most time besides"
-    " computing. See `ddpquiz learn choosing-parallelism`."
+    "dp splits the batch, tp matrices, pp layers, cp sequences; ZeRO shards over dp x cp ranks. mb: micro-batch. MFU:"
+    " the share of the GPUs' peak that the model uses. overhead: what takes the most time besides computing. See"
+    " `ddpquiz learn choosing-parallelism`."
 )
 _ASSUMED = (
     "Assumes that computing hides the traffic of dp, pp and cp; --no-overlap assumes the opposite. Layouts within a few"
@@ -57,7 +58,7 @@ def found_page(found: Found, gpus: int, start: str, before: int | None = None) -
         lines.append(Text(LEGEND, style="quiet"))
         lines.append(Text(f"Of the best layout's step: {shares(best)}", style="head"))
         lines.append(Text(_ASSUMED, style="quiet"))
-        lines += [Text("Its page:"), code(f"{start} {arguments(best)}")]
+        lines += [Text("The page of the best layout:"), code(f"{start} {arguments(best)}")]
     return Group(*lines, Text("Why not the others", style="title"), _refusals(found))
 
 
