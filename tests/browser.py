@@ -3,10 +3,13 @@
 import shutil
 
 import pytest
+from playwright.sync_api import expect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 HOW = "no Chromium here; `apt-get install chromium` or your system's package manager installs one"
 CHROMIUM = next((path for path in map(shutil.which, NAMES) if path), None)
+
+expect.set_options(timeout=60_000)  # a busy machine may need more than the usual five seconds
 
 needs_browser = [
     pytest.mark.skipif(CHROMIUM is None, reason=HOW),

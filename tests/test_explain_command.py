@@ -64,7 +64,7 @@ def test_an_unfinished_text_is_there_again_the_next_time_until_it_is_graded(home
 
 @pytest.mark.parametrize(("leave", "disk"), [("\x1bq", "full"), ("\x03", "full"), ("\x04", "full"), ("\x03", "other")])
 def test_a_text_that_cannot_be_saved_is_printed_so_that_it_can_be_copied(home, leave, disk):
-    terminal = sample(home, "explain", "ring", width=200)
+    terminal = sample(home, "explain", "ring", width=400)
     terminal.wait("Why a ring")
     terminal.press("The bottleneck\rothers", "others_")
     if disk == "full":  # each write to a file fails from now on
