@@ -32,12 +32,16 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
     launch.warm_for(reading.read(request.script).source)
     file = saving.Saving(options.save) if options.save else None
 
+    asked: list[Run] = []  # by the rule of ShownRuns, so that events and state are of one run
+
     def start(chosen: Request) -> Run:
-        recorded = file if watch.is_same_run(chosen, request) else None  # the user may start other runs, too
+        is_asked = watch.is_same_run(chosen, request) and not (asked and watch.ended_well(asked[-1].seen))
+        recorded = file if is_asked else None
         if recorded:
             recorded.begin()
         run = begin(chosen)
         run.seen.only_broken_claims = not claims
+        asked.extend([run] * is_asked)
         if recorded:
             run.listeners.append(recorded.add)
         return run

@@ -69,7 +69,7 @@ def live(begin: Callable[[Request], Run], request: Request, console: Console, op
             screen.open()
         while True:
             end = _show(begin, request, screen, keys, options)
-            if asked_state is None or (is_same_run(request, asked) and not _ended_well(asked_state)):
+            if asked_state is None or (is_same_run(request, asked) and not ended_well(asked_state)):
                 asked_state = end.state
             if end.chosen:
                 request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
@@ -82,7 +82,8 @@ def live(begin: Callable[[Request], Run], request: Request, console: Console, op
     return ShownRuns(asked_state, end.state)
 
 
-def _ended_well(state: RunState) -> bool:
+def ended_well(state: RunState) -> bool:
+    """Return whether a run succeeded; another try then does not replace it."""
     return state.end is not None and state.end.ok
 
 
