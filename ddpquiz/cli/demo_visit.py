@@ -39,7 +39,8 @@ def visit(link: DemoLink, before: Before, *, ask: bool = True, step: bool = Fals
     request = Request(script, args=link.args, ranks=ranks, timeout=demo.PATIENCE, restarts=restarts)
     if screen.is_interactive():
         hint = replace(predicted.hint if predicted else Hint(link.look), place=place)
-        state = watch.live(begin, request, console, watch.LiveOptions(hint=hint, stay=True, step=step)).asked
+        how = watch.LiveOptions(hint=hint, stay=True, step=step)
+        state = watch.live(lambda chosen, _: begin(chosen), request, console, how).asked
     else:
         state = plain_lines.print_run(begin(request), console)
     demo.save_time(script, link.args, state)

@@ -32,18 +32,11 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
     launch.warm_for(reading.read(request.script).source)
     file = saving.Saving(options.save) if options.save else None
 
-    asked: list[Run] = []  # by the rule of ShownRuns, so that events and state are of one run
-
-    def start(chosen: Request) -> Run:
-        is_asked = watch.is_same_run(chosen, request) and not (asked and watch.ended_well(asked[-1].seen))
-        recorded = file if is_asked else None
-        if recorded:
-            recorded.begin()
+    def start(chosen: Request, is_asked: bool = True) -> Run:
         run = begin(chosen)
         run.seen.only_broken_claims = not claims
-        asked.extend([run] * is_asked)
-        if recorded:
-            run.listeners.append(recorded.add)
+        if file and is_asked:
+            file.record(run)
         return run
 
     if options.step and (options.json or options.plain or not screen.is_interactive()):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ddpquiz.analysis.events import Event
     from ddpquiz.analysis.frames.report import Section
     from ddpquiz.analysis.run_state import RunState
+    from ddpquiz.ranks.run import Run
 
 FORMATS = (".trace.json", ".json", ".svg", ".html")
 PAGE_EVENTS = 100_000  # of a longer run, a page holds about as many of the last events
@@ -37,19 +38,20 @@ class Saving:
     """Writes the events of a run to disk as they arrive, because a long run has many, and makes the file at its end."""
 
     def __init__(self, path: Path) -> None:
+        """UserError if the folder of the file does not exist."""
+        if not path.absolute().parent.is_dir():
+            raise UserError(f"The folder {path.parent} does not exist, so the run cannot be saved in it.")
         self._path, self._format = path, format_of(path)
         self._events: IO[str] | None = None
 
-    def begin(self) -> None:
-        """Begin to save a run, and discard the events of an earlier one; UserError if the folder does not exist."""
-        if not self._path.absolute().parent.is_dir():
-            raise UserError(f"The folder {self._path.parent} does not exist, so the run cannot be saved in it.")
+    def record(self, run: Run) -> None:
+        """Write the events of a run that has just begun, and discard those of an earlier one."""
         self._close()
         if self._format != ".svg":
             self._events = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # closed when the run is over
+            run.listeners.append(self._add)
 
-    def add(self, event: Event) -> None:
-        """Write one event to disk."""
+    def _add(self, event: Event) -> None:
         from ddpquiz.analysis.event_codec import encode
 
         if self._events is not None:

@@ -32,6 +32,7 @@ FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
 FROM_START = "The run is over; this is its start."
+Begin = Callable[[Request, bool], Run]  # starts a run; the flag tells whether it counts as the run that was asked for
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
 
@@ -57,19 +58,23 @@ class ShownRuns(NamedTuple):
     last: RunState
 
 
-def live(begin: Callable[[Request], Run], request: Request, console: Console, options: LiveOptions) -> ShownRuns:
+def live(begin: Begin, request: Request, console: Console, options: LiveOptions) -> ShownRuns:
     """Show a run while it lasts, and any run that the user starts from its screen.
 
-    The last frame is left in the scrollback, at once if it fits on the screen.
+    The first run counts as the one that was asked for; a repeat of it counts instead if no earlier one succeeded. The
+    last frame is left in the scrollback, at once if it fits on the screen.
     """
-    asked, asked_state = request, None
+    asked = request
+    asked_state: RunState | None = None
     with Screen(console) as screen, Keys(away=screen.suspended) as keys:
         keys.discard(but=("ctrl+c", "eof"))  # a `q` that was typed for the shell is not meant for us
         if options.stay:
             screen.open()
         while True:
-            end = _show(begin, request, screen, keys, options)
-            if asked_state is None or (is_same_run(request, asked) and not ended_well(asked_state)):
+            is_asked = _is_same_run(request, asked) and not (asked_state and _ended_well(asked_state))
+            _wait_for_torch(screen.console, keys)
+            end = _show(begin(request, is_asked), screen, keys, options)
+            if is_asked:
                 asked_state = end.state
             if end.chosen:
                 request = replace(request, args=end.chosen.args, ranks=end.chosen.ranks)
@@ -79,25 +84,21 @@ def live(begin: Callable[[Request], Run], request: Request, console: Console, op
     if not options.stay:
         for part in _left(end.state, console, end.hint).renderables:
             console.print(part, soft_wrap=isinstance(part, Text))  # a command can be copied
-    return ShownRuns(asked_state, end.state)
+    return ShownRuns(asked_state or end.state, end.state)
 
 
-def ended_well(state: RunState) -> bool:
-    """Return whether a run succeeded; another try then does not replace it."""
+def _ended_well(state: RunState) -> bool:
     return state.end is not None and state.end.ok
 
 
-def is_same_run(one: Request, other: Request) -> bool:
+def _is_same_run(one: Request, other: Request) -> bool:
     """Return whether two requests are for the same run: the user can only change the arguments and the ranks."""
     return (one.args, one.ranks) == (other.args, other.ranks)
 
 
-def _show(
-    begin: Callable[[Request], Run], request: Request, screen: Screen, keys: Keys, options: LiveOptions
-) -> EndScreen:
-    """Show one run; return the screen of its end, with what the user wants next."""
-    _wait_for_torch(screen.console, keys)
-    recent, run = RecentEvents(), begin(request)
+def _show(run: Run, screen: Screen, keys: Keys, options: LiveOptions) -> EndScreen:
+    """Show a run that has just begun; return the screen of its end, with what the user wants next."""
+    recent = RecentEvents()
     run.listeners.append(recent.add)
     view = LiveScreen(run, screen, options.hint)
     view.can_start = True
