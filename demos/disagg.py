@@ -12,7 +12,7 @@ Compare `cache received` with `cache of a token`, and `rows computed` with
 
 Try    --kv-heads 1     all four query heads share one pair of key and value: half the bytes
        --prompt 30      a longer prompt: more bytes to send, the same number of decode passes
-       --nproc 1        prefill and decode in one place: nothing is sent
+       on 1 rank        prefill and decode in one place: nothing is sent
 """
 
 import argparse

@@ -9,8 +9,8 @@ compare `gradient off by (mean of ranks)` with `gradient off by (all tokens)`.
 updates, and of its gradient.
 
 Try    --equal-tokens     the same number of tokens on every rank: both means agree
-       --nproc 2          half as many shards, each twice as large
-       --nproc 3          rows that do not divide evenly: the last shard is smaller
+       on 2 ranks         half as many shards, each twice as large
+       on 3 ranks         rows that do not divide evenly: the last shard is smaller
 """
 
 import argparse

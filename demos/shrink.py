@@ -11,7 +11,7 @@ the weights at the end are those of a run that nobody left.
 
 Try    --leave-at 99    nobody leaves
        --keep-shares    the samples are not dealt out again: some are never seen
-       --nproc 2        one rank is left, and does all of the work
+       on 2 ranks       one rank is left, and does all of the work
 """
 
 import argparse

@@ -13,6 +13,7 @@ from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import pose
 from ddpquiz.learning.judge import expected
 from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.side_files import load_timings
 from ddpquiz.terminal.kit import style
 from ddpquiz.terminal.sittings.prediction import NoRun, PredictionScreen
 
@@ -21,14 +22,14 @@ def demo(home, *words):
     return ddpquiz("demo", "sampler", *words, home=home, height=60)
 
 
-def predicted():
-    _, question = _question(load(), "sampler", (), None)
+def predicted(name="sampler"):
+    _, question = _question(load(), name, (), None)
     return question
 
 
-def place(shown, right):
+def place(shown, right, name="sampler"):
     """Return the digit of an option as it was shuffled on screen."""
-    option = next(option.text for option in predicted().options if option.right == right)
+    option = next(option.text for option in predicted(name).options if option.right == right)
     row = next(row for row in shown.splitlines() if row.endswith(option[:60]))
     return row.split()[0]
 
@@ -55,6 +56,19 @@ def test_the_run_says_whether_a_prediction_held_and_a_wrong_one_makes_a_card_due
         assert bool(progress.memories()) is not right
         (seen,) = progress.entries("stage")
         assert (seen.item, seen.given) == ("distributed-sampler/demo", "done")
+
+
+def test_a_run_that_is_started_from_the_screen_settles_neither_the_prediction_nor_the_time_of_the_demo(tmp_path):
+    terminal = ddpquiz("demo", "shrink", "--stay", home=tmp_path, height=60)
+    terminal.press(place(terminal.wait("no prediction"), right=True, name="shrink"), "→ walk through it")
+    terminal.press("t", "^  3 ddpquiz demo shrink --nproc 2$")
+    terminal.press("3", "^done in .* claims proven\n→ walk through it")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert load_timings(tmp_path)["shrink"].ranks == 4
+    with Progress(tmp_path) as progress:
+        (row,) = progress.entries("answer")
+        assert (row.item, row.credit) == (predicted("shrink").key, 1.0)
 
 
 def test_a_demo_that_is_run_from_a_card_asks_too(tmp_path):

@@ -40,7 +40,8 @@ def test_a_script_that_suggests_nothing_has_nothing_to_try(tmp_path, text):
 def test_every_demo_names_things_to_try_with_flags_that_it_has(name):
     found = of_script(str(demos_dir() / f"{name}.py"))
     assert len(found) >= 3
-    flags = {"--", "--nproc", *read_demo(demos_dir() / f"{name}.py").flags}
-    for command in (each.command for each in found):
-        assert command.startswith(f"ddpquiz demo {name} ")
-        assert {word for word in command.split() if word.startswith("--")} <= flags
+    flags = set(read_demo(demos_dir() / f"{name}.py").flags)
+    for each in found:
+        assert each.command.startswith(f"ddpquiz demo {name} ")
+        assert {word for word in each.args if word.startswith("--")} <= flags
+        assert ("--nproc" in each.command) == bool(each.ranks)

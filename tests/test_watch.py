@@ -198,6 +198,27 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
     assert (began.ranks, began.args) == (4, ("--nproc", "2"))  # the run that was asked for
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "kept"), [("good", "endless", "good"), ("bad", "good", "good"), ("bad", "endless", "endless")]
+)
+def test_a_repeat_is_saved_only_if_no_earlier_try_succeeded(tmp_path, first, second, kept):
+    script, does = tmp_path / "script.py", tmp_path / "does"
+    script.write_text(
+        f"import sys, time\ndoes = open({str(does)!r}).read()\nprint(f'does: {{does}}')\n"
+        "time.sleep(60 if does == 'endless' else 0)\nsys.exit(does == 'bad')\n"
+    )
+    for ending in ".json", ".svg":  # one is made of the events, one of the last state
+        saved = tmp_path / f"run{ending}"
+        does.write_text(first)
+        terminal = ddpquiz("run", "--save", saved, str(script), "--nproc", "1")
+        terminal.wait(f"^does +{first}", "r again")
+        does.write_text(second)
+        terminal.press("r", f"^does +{second}", "q stop" if second == "endless" else "r again")
+        terminal.press("q")
+        assert terminal.end() == (130 if second == "endless" else 0)
+        assert [does for does in ("good", "bad", "endless") if re.search(rf"\b{does}\b", saved.read_text())] == [kept]
+
+
 def test_a_page_that_is_read_stays_when_the_run_ends(tmp_path):
     script, end = tmp_path / "script.py", tmp_path / "end"
     loop = f"import os, time\nprint('words: yes')\nwhile not os.path.exists({str(end)!r}):\n    time.sleep(0.05)\n"
