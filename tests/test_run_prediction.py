@@ -13,7 +13,7 @@ from ddpquiz.cli.plan_here import predict_here, request_of
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
 from ddpquiz.planning.recorded_program import measured_step, recorded_program
-from ddpquiz.planning.run_prediction import meeting_cost, predict_run
+from ddpquiz.planning.run_prediction import PredictedOperation, RunPrediction, meeting_cost, predict_run
 from ddpquiz.terminal.kit import layout, style
 from ddpquiz.terminal.pages.here_page import here_page, outcome_line
 
@@ -55,7 +55,9 @@ def test_all_wait_for_the_rank_that_computes_longest():
     played = Played()
     for rank, computes in zip(played.ranks, (1.0, 4.0), strict=True):
         rank.sync("all_reduce", computes, 9.0).sync("all_reduce", 9.0 + computes, 20.0)
-    assert predict(played).seconds == pytest.approx(4 + 1 + 4 + 1)
+    found = predict(played)
+    assert found.seconds == pytest.approx(4 + 1 + 4 + 1)
+    assert found.waiting == pytest.approx(found.seconds - (1 + 4) - 2)  # of parts that are means over the ranks
 
 
 def test_what_runs_in_the_background_costs_only_what_computing_does_not_hide():
@@ -153,7 +155,23 @@ def test_the_page_has_the_parts_of_a_step_and_what_was_measured():
     assert re.search(r"computing \(measured in the warm-up\) +2 s", text)
     assert re.search(r"all_reduce +1  16 bytes +500 ms", text)
     assert re.search(r"Run on the slowest rank +2.5 s", text)
-    assert "Run: predicted 2.5 s, measured 2 s: the prediction is +25% off." in text
+    assert "Run: predicted 2.5 s, measured 2 s: the prediction is 25% too high." in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "row"), [(9.0, "waiting for other ranks +3 s"), (5.0, "hidden by overlap +-1 s"), (6.0, "")]
+)
+def test_the_parts_of_a_prediction_add_up(seconds, row):
+    barrier = PredictedOperation("barrier", 1.0, 0, 1.0)
+    found = RunPrediction(seconds=seconds, steps=1, by_steps=False, computing=5.0, operations=(barrier,))
+    with (out := style.console(width=80)).capture() as shown:
+        layout.show(out, here_page("train.py", found))
+        layout.show(out, outcome_line(found, 10.0, -0.1))
+    text = shown.get()
+    assert bool(re.search("waiting for|hidden by", text)) == bool(row)
+    assert re.search(row, text)
+    assert re.search(r"barrier +1 +- +1 s", text)
+    assert "10% too low" in text
 
 
 def test_a_name_means_a_demo_unless_there_is_such_a_file(tmp_path, monkeypatch):

@@ -35,6 +35,11 @@ class RunPrediction:
     computing: float
     operations: tuple[PredictedOperation, ...]
 
+    @property
+    def waiting(self) -> float:
+        """Seconds in which the slowest rank waits for others; negative if overlap hides more than that."""
+        return self.seconds - self.computing - sum(each.seconds for each in self.operations)
+
 
 def meeting_cost(bench: MachineBench, device: str) -> Cost:
     """Return what says the seconds of a collective; it raises UserError if nothing was measured for it."""
