@@ -127,7 +127,7 @@ def test_a_call_that_one_rank_made_once_more_than_the_ranks_that_have_finished_i
     more = [Waiting(0.6, 0, 3), *(Exited(1.0, rank, 0) for rank in (1, 2))]
     found = diagnose(state_of([step] * 3, [step] * 2, [step] * 2, more=more))
     assert (found.fault, found.culprits) == ("missing", (0,))
-    assert found.sentence == f"Rank 0 made more calls than ranks 1 and 2, which finished, and waits in {call_at(step)}."
+    assert found.sentence == f"Rank 0 made more calls than ranks 1 and 2, which finished without its {call_at(step)}."
     assert ("number of batches" in found.next) == (bucket is not None)
     assert ("more batches" in found.next) == (bucket is None)
 
@@ -137,7 +137,7 @@ def test_a_shared_line_that_is_called_last_is_not_said_to_be_called_more_often()
     found = diagnose(state_of([A, A, call(12)], [A, call(12)], [A, call(12)], more=more))
     assert (
         found.sentence
-        == "Rank 0 made more calls than ranks 1 and 2, which finished, and waits in all_reduce at train.py:12."
+        == "Rank 0 made more calls than ranks 1 and 2, which finished without its all_reduce at train.py:12."
     )
 
 

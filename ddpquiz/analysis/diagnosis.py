@@ -161,8 +161,8 @@ def _of_extra_call(collective: Collective, finished: tuple[int, ...], extra: Ope
     is_shared = any(site.place == extra.place and at.keys() & {*finished} for site, at in sites)
     sentence = f"Only {who} called {call}; {others} finished without it."
     if is_shared:
-        waits = f"wait{'s' * (len(callers) == 1)} in {call}"
-        sentence = f"{who.capitalize()} made more calls than {others}, which finished, and {waits}."
+        whose = "its" if len(callers) == 1 else "their"
+        sentence = f"{who.capitalize()} made more calls than {others}, which finished without {whose} {call}."
     return Diagnosis(
         "missing", callers, sentence,
         (standpoint(callers, collective.operation), Standpoint(finished, "finished")),
