@@ -79,6 +79,7 @@ BYTES = Question(
     steps=("A chunk is 300 bytes.", "6 x 300 = 1,800 bytes."),
     check="Between S and 2 S.",
     proof=CodeProof("1", "print(1800)", Shows("1800")),
+    card="two",
 )
 PHASES = Question(
     "ring",
@@ -92,6 +93,7 @@ PHASES = Question(
         Option("broadcast", why="A broadcast copies from one rank."),
         Option("barrier", why="A barrier moves no data."),
     ),
+    card="one",
 )
 STEPS = Question(
     "ring",
@@ -104,6 +106,7 @@ STEPS = Question(
     unit="bytes",
     traps=(Trap("2 * s", "That is the limit for very many ranks."),),
     steps=("2 x 3/4 x {s} = {=2*(n-1)/n*s}",),
+    card="three",
 )
 HOOKS = Question(
     "ddp",
@@ -112,6 +115,7 @@ HOOKS = Question(
     Kind.ORDER,
     "In which order does this happen in backward?",
     lines=(Line("the last layer's gradient is ready"), Line("its bucket is full"), Line("the all-reduce starts")),
+    card="one",
 )
 PRINTS = Question(
     "ddp",
@@ -124,6 +128,7 @@ PRINTS = Question(
     traps=(Trap("[1.0, 1.5]", "That is the mean."),),
     hints=("SUM is the default.",),
     proof=CodeProof("4"),
+    card="one",
 )
 
 

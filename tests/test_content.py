@@ -12,6 +12,7 @@ from ddpquiz.curriculum.concept import CodeProof, Kind
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
+from ddpquiz.learning.answers import linked_cards
 from ddpquiz.paths import demos_dir
 from ddpquiz.ranks.proof_check import draws, prove_all
 from ddpquiz.ranks.proof_runner import ProofRunner, all_close
@@ -63,6 +64,12 @@ def test_most_questions_can_be_run():
     hard = [question for question in questions if question.level == "hard"]
     assert sum(question.proof is not None for question in questions) >= 0.6 * len(questions)
     assert sum(question.proof is not None for question in hard) >= 0.5 * len(hard)
+
+
+def test_nearly_every_question_has_a_card_that_says_what_it_asks():
+    concepts = load().concepts
+    alone = [each.key for one in concepts for each in one.questions if not linked_cards(each, one.cards)]
+    assert len(alone) <= 0.05 * len(load().questions()), alone
 
 
 def test_every_demo_is_predicted_by_a_question():

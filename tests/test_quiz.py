@@ -135,34 +135,30 @@ def test_the_score_is_shown_by_concept_and_level():
     assert wanting(quiz()) is None
 
 
+REVIEWED = Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY, 1)
+
+
 @pytest.mark.parametrize(
     ("memories", "called"),
     [
-        ({}, "ring/two"),  # the level of the question
-        ({"ring/two": Memory(TODAY)}, "ring/one"),  # that one is due already
-        ({"ring/two": Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY, 1)}, "ring/one"),  # recalled a moment ago
-        ({"ring/two": Memory(TODAY + timedelta(9), 9, 5, TODAY, TODAY - timedelta(1), 1)}, "ring/two"),
+        ({}, "ring/two"),
+        ({"ring/two": Memory(TODAY)}, "ring/four"),  # that one is due already
+        ({"ring/two": REVIEWED}, "ring/four"),  # recalled a moment ago
+        ({"ring/two": replace(REVIEWED, last=TODAY - timedelta(1))}, "ring/two"),
         ({f"ring/{name}": Memory(TODAY) for name in ("one", "two", "three", "four")}, "ring/two"),
     ],
 )
-def test_a_wrong_answer_calls_a_card_of_its_concept(memories, called):
-    alike = [replace(card, front="?", back="?") for card in CARDS]
-    assert card_to_call(BYTES, alike, memories, TODAY) == called
+def test_a_wrong_answer_calls_a_card_that_the_question_names_or_proves(memories, called):
+    cards = [replace(card, proof="bytes") if card.key == "ring/four" else card for card in CARDS]
+    assert BYTES.card == "two"
+    assert card_to_call(BYTES, cards, memories, TODAY) == called
 
 
-def test_a_wrong_answer_calls_the_card_on_its_subject():
-    one, two, three, four = (
-        replace(card, front="What is it?", back="Nothing.") for card in CARDS if card.concept == "ring"
-    )
-    sends = replace(three, front="How many bytes does a rank send in a ring?", back="Almost twice as many.")
-    assert card_to_call(BYTES, [one, two, sends, four], {}, TODAY) == "ring/three"
-    assert card_to_call(BYTES, [one, two, sends, four], {"ring/three": Memory(TODAY)}, TODAY) == "ring/two"
-    shown = replace(four, proof="bytes")  # the question proves this card
-    assert card_to_call(BYTES, [one, two, sends, shown], {"ring/four": Memory(TODAY)}, TODAY) == "ring/four"
-
-
-def test_a_concept_without_cards_calls_none():
-    assert card_to_call(BYTES, [], {}, TODAY) is None
+def test_a_question_without_a_card_calls_none():
+    alone = replace(BYTES, card="")
+    assert card_to_call(alone, CARDS, {}, TODAY) is None
+    elsewhere = [replace(card, proof="bytes") if card.concept == "ddp" else card for card in CARDS]
+    assert card_to_call(alone, elsewhere, {}, TODAY) is None
 
 
 def test_a_hint_stays_seen_when_the_learner_goes_back_and_skips_again():

@@ -106,7 +106,7 @@ def test_an_adaptive_exam_chooses_on_the_way_forward_only():
 
 def test_answers_are_changed_on_the_screen_and_in_the_log(progress):
     seat = press(quizzing(progress, BYTES, PHASES, STEPS, rules=EXAM), "1")
-    assert list(progress.memories()) == ["ring/four"]
+    assert list(progress.memories()) == ["ring/two"]
     assert screen(press(seat, "u")).startswith("Question 1/3 · exam")
     assert "Your answer is 1. You can change it.\n1-4 answer · s next · f flag · ? help · q end" in screen(seat)
     press(seat, "2")

@@ -106,6 +106,11 @@ CASES = {
         "predict: ring-byts",
         "41:14: `predict`: `ring-byts` is not a question of this file; did you mean `ring-bytes`?",
     ),
+    "a card that does not exist": (
+        "  - id: ring-bytes\n",
+        "  - id: ring-bytes\n    card: limits\n",
+        "52:11: `card`: `limits` is not a card of this file; did you mean `limit`?",
+    ),
     "a prediction without ranks": (
         "    ranks: 4\n    predict",
         "    predict",

@@ -164,6 +164,7 @@ class Question(_Keyed):
     check: str = ""
     proof: Proof | None = None
     source: str = ""
+    card: str = ""  # the id of a card of the concept that says what the question asks
 
 
 @dataclass(frozen=True, slots=True)

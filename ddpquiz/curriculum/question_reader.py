@@ -34,6 +34,7 @@ def read_question(record: Fields, concept: str) -> Question:
         check=record.text("check"),
         proof=read_proof(record),
         source=record.text("source", optional=True),
+        card=record.text("card", optional=True),
         **(_OWN[kind](record, kind) if known else {}),
     )
     record.close(_KEYS_OF_KINDS, f"{a(kind)} question does not have it" if known else "")

@@ -140,14 +140,19 @@ def _check_ids(record: Fields, concept: Concept) -> None:
 
 
 def _check_links(record: Fields, concept: Concept) -> None:
-    """Complain about a demo or a card that names a question that does not exist or has no proof."""
+    """Complain about what names a question or a card that does not exist, and about a proof that is none."""
     questions = {question.id: question for question in concept.questions}
-    links = [("predict", link.predict) for link in concept.demos] + [("proof", card.proof) for card in concept.cards]
-    nodes = [*record.children("demos"), *record.children("cards")]
-    for (key, wanted), node in zip(links, nodes, strict=False):
-        if wanted and wanted not in questions:
-            meant = did_you_mean(wanted, list(questions))
-            record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is not a question of this file{meant}")
+    cards = [card.id for card in concept.cards]
+    links = [
+        *(("predict", link.predict, "question", questions) for link in concept.demos),
+        *(("proof", card.proof, "question", questions) for card in concept.cards),
+        *(("card", question.card, "card", cards) for question in concept.questions),
+    ]
+    nodes = [node for name in ("demos", "cards", "questions") for node in record.children(name)]
+    for (key, wanted, what, known), node in zip(links, nodes, strict=False):
+        if wanted and wanted not in known:
+            meant = did_you_mean(wanted, list(known))
+            record.page.complain(peek(node, key), f"`{key}`: `{wanted}` is not a {what} of this file{meant}")
         elif wanted and key == "proof" and questions[wanted].proof is None:
             record.page.complain(peek(node, key), f"`proof`: the question `{wanted}` has no proof; name one that has")
 

@@ -1,24 +1,19 @@
 """Answers in the log: saving those of a quiz or a prediction, and finding the beliefs behind wrong ones."""
 
 import json
-import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from ddpquiz.curriculum.concept import Card, CardLevel, Concept, Kind, Level, Question
+from ddpquiz.curriculum.concept import Card, Concept, Kind, Question
 from ddpquiz.curriculum.posed_question import Posed, filled
 from ddpquiz.curriculum.spot import script_lines
-from ddpquiz.curriculum.stems import meaning
 from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import chance, judge
 from ddpquiz.learning.log_rows import AnswerRow, Receipt
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Memory, study_day
-
-_LIKE = {Level.EASY: CardLevel.BEGINNER, Level.MEDIUM: CardLevel.INTERMEDIATE, Level.HARD: CardLevel.ADVANCED}
 
 
 class SavedAnswer(NamedTuple):
@@ -29,7 +24,7 @@ class SavedAnswer(NamedTuple):
 
 
 def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, retry: bool = False) -> SavedAnswer:
-    """Save an answer; a wrong one makes one of the concept's `cards` due, unless it is a retry.
+    """Save an answer; a wrong one makes the linked one of `cards` due, unless it is a retry.
 
     A question makes at most one card due on one day.
     """
@@ -54,49 +49,23 @@ def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, re
 
 
 def card_to_call(question: Question, cards: Sequence[Card], memories: Mapping[str, Memory], day: date) -> str | None:
-    """Return the card of the concept that a wrong answer makes due; None if the concept has no cards.
+    """Return the card that a wrong answer makes due; None if no card is linked to the question.
 
-    That is the card which the question itself proves. Without one, it is a card that is neither due already nor was
-    reviewed today, if possible; then the one that shares most words with the question; then one of its level.
+    Of several it is the first that is neither due already nor was reviewed today, if possible.
     """
 
-    def rank(card: Card) -> tuple[bool, bool, bool]:
+    def rank(card: Card) -> tuple[bool, bool]:
         memory = memories.get(card.key)
-        due, today = (memory.due <= day, memory.last == day) if memory else (False, False)
-        return card.proof != question.id, due, today
+        return (memory.due <= day, memory.last == day) if memory else (False, False)
 
-    best = min(related_cards(question, cards), key=rank, default=None)  # of several, the first
+    best = min(linked_cards(question, cards), key=rank, default=None)
     return best.key if best else None
 
 
-def related_cards(question: Question, cards: Sequence[Card]) -> list[Card]:
-    """Return the cards of a question's concept, those on its subject first."""
+def linked_cards(question: Question, cards: Sequence[Card]) -> list[Card]:
+    """Return the cards that say what a question asks: those that it proves, and the one that it names."""
     own = [card for card in cards if card.concept == question.concept]
-    shared = _shared_words(question, own)
-
-    def rank(card: Card) -> tuple[bool, float, bool]:
-        return card.proof != question.id, -shared[card.key], card.level is not _LIKE[question.level]
-
-    return sorted(own, key=rank)
-
-
-def _shared_words(question: Question, cards: Sequence[Card]) -> dict[str, float]:
-    """Return how much each card has in common with a question.
-
-    A word that n cards contain counts 1/n, and the sum is divided by the root of the number of the card's words.
-    """
-    options = (f"{option.text} {option.why}" for option in question.options)
-    asked = _stems(" ".join((question.ask, question.code, *options, *question.hints, *question.steps, question.check)))
-    words = {card.key: _stems(f"{card.front} {card.back}") for card in cards}
-    cards_with = Counter(word for each in words.values() for word in each)
-    return {
-        key: round(sum(1 / cards_with[word] for word in each & asked) / math.sqrt(len(each) or 1), 3)
-        for key, each in words.items()
-    }
-
-
-def _stems(text: str) -> set[str]:
-    return {meaning(word) for word in re.findall(r"\w+", text.lower())}
+    return [card for card in own if card.proof == question.id or card.id == question.card]
 
 
 class AnswerLog:

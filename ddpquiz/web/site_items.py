@@ -7,7 +7,7 @@ from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Card, Kind, Prompt
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.spot import candidates, fault, script_lines
-from ddpquiz.learning.answers import related_cards
+from ddpquiz.learning.answers import linked_cards
 from ddpquiz.learning.instruction import HOW
 from ddpquiz.learning.judge import chance, expected
 from ddpquiz.terminal.kit.style import plain
@@ -78,7 +78,7 @@ def question_data(posed: Posed, cards: Sequence[Card]) -> dict[str, Any]:
         "right": right,
         "places": [*posed.shown],
         "values": ", ".join(f"{name}={value}" for name, value in posed.values.items()),
-        "cards": [card.key for card in related_cards(asked, cards)],
+        "cards": [card.key for card in linked_cards(asked, cards)],
     }
 
 
