@@ -157,9 +157,9 @@ def test_a_list_that_is_too_short_says_nothing_of_gpus(run):
 
 def test_a_forgotten_init_process_group_is_named_with_the_line_to_add(run):
     *_, end = run("dist.all_reduce(torch.ones(1))", head="import torch, torch.distributed as dist\n")
-    assert end.why in {
-        f"Rank {r} uses torch.distributed at train.py:2, but no process group exists there." for r in (0, 1)
-    }
+    assert end.why.removesuffix(f" Rank {1 - end.rank} raised the same error.") == (
+        f"Rank {end.rank} uses torch.distributed at train.py:2, but no process group exists there."
+    )
     assert end.mend.startswith("Call dist.init_process_group() before that line")
 
 
@@ -346,8 +346,8 @@ def test_a_parameter_that_got_no_gradient_is_named_with_what_ddp_offers(run):
             ddp(x).sum().backward()
     """
     ended = run(body)[-1]
-    assert ended.why in {
-        f"Parameters 2 3 (by index) got no gradient in the step before, so DDP raised at train.py:10 on rank {rank}."
-        for rank in (0, 1)
-    }
+    rank = ended.rank
+    assert ended.why.removesuffix(f" Rank {1 - rank} raised the same error.") == (
+        f"No gradient in the step before for 1.weight, 1.bias, so DDP raised at train.py:10 on rank {rank}."
+    )
     assert "find_unused_parameters=True" in ended.mend

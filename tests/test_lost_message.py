@@ -3,6 +3,7 @@
 import pytest
 
 from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.verdict import MESSAGES
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
 
@@ -55,6 +56,19 @@ def test_a_message_that_does_not_arrive_is_named(name, tmp_path):
     body, fault, culprits, sentence = JOBS[name]
     found = diagnose(run(body, tmp_path))
     assert (found.fault, found.culprits, found.sentence) == (fault, culprits, sentence)
+
+
+@pytest.mark.parametrize(("steps", "advice"), [(1, MESSAGES), (0, "let one side send first")])
+def test_in_a_circle_of_receives_that_worked_before_a_message_is_missing(steps, advice, tmp_path):
+    body = (
+        f"    first = rank == 0 and step < {steps}\n"
+        "    if first: dist.send(x, 1)\n"
+        "    if rank < 2: dist.recv(x, 1 - rank)\n"
+        "    if rank < 2 and not first: dist.send(x, 1 - rank)\n"
+    )
+    found = diagnose(run(body, tmp_path))
+    assert found.sentence == "Ranks wait for each other: rank 0 in recv at job.py:8; rank 1 in recv at job.py:8."
+    assert advice in found.next
 
 
 def test_messages_that_overtake_each_other_are_matched_by_their_tags(tmp_path):

@@ -1,14 +1,16 @@
 """The cause of a failure, found in the events of a run."""
 
 from ddpquiz.analysis import root_cause
+from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.events import FAULT, Began, Exited, Hung, Issued, Joining, Output, Raised, RankPosition
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.verdict import NEXT
 
 
-def seen(*events):
+def seen(*events, ranks=2):
     picture = RunState()
-    for event in (Began("train.py", (), 2, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found"), *events):
+    for event in (Began("train.py", (), ranks, "cpu", "gloo", "2 ranks on CPU over Gloo · no GPU found"), *events):
         picture.add(event)
     return picture
 
@@ -46,6 +48,18 @@ def test_an_error_in_another_file_of_the_project_is_placed_there():
     )
     found = root_cause.find(seen(Raised(0.1, 1, "ValueError", "no gradient", trace), Exited(0.2, 1, 1)))
     assert found.why == "Rank 1 raised ValueError at model.py:4: no gradient"
+
+
+def test_ranks_that_raised_the_same_error_in_the_same_line_are_named_together():
+    trace = 'Traceback (most recent call last):\n  File "/x/train.py", line {}, in <module>\n'
+    raised = [Raised(0.1 + rank, rank, "ValueError", f"rank {rank}", trace.format(9)) for rank in (1, 0)]
+    other = Raised(3.0, 2, "ValueError", "rank 2", trace.format(8))
+    state = seen(*raised, other, ranks=3)
+    found = root_cause.find(state)
+    assert (found.rank, found.why) == (0, "Ranks 0 and 1 raised ValueError at train.py:9: rank 0")
+    found = diagnose(state)
+    assert (found.fault, found.culprits, found.next) == ("dead", (0, 1, 2), NEXT["raised"])
+    assert found.sentence.startswith("Ranks 0 and 1 raised ValueError at train.py:9")
 
 
 def test_too_little_room_for_what_was_sent_is_explained():

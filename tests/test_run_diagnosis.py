@@ -60,7 +60,7 @@ def test_a_late_rank_is_named_and_the_run_goes_on(started, monkeypatch):
     """)
     events = list(run.events())
     (text,) = notes(events)
-    assert text.startswith("No operation and no line for 1 s. ")
+    assert text.startswith("No operation and no line of output for 1 s. ")
     assert text.endswith(
         "Ranks 0 and 1 wait in all_reduce at train.py:8 for rank 2: it is still running at train.py:7."
     )

@@ -126,8 +126,8 @@ def test_a_pass_that_is_synchronised_before_the_last_one_of_its_step_is_named():
     program = repeat(3, lambda program, _: program.bucket(8).bucket(8).bucket(8).bucket(9).mark("step"))
     assert only(program) == (
         "train.py:8: gradients were all-reduced in 4 backward passes per optimizer step. All but the last pass of a "
-        "step sent 9 MiB per rank for nothing. Put all but the last forward and backward pass of a step inside "
-        "no_sync(); the result is the same."
+        "step reduced 9 MiB of gradients on each rank for nothing. Put all but the last forward and backward pass of a "
+        "step inside no_sync(); the result is the same."
     )
 
 
@@ -229,9 +229,10 @@ Time by rank (waiting includes forming groups; overlapped: while computing)
   rank 1  ━━━━████████   1.5 s  32%    3.25 s  68%         -           -
 
 Where communication went (times of all ranks added up)
-                          calls  tensor bytes   time  of it waiting
-  train.py:5  all_reduce  1 x 2         4 KiB    5 s            1 s
-  train.py:6  all_reduce  1 x 2      32 bytes  2.5 s              -
+                                   tensor           of it
+                          calls     bytes   time  waiting
+  train.py:5  all_reduce  1 x 2     4 KiB    5 s      1 s
+  train.py:6  all_reduce  1 x 2  32 bytes  2.5 s        -
 
 Bytes sent, by group (a collective counts as a ring)
   ranks 0 and 1  4.03 KiB

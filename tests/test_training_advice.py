@@ -122,8 +122,8 @@ for epoch in range({epochs}):
 dist.destroy_process_group()
 """
 EQUAL = (
-    "All 2 ranks drew the same random numbers in each step: their dropout masks and their noise are equal. Once the "
-    "model is built, call torch.manual_seed(seed + rank)."
+    "All 2 ranks drew the same random numbers in each step, so what they draw is equal: dropout masks, noise, random "
+    "batches. Once the model is built, call torch.manual_seed(seed + rank)."
 )
 SEEDS = {
     "one seed": ("1", "torch.nn.Dropout()", 4, [EQUAL]),

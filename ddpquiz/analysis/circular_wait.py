@@ -1,5 +1,6 @@
 """The verdict on ranks that wait for each other, each in another operation."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from ddpquiz.analysis.call_order import CallOrder
@@ -47,7 +48,12 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
         f"rank {each} {'for its' if calls[each][0].in_background else 'in'} {call_at(calls[each][0])}"
         for each in sorted(cycle)
     )
-    advice = advise_pairs({calls[each][0].op for each in cycle}, in_background=in_background)
+    places = Counter(operation.place for operation, _ in calls.values())
+    advice = advise_pairs(
+        {calls[each][0].op for each in cycle},
+        in_background=in_background,
+        worked_before=all(order.calls_in(calls[each][0].place) > places[calls[each][0].place] for each in cycle),
+    )
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,
         first.index, "", advice if in_pairs else NEXT["order"],

@@ -7,6 +7,7 @@ cluster and Flight Recorder dumps alike.
 import math
 from collections.abc import Collection, Mapping
 
+from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.blocked_ranks import find_blocked, has_gone_on, is_long
 from ddpquiz.analysis.call_text import call_at
 from ddpquiz.analysis.changed_request import changed_request
@@ -60,7 +61,7 @@ def diagnose(
         verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
-    return verdict or _of_death(fates) or _nothing(state, absent)
+    return verdict or _of_death(fates, state) or _nothing(state, absent)
 
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
@@ -212,13 +213,16 @@ def _limits_of_absence(operation: Operation) -> tuple[str, ...]:
     return NO_FILE.limit, f"The script singles out {who} in that call: another shape, dtype or root also ends ranks."
 
 
-def _of_death(fates: dict[int, Fate]) -> Diagnosis | None:
+def _of_death(fates: dict[int, Fate], state: RunState) -> Diagnosis | None:
     """Return the ranks that died although none is known to wait for them."""
     dead = tuple(sorted(rank for rank, fate in fates.items() if fate.kind == "dead" and not fate.absent))
     if not dead:
         return None
     first = fates[dead[0]]
     where = Standpoint(dead, first.words, first.file, first.line)
+    cause = root_cause.find(state)
+    if cause.rank in state.raised and cause.rank in dead:
+        return Diagnosis("dead", dead, cause.why, (where,), next=cause.mend or NEXT["raised"])
     return Diagnosis("dead", dead, f"{format_ranks(dead).capitalize()} {first.words}.", (where,), next=NEXT["dead"])
 
 

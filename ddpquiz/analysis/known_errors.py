@@ -4,6 +4,7 @@ import re
 
 from ddpquiz.analysis.formatting import format_bytes
 
+UNUSED = "Parameters without a gradient: "  # a rank adds this line to DDP's message, with their names
 OUT_OF_MEMORY = "The {ranks} ranks share this machine's memory. Use a smaller model or batch, or fewer ranks (--nproc)."
 # How an exception begins (its type, its message, then the line of code that raised it): what it means, and what to do.
 # {rank} raised it at {where}.
@@ -43,6 +44,10 @@ _MEANINGS = {
     r"EOFError: EOF when reading a line": (
         "Rank {rank} waits for keyboard input at {where}, but ranks have no keyboard.",
         "Pass the value to the script as an argument.",
+    ),
+    rf"RuntimeError: Expected to have finished reduction in the prior iteration.*{UNUSED}(?P<names>[^\n]+)": (
+        "No gradient in the step before for {names}, so DDP raised at {where} on rank {rank}.",
+        "Use all parameters in the loss, or pass find_unused_parameters=True.",
     ),
     r"RuntimeError: Expected to have finished reduction in the prior iteration.*did not receive grad for rank \d+: "
     r"(?P<indices>[\d ]+\d)": (

@@ -3,7 +3,7 @@
 import re
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddpquiz.analysis.different_models import different_models
 from ddpquiz.analysis.events import FAULT, Exited, Hung, Issued, Raised, RankPosition
@@ -113,11 +113,22 @@ def _of_rank(rank: int, state: RunState) -> Cause:
     if differ := different_models(raised.message, messages, state.ranks, _where(*frame)):
         return Cause(*differ)
     text = f"{raised.error}: {raised.message}\n{code_at(raised.traceback, *frame)}"
+    alike = _raised_alike(raised, frame, state)
     if known := _known(rank, text, _where(*frame), state):
-        return known
+        others = [each for each in alike if each != rank]
+        also = f" {format_ranks(others).capitalize()} raised the same error." if others else ""
+        return replace(known, why=known.why + also)
     first = raised.message.strip().partition("\n")[0]
     place = f" at {format_place(*frame)}" if frame[0] else ""
-    return Cause(rank, f"Rank {rank} raised {raised.error}{place}: {first}".rstrip(": "))
+    return Cause(rank, f"{format_ranks(alike).capitalize()} raised {raised.error}{place}: {first}".rstrip(": "))
+
+
+def _raised_alike(raised: Raised, frame: tuple[str, int], state: RunState) -> list[int]:
+    """Return the ranks that raised an error of the same type in the same line; which of them was first is chance."""
+    return [
+        rank for rank, each in sorted(state.raised.items())
+        if each.error == raised.error and own_frame(each.traceback, state.script) == frame
+    ]  # fmt: skip
 
 
 def _known(rank: int, text: str, where: str, state: RunState) -> Cause | None:

@@ -144,9 +144,9 @@ def synchronised_in_accumulation(timeline: Timeline) -> Iterator[str]:
         passes = (worst.early + worst.steps) / worst.steps
         yield (
             f"{format_place(*worst.early_place)}: gradients were all-reduced in {passes:.3g} backward passes per "
-            f"optimizer step. All but the last pass of a step sent {format_bytes(worst.early_bytes)} per rank for "
-            f"nothing. Put all but the last forward and backward pass of a step inside no_sync(); the result is the "
-            f"same."
+            f"optimizer step. All but the last pass of a step reduced {format_bytes(worst.early_bytes)} of gradients "
+            f"on each rank for nothing. Put all but the last forward and backward pass of a step inside no_sync(); the "
+            f"result is the same."
         )
 
 

@@ -86,6 +86,6 @@ def equal_random_numbers(timeline: Timeline, world: int) -> Iterator[str]:
     draws = {tuple(rank.draws) for rank in ranks}
     if len(ranks) == world > 1 and len(draws) == 1 and len(draws.pop()) >= DRAWS:
         yield (
-            f"All {world} ranks drew the same random numbers in each step: their dropout masks and their noise are "
-            "equal. Once the model is built, call torch.manual_seed(seed + rank)."
+            f"All {world} ranks drew the same random numbers in each step, so what they draw is equal: dropout masks, "
+            "noise, random batches. Once the model is built, call torch.manual_seed(seed + rank)."
         )

@@ -50,17 +50,19 @@ NEXT = {
     "missing": "Find the condition that decides whether a rank reaches that line, such as `if rank == 0`: all ranks of "
     "a group must make the same calls.",
     "order": "Make all ranks of the group call the same operations in the same order.",
-    "signature": "Print the shape, dtype, root and reduce op before that line on every rank: they must be equal.",
+    "signature": "Shapes, dtypes, root and reduce op must be equal on all ranks: print what differs before that line.",
     "late": "Find out what the rank does there: slow input, more work than the others, or a lock. While the job runs, "
     "`ddpquiz where PID` shows the stack of a rank of `ddpquiz run`, `py-spy dump --pid PID` that of any other.",
     "dead": "Look at the end of that rank's own log, and for out-of-memory kills in the kernel's log (`dmesg`).",
+    "raised": "Read the whole traceback at the end of that rank's own log.",
     "left": "Find out why that rank makes fewer calls: a call under `if rank == 0`, fewer batches, an early return, or "
     "a swallowed exception.",
     "none": "If the job is slow, add --summary to see which lines cost most.",
 }
 UNEVEN = (
-    "Ranks make different numbers of steps. Give every rank the same number of batches, or put the loop inside "
-    "`with model.join():`."
+    "Ranks make different numbers of steps. If they have different numbers of batches, give every rank the same "
+    "number, or put the loop inside `with model.join():`. If a rank skipped a step (`continue`, `break`, a caught "
+    "exception), let all ranks decide that together: all-reduce the flag."
 )
 MORE_CALLS = (
     "Find out why some ranks make more calls: a call under `if rank == 0`, more batches, or an early return elsewhere."
@@ -74,8 +76,13 @@ TAGS = "A receive takes only messages with its own tag: print both tags before t
 SIZES = "A receive must have the shape and dtype of its send: print both before these lines."
 
 
-def advise_pairs(ops: Collection[str], *, in_background: bool = False) -> str:
-    """Return what to do about ranks that wait for each other in sends and receives."""
+def advise_pairs(ops: Collection[str], *, in_background: bool = False, worked_before: bool = False) -> str:
+    """Return what to do about ranks that wait for each other in sends and receives.
+
+    If these lines worked before, their order is right, and a message is missing.
+    """
+    if worked_before:
+        return MESSAGES
     if in_background:
         return "No send meets a receive: check the rank and the tag that each names, and that none of them is left out."
     if {*ops} == {"recv"}:

@@ -241,7 +241,7 @@ def _whole(verdict: Diagnosis) -> str:
 
 
 def _no_progress(seconds: float) -> str:
-    return f"No operation and no line for {seconds:.0f} s. "
+    return f"No operation and no line of output for {seconds:.0f} s. "
 
 
 def _only(ranks: tuple[int, ...]) -> int | None:

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import io
 import os
+import re
 import sys
 import threading
 import traceback
@@ -14,10 +15,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ddpquiz.analysis.events import Marked, Raised
+from ddpquiz.analysis.known_errors import UNUSED
 from ddpquiz.ranks.inside import peak_memory
 from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 
+_WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
@@ -120,7 +123,24 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
     name = type(error).__qualname__
     if type(error).__module__ not in ("builtins", "__main__"):
         name = f"{type(error).__module__}.{name}"
-    writer.send(Raised(writer.now(), writer.rank, name, _message(error), "".join(shown.format())))
+    message = _message(error)
+    names = _unused_parameters(error, message)
+    message += f"\n{UNUSED}{', '.join(names)}" if names else ""
+    writer.send(Raised(writer.now(), writer.rank, name, message, "".join(shown.format())))
+
+
+def _unused_parameters(error: BaseException, message: str) -> list[str]:
+    """Return the names of the parameters that DDP complains about by their indices; none for any other error."""
+    found, at = _WITHOUT_GRADIENT.search(message), error.__traceback__
+    while found and at:
+        owner: Any = at.tb_frame.f_locals.get("self")
+        if type(owner).__name__ == "DistributedDataParallel":
+            counted = (each for each in owner.module.named_parameters() if each[0] not in owner.parameters_to_ignore)
+            known = [name for name, each in counted if each.requires_grad]
+            indices = [int(index) for index in found[1].split()]
+            return [known[index] for index in indices] if max(indices) < len(known) else []
+        at = at.tb_next
+    return []
 
 
 def _message(error: BaseException) -> str:

@@ -32,7 +32,7 @@ def comparison_page(found: Comparison, names: Sequence[str]) -> RenderableType:
         if changes:
             parts += section(title, *_amounts(changes))
     if counts := [each for each in found.both if not each.same_calls]:
-        parts += section("Other calls or bytes, by rank", *_counts(counts))
+        parts += section("Other calls or bytes, per rank", *_counts(counts))
     if found.kinds:
         parts += section("By kind of operation, time of an average rank", _kinds(found))
     return Group(*parts, *section("Computing of each rank", _computing(found)))
@@ -59,7 +59,11 @@ def _times(found: Comparison) -> Table:
 
 def _durations(found: Comparison, first: float, second: float) -> tuple[str, ...]:
     change = second - first
-    return _seconds(first), _seconds(second), _signed(change), f"{found.share(change):+.0%}" if change else "-"
+    return _seconds(first), _seconds(second), _signed(change), _percent(found.share(change)) if change else "-"
+
+
+def _percent(share: float) -> str:
+    return f"{round(share, 2) + 0.0:+.0%}"  # not -0%
 
 
 def _changes(found: Comparison, changes: list[CostChange]) -> list[RenderableType]:

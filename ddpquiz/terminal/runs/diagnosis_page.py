@@ -27,4 +27,4 @@ def diagnosis_page(verdict: Diagnosis, record: JobRecord) -> RenderableType:
 
 def _row(each: Standpoint) -> tuple[Text, Text, Text]:
     ranks, doing, place = standpoint_cells(each)
-    return Text(ranks), Text(plain(doing)), Text(plain(place), style="code")
+    return Text(ranks), Text(plain(place), style="code"), Text(plain(doing))  # which may be long, and wraps

@@ -68,7 +68,8 @@ def _bar(seconds: dict[str, float]) -> Text:
 
 
 def _lines(lines: tuple[LineCost, ...]) -> Table:
-    table = _table("", "", *LINE_HEADS)
+    heads = ("\n".join(head.rsplit(" ", 1)) for head in LINE_HEADS)  # narrow, so that names of lines have room
+    table = _table("", "", *heads)
     for each in lines:
         table.add_row(*map(plain, line_names(each)), *line_cells(each))
     return table
@@ -84,5 +85,6 @@ def _memory(account: RunSummary) -> Table:
 def _table(*heads: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=any(heads), header_style="quiet")
     for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number < 2 else "right", no_wrap=True)
+        is_name = number < 2
+        table.add_column(head, justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
     return table
