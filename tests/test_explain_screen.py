@@ -53,7 +53,7 @@ number changes a tick.
 ✗ 3  each rank sends less than two tensors
      not found: 2(N-1)/N, two tensors
 
-enter confirm · 1-3 tick · u undo · d demo · f flag · ? help · q quit"""
+enter go on · 1-3 tick · u undo · d demo · f flag · ? help · q quit"""
     )
     text = "The root is a bottleneck.\nOther links do not idle."
     assert saved_explanations(progress) == [("ring/why-ring", pytest.approx(2 / 3), text, [False, False, False])]

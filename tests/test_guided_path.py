@@ -143,7 +143,7 @@ def following(progress, concept=PREDICTED):
 
 def test_it_leads_from_the_lesson_through_the_stages_and_each_can_be_skipped(progress):
     seat, rooms = following(progress)
-    assert screen(seat) == ("1 of 6: lesson\n\nthe lesson of ring\nenter next page · s skip · esc stages · ? help")
+    assert screen(seat) == ("1 of 6: lesson\n\nthe lesson of ring\nenter go on · s skip · esc stages · ? help")
     press(seat, "enter")
     assert rooms.seen == [("ring", "allreduce", True)]
     progress.answer(answer_row("ring/bytes", 0.0), START)  # as the prediction is saved
@@ -254,7 +254,7 @@ def test_a_real_path_with_a_prediction_a_run_and_a_lab(tmp_path):
     terminal.press("\r", "more above · [0-9]+ more below")  # the next page, not the next stage
     terminal.press("\x1b[F", "more above · ↑")
     terminal.press("\r", "^2 of 6: prediction · demo allreduce")
-    terminal.press("1", "^3 of 6: demo", "call 0 of", "^The run is over; this is its start[.] · ")
+    terminal.press("1", "^3 of 6: demo", "call 0 of", "^This is the run again, from its start[.] · ")
     terminal.press("\x1b[F", "You predicted", "call (\\d+) of \\1", "done in")
     terminal.press(
         "\r", "Next is 4 of 6: cards", "(✓ You predicted .* The run showed|✗ The run showed .* You predicted)"

@@ -65,7 +65,7 @@ def test_the_first_screen_is_three_sentences_and_the_first_lesson(progress):
         "you would forget it, and every answer is saved at once. You can run what an\n"
         "answer claims: press `d` for the demo, and on a card or answer `p` for the\n"
         "proof.\n\n"
-        "enter begin · s study · t test · l learn · d demo · ? help · q quit"
+        "enter begin · s study · t test · l lesson · d demo · ? help · q quit"
     )
     press(seat, "enter", "s")
     assert rooms.seen == [("learn", "ring"), ("study", False, 10)]
@@ -89,7 +89,7 @@ def test_it_tells_where_the_learner_stands_and_what_is_best_done_next(progress):
         '  enter  learn "The ring": step by step, 1 of 4: lesson\n'
         '  l      learn "The ring": your weakest concept (weak, 2–22%)\n'
         '  t      test "DDP": not tested yet\n\n'
-        "enter go on · s study · t test · l learn · d demo · i stats · ? help · q quit"
+        "enter go on · s study · t test · l lesson · d demo · i stats · ? help · q quit"
     )
 
 
@@ -151,7 +151,7 @@ def test_when_the_new_cards_of_the_day_are_done_one_can_take_more(progress):
         progress.review(f"gone/{number}", Grade.EASY, START, START - START)
     progress.review("ring/one", Grade.EASY, START, START - START)
     seat, rooms = at_home(progress)
-    assert "New        today's 10 are done, 5 cards not seen yet\n" in screen(seat)
+    assert "New        10 done today, 5 cards not seen yet\n" in screen(seat)
     assert "  n      study more: 5 more new cards today\n" in screen(seat)
     assert "s study ahead · n 5 more new cards · t test" in screen(seat)
     press(seat, "n")
@@ -299,7 +299,7 @@ def test_home_shows_where_you_stand(home):
     assert max(map(len, first.stdout.splitlines())) <= 80
     piped(home, "test", "ddp", "--seed", "1", lines=":x\n:x\n")
     second = piped(home).stdout
-    assert "Due        2 cards due now." in second
+    assert "Due        1 card due now." in second
     assert "Weakest no verdict yet: answer more questions about one concept" in " ".join(second.split())
     piped(home, "test", "ring", "--seed", "1", lines="x\nx\n:x\n")
     third = " ".join(piped(home).stdout.split())

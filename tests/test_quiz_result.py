@@ -63,7 +63,7 @@ By level
 
 Next
   ddpquiz test ring --wrong  answer what was wrong once more
-  ddpquiz learn ring         read about the concept that cost most
+  ddpquiz learn ring         read about the concept that you missed most
   ddpquiz study              1 card became due because of these answers
 
 enter leave · r retry · u look back · d demo · ? help"""

@@ -18,7 +18,9 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
         "dist.all_reduce(x)\ndist.broadcast(x * rank, 1)\nprint('ready: yes')\ndist.destroy_process_group()\n"
     )
     terminal = ddpquiz("run", "--nproc", "2", "--step", path)
-    terminal.wait("call 0 of 4", "next: rank . calls all_reduce", "^The run is over; this is its start[.] · ← → call")
+    terminal.wait(
+        "call 0 of 4", "next: rank . calls all_reduce", "^This is the run again, from its start[.] · ← → call"
+    )
     terminal.press(RIGHT, "call 1 of 4")
     terminal.press("n", "call 2 of 4", "calls broadcast")
     terminal.press("n", "call 4 of 4")

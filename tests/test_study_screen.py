@@ -130,14 +130,17 @@ def test_what_was_learned_before_is_counted_as_recalled_or_not(progress):
 
 def test_the_limit_of_new_cards_a_day_is_named_and_n_goes_on(progress):
     seat = press(studying(progress, CARDS, new=2, a_day=2), "space", "3", "n", "space", "3")
-    assert "The limit is 2 new cards a day, 4 wait: `ddpquiz study --new 6` allows 4 more.\n" in screen(seat)
+    assert "The limit is 2 new cards a day. 4 wait: `ddpquiz study --new 6` allows 4 more.\n" in screen(seat)
     assert screen(seat).endswith("enter leave · n 4 more new cards · u undo · / look up · ? help")
     assert "Card 3/6 · ring\n\n\nFront of three?" in screen(press(seat, "n"))
     press(seat, *["space", "3"] * 4)
     assert "Done: 6 cards, 6 of them new." in screen(seat)
     many = tuple(replace(CARDS[0], id=f"n{number}") for number in range(30))
     told = screen(press(studying(progress, many, new=1, a_day=1), "space", "3", "n", *["space", "3"] * 10))
-    assert "The limit is 1 new card a day, 19 wait: `ddpquiz study --new 27` allows 10 more." in " ".join(told.split())
+    assert (
+        "The limit is 1 new card a day; today there were 17. 19 wait: `ddpquiz study --new 27` allows 10 more."
+        in " ".join(told.split())
+    )
     assert "limit" not in screen(seat)
     assert "n 4 more" not in screen(seat)
 

@@ -54,6 +54,7 @@ _COMMANDS = {
     "progress": "Restore a backup or hidden items; rebuild card states.",
 }
 _MEANT = {  # names of these commands in other programs
+    "exam": "test --exam",
     "quiz": "test", "question": "test", "questions": "test", "review": "study", "cards": "study", "tell": "explain",
     "backup": "export", "restore": "import", "statistics": "stats", "lesson": "learn", "read": "learn", "demos": "demo",
     "labs": "lab", "build": "lab", "exercises": "lab",

@@ -12,7 +12,7 @@ from ddpquiz.cli import completion, learn_path, lesson_page
 def learn(
     concept: Annotated[
         str | None,
-        typer.Argument(help="What to learn. Without it, go on where you left.", autocompletion=completion.concepts),
+        typer.Argument(help="What to learn. Without it, go on where you left off.", autocompletion=completion.concepts),
     ] = None,
     lesson: Annotated[bool, typer.Option("--lesson", help="Only show the lesson.")] = False,
 ) -> None:

@@ -100,7 +100,9 @@ def _choices(posed: Posed, given: str) -> Verdict:
     options = posed.question.options
     places = _places(given, len(options))
     if not places:
-        return Verdict(right=False, unclear=f"Answer with all numbers that are right, from 1 to {len(options)}: 1 3.")
+        return Verdict(
+            right=False, unclear=f"Answer with all numbers that are right, from 1 to {len(options)}, such as 1 3."
+        )
     chosen = {posed.shown[place] for place in places}
     wrong = [options[i].why for i in sorted(chosen) if not options[i].right]
     missed = [

@@ -9,6 +9,7 @@ from ddpquiz.analysis.costliest_line import find_costliest_line
 from ddpquiz.analysis.frames import ending
 from ddpquiz.analysis.frames.ending import Failure
 from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_summary import advice
 from ddpquiz.terminal.kit.grid import GAP, Piece, TextLines, folded
 from ddpquiz.terminal.kit.layout import shown_path
 from ddpquiz.terminal.kit.style import plain
@@ -22,12 +23,15 @@ def result(state: RunState) -> Text:
     return Text.assemble(*((plain(text), tone) for text, tone in ending.result(state)))
 
 
-def delays(state: RunState) -> list[Text]:
-    """Draw which line of the user's own script made the other ranks wait the longest, if one stands out."""
+def remarks(state: RunState) -> list[Text]:
+    """Draw which line of the user's own script made the other ranks wait the longest, and whether there is advice."""
     if not (state.only_broken_claims and state.end and state.end.ok):
         return []
     found = find_costliest_line(state.timeline, state.time)
-    return [Text(plain(str(found)), style="warn")] if found else []
+    sentences = [str(found)] if found else []
+    if count := len(advice(state.timeline, state.time, state.script)):
+        sentences.append(f"There is advice on this run ({count}): press s, or run it with --summary.")
+    return [Text(plain(each), style="warn") for each in sentences]
 
 
 def failure(state: RunState) -> list[RenderableType]:

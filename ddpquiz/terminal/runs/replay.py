@@ -13,7 +13,7 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen
-from ddpquiz.terminal.runs.outcome import delays, result
+from ddpquiz.terminal.runs.outcome import remarks, result
 from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
@@ -24,7 +24,7 @@ KEYS = (
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 BACK = Hotkey("q", "back", "back to where you were")
-TO_END = Hotkey("q", "end", "go to the end of the run, without its single calls")
+TO_END = Hotkey("q", "end", "go to the end of the run, past the other calls")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q and esc do it too)"),
@@ -163,7 +163,7 @@ class EndScreen(RunScreen):
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [
             result(self.state),
-            *delays(self.state),
+            *remarks(self.state),
         ]
 
     def picture_keys(self) -> list[Hotkey]:

@@ -20,7 +20,7 @@ from ddpquiz.terminal.kit.hotkeys import Hotkey
 from ddpquiz.terminal.kit.keys import Keys
 from ddpquiz.terminal.kit.screen import Screen
 from ddpquiz.terminal.runs.frame import Hint, Moment, frame, on_screen, torchrun
-from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, delays
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, remarks
 from ddpquiz.terminal.runs.plain_lines import stopped_by
 from ddpquiz.terminal.runs.replay import EndScreen
 from ddpquiz.terminal.runs.run_screen import RunScreen
@@ -31,7 +31,7 @@ FLASH = 0.02  # the same where a screen is open already
 FRAME = 0.1  # seconds between two frames, at the least
 SHARE = 0.1  # of a core that drawing may take
 IDLE = 0.5  # seconds after which time itself has moved enough for a new frame
-FROM_START = "The run is over; this is its start."
+FROM_START = "This is the run again, from its start."
 Begin = Callable[[Request, bool], Run]  # starts a run; the flag tells whether it counts as the run that was asked for
 STOP = Hotkey("q", "stop", "end the run (ctrl+c does it too)")
 
@@ -141,7 +141,7 @@ def _fits(state: RunState, console: Console, hint: Hint | None) -> bool:
 
 def _left(state: RunState, console: Console, hint: Hint | None) -> Group:
     """Return what stays in the scrollback: the last frame, and commands to go on from there."""
-    parts: list[RenderableType] = [frame(state, console.width, hint=hint), *delays(state)]
+    parts: list[RenderableType] = [frame(state, console.width, hint=hint), *remarks(state)]
     if state.began:
         parts += [Text(), Text(f"The same without ddpquiz: {torchrun(state.began)}", style="quiet")]
         if state.only_broken_claims:  # a script of the user's own

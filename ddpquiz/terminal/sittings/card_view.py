@@ -169,7 +169,8 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
     """Return the command that deals the cards that are left; `begun` new cards were asked on this day."""
     if a_day is None:
         return command
-    wanted = max(a_day, begun + sum(sitting.memory(card) is None for card in sitting.queue))
+    new = sum(sitting.memory(card) is None for card in sitting.queue)
+    wanted = max(a_day, begun + new) if new else a_day
     return command if wanted == standing.NEW_A_DAY else f"{command} --new {wanted}"
 
 
@@ -198,7 +199,8 @@ def _held_back(deal: Deal, a_day: int | None, begun: int, command: str, *, cram:
         more = min(MORE, deal.of_other_days)
         lift = f"`{command} --new {max(a_day, begun) + more}` allows {more} more"
         limit = f"{a_day} new card{'s' * (a_day != 1)} a day"
-        lines.append(f"The limit is {limit}, {deal.of_other_days} wait: {lift}.")
+        today = f"; today there were {begun}" if begun > a_day else ""
+        lines.append(f"The limit is {limit}{today}. {deal.of_other_days} wait: {lift}.")
     return [*lines, *([proven(deal.proven_held)] if deal.proven_held else [])]
 
 

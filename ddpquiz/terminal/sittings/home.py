@@ -108,7 +108,7 @@ class Home(SittingScreen):
             study,
             card_view.more(now.more) if now.more else None,
             Hotkey("t", "test", f"ten questions about {about}"),
-            Hotkey("l", "learn", f'read about "{subject.title}", {why}') if subject else None,
+            Hotkey("l", "lesson", f'read about "{subject.title}", {why}') if subject else None,
             Hotkey("d", "demo", f"predict what the demo `{demo.run}` shows, and run it on real ranks")
             if demo
             else None,
@@ -239,7 +239,7 @@ def _tracks(now: Standing) -> RenderableType:
 def _new(now: Standing) -> str:
     if not now.new:
         return "none left"
-    today = f"{now.new_today} for today" if now.new_today else f"today's {now.begun} are done"
+    today = f"{now.new_today} for today" if now.new_today else f"{now.begun} done today"
     return f"{today}, {counted(now.new, 'card')} not seen yet"
 
 

@@ -93,15 +93,16 @@ class PathScreen(SittingScreen):
     def keys(self) -> list[Hotkey]:
         now, count = self.path.current, len(self.path.stages)
         if self._reads:
-            on = Hotkey("enter", "next page", "show the next page; after the last one, go on with the next stage")
+            on = Hotkey("enter", "go on", "show the next page; after the last one, go on with the next stage")
             skip = Hotkey("s", "skip", "leave the rest of the lesson out, and go on with the next stage")
             back = Hotkey("esc", "stages", "back to the stages; the lesson stays open (q and backspace do it too)")
             return [on, skip, back, HELP]
-        following = Hotkey("n", "next concept", "go on with the path of the next concept")
+        key = "n" if now else "enter"  # at the end of a path, both
+        following = Hotkey(key, "next concept", "go on with the path of the next concept")
         keys = [
             Hotkey("enter", str(now.stage), f"go on with the next stage: {now.stage}") if now else following,
             Hotkey("s", "skip", "leave this stage out") if now else None,
-            Hotkey(f"1-{count}", "stage", "go to a stage, also once more"),
+            Hotkey(f"1-{count}", "stage", "go to a stage, or repeat one"),
             following if now else None,
         ]
         return [*filter(None, keys), HELP, self.leave]

@@ -126,7 +126,7 @@ def outcome(prediction: Prediction, posed: Posed, called: str | None, *, ok: boo
         return prose(f'You predicted "{prediction.words}". The run ended before it could show whether that is right.')
     if prediction.verdict.right:
         return Group()
-    parts: list[RenderableType] = [Text()]
+    parts: list[RenderableType] = [Text(), Text("Why the run shows that", style="head")]
     parts += [prose(f"{number}. {step}") for number, step in enumerate(posed.question.steps, 1)]
     if called:
         concept = posed.question.concept

@@ -119,7 +119,7 @@ def _next(done: QuizResult) -> RenderableType:
     if quiz.missed:
         rows.append((f"{test} --wrong", "answer what was wrong once more"))
     if weak := wanting(quiz):
-        rows.append((f"ddpquiz learn {weak}", "read about the concept that cost most"))
+        rows.append((f"ddpquiz learn {weak}", "read about the concept that you missed most"))
     if done.called:
         rows.append(("ddpquiz study", f"{counted(done.called, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
