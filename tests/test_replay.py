@@ -13,8 +13,9 @@ import pytest
 from program import ddpquiz
 
 from ddpquiz.analysis import saved_run
+from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Began, End, Ended, Issued, Output, Result
+from ddpquiz.analysis.events import Began, End, Ended, Issued, Note, Output, Result
 from ddpquiz.analysis.frames.steps import Tape, beginnings, steps
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.errors import UserError
@@ -149,8 +150,13 @@ def test_every_demo_has_a_saved_run_of_its_present_text(name):
     assert (began.ranks, began.script) == (4, f"demos/{name}.py")
     assert end.ok
     assert began.claims == find_claims(ast.parse((demos_dir() / f"{name}.py").read_text())), (
-        f"record it again: ddpquiz run --nproc 4 --plain --save ddpquiz/recordings/{name}.json demos/{name}.py"
+        f"record it again: ddpquiz demo {name} --nproc 4 --plain --save ddpquiz/recordings/{name}.json"
     )
+    verdict = diagnose(
+        Tape(events).wind(len(events))
+    )  # a demo that shows a fault on purpose is recorded with its diagnosis
+    said = any(verdict.sentence in event.text for event in events if isinstance(event, Note))
+    assert said == (verdict.fault != "none")
     files = {event.operation.file for event in events if isinstance(event, Issued)}
     assert not any(map(os.path.isabs, files)), f'sed -i "s|$PWD/||g" ddpquiz/recordings/{name}.json'
 
