@@ -339,7 +339,7 @@ def test_a_traceback_shows_calls_of_the_script_and_of_torch_but_not_ours(tmp_pat
 
 def test_a_parameter_that_got_no_gradient_is_named_with_what_ddp_offers(run):
     body = """\
-        model = torch.nn.ModuleList([torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)])
+        model = torch.nn.ModuleList([torch.nn.Linear(2, 1) for _ in range(4)])
         model.forward = lambda x: model[0](x)
         ddp = torch.nn.parallel.DistributedDataParallel(model)
         for step in range(2):
@@ -348,6 +348,7 @@ def test_a_parameter_that_got_no_gradient_is_named_with_what_ddp_offers(run):
     ended = run(body)[-1]
     rank = ended.rank
     assert ended.why.removesuffix(f" Rank {1 - rank} raised the same error.") == (
-        f"No gradient in the step before for 1.weight, 1.bias, so DDP raised at train.py:10 on rank {rank}."
+        "No gradient in the step before for 1.weight, 1.bias, 2.weight, 2.bias, 3.weight and 1 more, so DDP raised at "
+        f"train.py:10 on rank {rank}."
     )
     assert "find_unused_parameters=True" in ended.mend

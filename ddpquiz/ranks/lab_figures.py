@@ -10,11 +10,11 @@ from ddpquiz.curriculum.lab import Lab
 from ddpquiz.ranks.lab_check import follow_check
 from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
 
-_SUMS = {
+_SUMS = {  # over all phases of a rank
     "sent": ("sent", "bytes"),
     "received": ("received", "bytes"),
     "calls": ("operations", "calls"),
-}  # over all phases of a rank
+}
 _HIGHEST = {"rounds": ("longest chain of messages", "rounds"), "peak": ("memory at the peak", "bytes")}
 
 

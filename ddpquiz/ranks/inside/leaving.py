@@ -21,6 +21,7 @@ from ddpquiz.ranks.inside.event_writer import EventWriter
 from ddpquiz.ranks.inside.source_location import is_between, is_ours, is_torchs
 
 _WITHOUT_GRADIENT = re.compile(r"did not receive grad for rank \d+: (\d[\d ]*)")
+MOST_NAMES = 5  # of parameters that a message lists
 STREAMS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys; a script may set them to None, or delete them
 
 
@@ -124,8 +125,9 @@ def send_error(error: BaseException, writer: EventWriter) -> None:
     if type(error).__module__ not in ("builtins", "__main__"):
         name = f"{type(error).__module__}.{name}"
     message = _message(error)
-    names = _unused_parameters(error, message)
-    message += f"\n{UNUSED}{', '.join(names)}" if names else ""
+    if names := _unused_parameters(error, message):
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        message += f"\n{UNUSED}{', '.join(names[:MOST_NAMES])}{more}"
     writer.send(Raised(writer.now(), writer.rank, name, message, "".join(shown.format())))
 
 
