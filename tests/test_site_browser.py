@@ -41,7 +41,10 @@ def browser():
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a path #1") / "site"
-    questions = tuple(replace(each, hints=("Add first.",)) if each.id == "order" else each for each in RING.questions)
+    questions = tuple(
+        replace(each, card="held", hints=("Add first.",) if each.id == "order" else each.hints)
+        for each in RING.questions
+    )
     known = replace(CATALOG, concepts=(CATALOG.concepts[0], replace(RING, questions=questions)))
     write_site(folder, site_pages(known, {}))
     return folder
