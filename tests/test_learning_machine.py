@@ -21,6 +21,7 @@ from ddpquiz.terminal.sittings.sitting import Desk
 from ddpquiz.terminal.sittings.study import StudyScreen
 
 TOOK = timedelta(seconds=3)
+LINKED = [replace(card, proof=BYTES.id) for card in RING_CARDS]  # so that a wrong answer may call any of them
 WEIGHTS = [Weights(), Weights(retention=0.8)]
 
 
@@ -111,10 +112,8 @@ class Learner(RuleBasedStateMachine):
     def answer(self, right):
         day = study_day(self.clock())
         has_called = any(row.calls and row.day == str(day) for row in self.progress.entries("answer"))
-        kept = save_answer(
-            self.progress, replace(wrong_answer(BYTES, self.at), verdict=Verdict(right=right)), RING_CARDS
-        )
-        offered = {card.key for card in RING_CARDS} - self.hidden(day)
+        kept = save_answer(self.progress, replace(wrong_answer(BYTES, self.at), verdict=Verdict(right=right)), LINKED)
+        offered = {card.key for card in LINKED} - self.hidden(day)
         assert (kept.called in offered) if offered and not right and not has_called else kept.called is None
         self.note("answer", BYTES.key, kept.called)
 
