@@ -28,8 +28,8 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
             break
         cycle.append(following)
     calls = {each: (waits[each].calls[each].operation, waits[each].calls[each].after) for each in waits}
-    in_pairs = all(calls[each][0].op in POINT_TO_POINT for each in cycle)
-    in_background = all(calls[each][0].in_background for each in cycle)
+    operations = [calls[each][0] for each in cycle]
+    in_pairs = all(each.op in POINT_TO_POINT for each in operations)
     first = waits[cycle[0]]
     if not in_pairs and len({operation for operation, _ in calls.values()}) > 1:
         odd = unusual_ranks(calls, order)
@@ -50,9 +50,9 @@ def _of_cycle(waits: Mapping[int, Collective], order: CallOrder) -> Diagnosis:
     )
     places = Counter(operation.place for operation, _ in calls.values())
     advice = advise_pairs(
-        {calls[each][0].op for each in cycle},
-        in_background=in_background,
-        worked_before=all(order.calls_in(calls[each][0].place) > places[calls[each][0].place] for each in cycle),
+        {each.op for each in operations},
+        in_background=all(each.in_background for each in operations),
+        worked_before=all(order.calls_in(each.place) > places[each.place] for each in operations),
     )
     return Diagnosis(
         "order", tuple(sorted(cycle)), f"Ranks wait for each other: {text}.", standpoints, first.group, first.members,

@@ -140,7 +140,7 @@ def _check_ids(record: Fields, concept: Concept) -> None:
 
 
 def _check_links(record: Fields, concept: Concept) -> None:
-    """Complain about what names a question or a card that does not exist, and about a proof that is none."""
+    """Complain about links to questions and cards that do not exist, and to a proof where the question has none."""
     questions = {question.id: question for question in concept.questions}
     cards = [card.id for card in concept.cards]
     links = [

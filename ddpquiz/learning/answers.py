@@ -24,7 +24,7 @@ class SavedAnswer(NamedTuple):
 
 
 def save_answer(progress: Progress, answer: Answer, cards: Sequence[Card], *, retry: bool = False) -> SavedAnswer:
-    """Save an answer; a wrong one makes the linked one of `cards` due, unless it is a retry.
+    """Save an answer; a wrong one makes a card due that is linked to the question, unless it is a retry.
 
     A question makes at most one card due on one day.
     """
@@ -83,7 +83,7 @@ class AnswerLog:
         return len({*self._called, *(saved.called for saved in self._saved.values() if saved.called)})
 
     def append(self, answer: Answer, *, retry: bool) -> None:
-        """Save an answer; a wrong one makes a card of its concept due."""
+        """Save an answer; a wrong one makes a card due that is linked to the question."""
         question = answer.posed.question
         concept = self._concepts.get(question.concept)
         cards = concept.cards if concept else ()

@@ -1,6 +1,7 @@
 """A run that is over: its last frame, and the run again, forward and back, one operation at a time."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, RenderableType
@@ -163,8 +164,13 @@ class EndScreen(RunScreen):
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         return frame(self.state, self.screen.console.width, hint=self.hint, verdict=False), [
             result(self.state),
-            *remarks(self.state),
+            *self._remarks,
         ]
+
+    @cached_property
+    def _remarks(self) -> list[Text]:
+        """The remarks on the run, which is over: they are found once, not for every frame."""
+        return remarks(self.state)
 
     def picture_keys(self) -> list[Hotkey]:
         return list(AFTER)
