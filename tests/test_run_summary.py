@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -296,6 +297,13 @@ def ddpquiz(*args):
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+def test_in_a_pipe_the_last_line_says_how_to_see_the_advice(tmp_path):
+    script = tmp_path / "accumulates.py"
+    script.write_text(ACCUMULATES.lstrip())
+    last = ddpquiz("run", "--nproc", "2", script).splitlines()[-1]
+    assert re.fullmatch(r"There is advice on this run \(\d+\): run it with --summary\.", last)
 
 
 def test_mistakes_with_no_sync_are_seen_on_real_ranks(tmp_path):

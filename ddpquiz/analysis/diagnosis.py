@@ -16,8 +16,9 @@ from ddpquiz.analysis.collective import Collective
 from ddpquiz.analysis.events import RankPosition
 from ddpquiz.analysis.extra_call import extra_call
 from ddpquiz.analysis.formatting import format_place, format_ranks
-from ddpquiz.analysis.group_verdict import different_groups, late_in_forming, unlike_groups
+from ddpquiz.analysis.group_verdict import different_groups, late_in_forming
 from ddpquiz.analysis.mismatch_verdict import of_mismatch, standpoint, wait
+from ddpquiz.analysis.no_fault import no_fault
 from ddpquiz.analysis.operation import ROOTED, Operation
 from ddpquiz.analysis.rank_fates import NO_FILE, Fate, find_fates
 from ddpquiz.analysis.ranks_at_fault import singled_out
@@ -61,7 +62,7 @@ def diagnose(
         verdict = changed_request(find_blocked(state), tuple(sorted(absent)), state.timeline.order) or verdict
     if verdict is None and absent and now == math.inf:  # the others recorded that they got stuck
         verdict = _of_absence(tuple(sorted(absent)), state)
-    return verdict or _of_death(fates, state) or _nothing(state, absent)
+    return verdict or _of_death(fates, state) or no_fault(state, absent)
 
 
 def diagnose_record(record: JobRecord, state: RunState) -> Diagnosis:
@@ -235,14 +236,3 @@ def _of_absence(absent: tuple[int, ...], state: RunState) -> Diagnosis:
     if last and last.operation.op in ROOTED and last.operation.peer is None:
         limits.append(f"The others would get stuck in this {last.operation.op} also if one rank named another root.")
     return Diagnosis("dead", absent, sentence, next=NEXT["dead"], limits=tuple(limits))
-
-
-def _nothing(state: RunState, absent: Collection[int]) -> Diagnosis:
-    count = state.timeline.count
-    sentence = f"No fault in communication: all {count:,} operations that the ranks recorded fit together."
-    if not count:
-        sentence = "The ranks recorded no communication."
-    limits: tuple[str, ...] = (f"Nothing is known of {format_ranks(sorted(absent))}.",) if absent else ()
-    if unlike := unlike_groups(state):
-        limits += (f"{unlike.sentence} That did no harm this time. {unlike.next}",)
-    return Diagnosis("none", (), sentence, next=NEXT["none"], limits=limits)

@@ -215,7 +215,8 @@ class Run:
             look = self._last_look
             verdict = diagnose(self.seen, positions=look.positions) if look else None
             standing = _standing(verdict, look) if verdict and look else ""
-            return root_cause.Cause(why=self._stopped, mend=standing)
+            advice = f"\n{verdict.next}" if verdict and verdict.fault != "none" else ""
+            return root_cause.Cause(why=self._stopped, mend=standing + advice)
         in_communication = self.seen.hung or root_cause.failed_in_communication(self.seen)
         if self._diagnoses and in_communication:
             verdict = diagnose(self.seen)

@@ -23,14 +23,17 @@ def result(state: RunState) -> Text:
     return Text.assemble(*((plain(text), tone) for text, tone in ending.result(state)))
 
 
-def remarks(state: RunState) -> list[Text]:
-    """Draw which line of the user's own script made the other ranks wait the longest, and whether there is advice."""
+def remarks(state: RunState, *, keys: bool = True) -> list[Text]:
+    """Draw which line of the user's own script made the other ranks wait the longest, and whether there is advice.
+
+    Without `keys`, as in a pipe, no key is named.
+    """
     if not (state.only_broken_claims and state.end and state.end.ok):
         return []
     found = find_costliest_line(state.timeline, state.time)
     sentences = [str(found)] if found else []
     if count := len(advice(state.timeline, state.time, state.script)):
-        sentences.append(f"There is advice on this run ({count}): press s, or run it with --summary.")
+        sentences.append(f"There is advice on this run ({count}): {'press s, or ' * keys}run it with --summary.")
     return [Text(plain(each), style="warn") for each in sentences]
 
 

@@ -14,7 +14,7 @@ from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.run import Run
 from ddpquiz.terminal.kit.style import complaints, plain
 from ddpquiz.terminal.runs.frame import header
-from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, claims, failure, result
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED, claims, failure, remarks, result
 
 PATIENCE = 0.1  # seconds to wait for more events
 
@@ -82,7 +82,8 @@ def _parts(event: Event, state: RunState) -> Sequence[RenderableType]:
         case Claimed(held=False):
             return [Text(f"rank {event.rank}  breaks the claim in line {event.line}")]
         case End():
-            return [*(Text.assemble(*line) for line in claims(state)), *failure(state), result(state)]
+            lines = [Text.assemble(*line) for line in claims(state)]
+            return [*lines, *failure(state), result(state), *remarks(state, keys=False)]
     return []
 
 

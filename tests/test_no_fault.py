@@ -1,0 +1,36 @@
+"""What the verdict says of a job without a fault: how much was seen, or where ranks are that have not begun."""
+
+from rank_events import Rank, began
+
+from ddpquiz.analysis.diagnosis import diagnose
+from ddpquiz.analysis.events import Alive, Marked
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.verdict import NEXT
+
+
+def verdict_on(*events):
+    state = RunState()
+    for event in (began(3), *(each for rank in range(3) for each in Rank(rank, 3).events), *events):
+        state.add(event)
+    return diagnose(state)
+
+
+def test_ranks_that_have_not_communicated_yet_are_shown_where_they_are():
+    found = verdict_on(Alive(1.0, 0, "train.py", 3), Alive(1.0, 1, "train.py", 9), Alive(1.0, 2, "train.py", 3))
+    assert (found.fault, found.sentence) == ("none", "The ranks have recorded no communication so far.")
+    assert [str(each) for each in found.standpoints] == [
+        "ranks 0 and 2: last seen at train.py:3", "rank 1: last seen at train.py:9",
+    ]  # fmt: skip
+    assert found.next.startswith("If the job has just begun, diagnose it again in a moment")
+
+
+def test_ranks_that_have_finished_without_communication_are_not_waited_for():
+    found = verdict_on(*(Marked(2.0, rank, "finished", 0) for rank in range(3)))
+    assert (found.sentence, found.standpoints, found.next) == (
+        "The ranks recorded no communication.", (), NEXT["none"],
+    )  # fmt: skip
+
+
+def test_one_operation_is_counted_as_one():
+    found = verdict_on(*(event for rank in range(3) for event in Rank(rank, 3).sync("all_reduce", 1.0, 2.0).events))
+    assert found.sentence == "The calls of all ranks fit together, in 1 recorded operation."
