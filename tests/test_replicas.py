@@ -1,4 +1,4 @@
-"""`--check-replicas`: replicas that differ are told at once, with rank, parameter and step; equal ones never."""
+"""`--check-replicas`: replicas that differ are told at once, with rank, parameter and step; equal ones at the end."""
 
 import pytest
 from real_run import end, of, run
@@ -32,6 +32,9 @@ def trained(script, ranks=2, check=True, **changed):
     return events
 
 
+NOTHING = "--check-replicas compared nothing: no optimizer has updated a DDP model."
+
+
 def notes(events):
     return [each.text for each in of(events, Note) if "replica" in each.text]
 
@@ -45,9 +48,9 @@ def test_a_replica_that_differs_is_told_with_rank_parameter_and_step(script):
 
 
 @pytest.mark.parametrize("optimizer", [EQUAL["optimizer"], ZERO])
-def test_equal_replicas_are_never_told(optimizer, script):
+def test_equal_replicas_are_told_once_at_the_end(optimizer, script):
     events = trained(script, optimizer=optimizer)
-    assert notes(events) == []
+    assert notes(events) == ["--check-replicas compared replicas 20 times: they were equal each time."]
     assert [each.step for each in of(events, ReplicaSums) if each.rank == 0] == [*range(1, 21)]
 
 
@@ -65,9 +68,15 @@ def test_the_check_changes_neither_results_nor_calls(script):
 
 def test_a_model_without_ddp_is_left_out_with_one_note(script):
     events = trained(script, model="net")
-    (said,) = notes(events)  # what all ranks note is told once
-    assert said == "An optimizer updates parameters outside DDP models; --check-replicas does not compare them."
+    assert notes(events) == [  # what all ranks note is told once
+        "An optimizer updates parameters outside DDP models; --check-replicas does not compare them.", NOTHING,
+    ]  # fmt: skip
     assert of(events, ReplicaSums) == []
+
+
+def test_a_script_without_an_optimizer_is_told_that_nothing_was_compared(script):
+    assert notes(run(script("dist.destroy_process_group()"), ranks=2, check_replicas=True)) == [NOTHING]
+    assert notes(run(script("dist.destroy_process_group()"), ranks=2)) == []
 
 
 def sums(rank, step, *values, members=(0, 1, 2, 3)):

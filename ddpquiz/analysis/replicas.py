@@ -15,7 +15,8 @@ class Replicas:
 
     def __init__(self, script: str) -> None:
         self.script = script
-        self._restart = 0
+        self._restart = self._compared = 0
+        self._has_differed = False
         self._forget()
 
     def _forget(self) -> None:
@@ -38,6 +39,14 @@ class Replicas:
                 return self._compare(event)
         return None
 
+    def conclusion(self) -> str:
+        """Return what a run that is over has shown; empty if replicas differed, which was told then."""
+        if self._has_differed:
+            return ""
+        if not self._compared:
+            return "--check-replicas compared nothing: no optimizer has updated a DDP model."
+        return f"--check-replicas compared replicas {plural(self._compared, 'time')}: they were equal each time."
+
     def _compare(self, event: ReplicaSums) -> Note | None:
         model = event.members, event.model
         if event.names:
@@ -53,9 +62,11 @@ class Replicas:
         if not ranks or {*model[0]} - self._gone - {*ranks}:
             return None
         del self._steps[model][step]
+        self._compared += 1
         if len({each.sums for each in ranks.values()}) < 2:
             return None
         self._different.add(model)
+        self._has_differed = True
         del self._steps[model]
         last = max(ranks.values(), key=lambda each: each.time)
         return Note(last.time, min(_others(ranks)[0]), self._sentence(model, ranks))

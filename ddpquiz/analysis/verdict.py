@@ -42,6 +42,11 @@ class Diagnosis:
     next: str = ""
     limits: tuple[str, ...] = ()
 
+    @property
+    def whole(self) -> str:
+        """The sentence, and what it leaves open."""
+        return " ".join((self.sentence, *self.limits))
+
     def as_json(self) -> dict[str, Any]:
         return {"event": "verdict"} | asdict(self)
 

@@ -8,11 +8,11 @@ from ddpquiz.analysis import root_cause
 from ddpquiz.analysis.costliest_line import find_costliest_line
 from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.events import Alive, Began, End, Event, Exited, Hung, Note, Raised, when
-from ddpquiz.analysis.formatting import format_place, plural
+from ddpquiz.analysis.formatting import plural
 from ddpquiz.analysis.mismatch import Mismatch
 from ddpquiz.analysis.replicas import Replicas
 from ddpquiz.analysis.run_state import RunState
-from ddpquiz.analysis.verdict import Diagnosis
+from ddpquiz.analysis.standstill import cause_of_stop, note_standstill
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import device, script
 from ddpquiz.ranks.event_reader import EventReader
@@ -63,6 +63,7 @@ class Run:
         )
         self._diagnoses = request.diagnose
         self._replicas = Replicas(str(request.script))
+        self._checks_replicas = request.check_replicas
         self._last_look: Standstill | None = None  # where ranks stood when the user ended the run
         self._failed_at: float | None = None
         self._stopped = ""  # why we ended it
@@ -89,7 +90,7 @@ class Run:
         events += self._add(self._watch())
         if self._processes.over:
             end = self._end()
-            events += self._add([*(self._remarks(end.time) if end.ok else []), end])
+            events += self._add([*(self._remarks(end.time) if end.ok else []), *self._conclusion(end.time), end])
             self.over = True
         return events
 
@@ -177,17 +178,15 @@ class Run:
     def _stand_still(self, found: Standstill) -> list[Event]:
         """Do what a standstill asks for: end the run, or say who waits for whom."""
         now = self.now()
-        seconds = round(now - found.since, 1)
         match found.reason:
             case "stop":
                 self._last_look = found
                 self._processes.stop()
                 return []
             case "stall":
-                verdict = diagnose(self.seen, now=now, positions=found.positions)
-                return [Note(now, (*verdict.culprits, 0)[0], f"{_no_progress(seconds)}{_standing(verdict, found)}")]
+                return [note_standstill(self.seen, now, found.since, found.positions)]
         self.stop(HUNG)
-        return [Hung(now, seconds, found.positions)]
+        return [Hung(now, round(now - found.since, 1), found.positions)]
 
     def _hang_that_failed(self) -> list[Event]:
         """Return the hang that made the ranks fail by their group's own time-out, if there was one."""
@@ -204,45 +203,30 @@ class Run:
         """Return what is worth a note although the run went well: a demo shows its fault on purpose."""
         is_demo = self.claims and not self._diagnoses
         if is_demo and (verdict := diagnose(self.seen)).fault != "none":
-            return [Note(now, verdict.culprits[0], f"Diagnosis: {_whole(verdict)}")]
+            return [Note(now, verdict.culprits[0], f"Diagnosis: {verdict.whole}")]
         costliest = find_costliest_line(self.seen.timeline, now) if is_demo else None
         if costliest and costliest.rank is not None and costliest.share > STRAGGLES:
             return [Note(now, costliest.rank, f"Diagnosis: {costliest}")]
         return [Note(now, each.sides[0].ranks[0], str(each)) for each in self._mismatches()[:MOST_NOTES]]
 
+    def _conclusion(self, now: float) -> list[Note]:
+        """Return what --check-replicas has found, so that its silence is not taken for a result."""
+        text = self._replicas.conclusion() if self._checks_replicas else ""
+        return [Note(now, 0, text)] if text else []
+
     def _cause(self, mismatches: Sequence[Mismatch]) -> root_cause.Cause:
         if self._stopped not in ("", FAILED, HUNG):
-            look = self._last_look
-            verdict = diagnose(self.seen, positions=look.positions) if look else None
-            standing = _standing(verdict, look) if verdict and look else ""
-            advice = f"\n{verdict.next}" if verdict and verdict.fault != "none" else ""
-            return root_cause.Cause(why=self._stopped, mend=standing + advice)
+            return cause_of_stop(self._stopped, self.seen, self._last_look.positions if self._last_look else ())
         in_communication = self.seen.hung or root_cause.failed_in_communication(self.seen)
         if self._diagnoses and in_communication:
             verdict = diagnose(self.seen)
             if verdict.fault not in ("none", "dead"):
-                return root_cause.Cause(_only(verdict.culprits), _whole(verdict), verdict.next)
+                return root_cause.Cause(_only(verdict.culprits), verdict.whole, verdict.next)
         return root_cause.find(self.seen, mismatches)
 
     def _mismatches(self) -> list[Mismatch]:
         """Return the operations that ranks called in ways that do not fit together."""
         return [each for each in self.seen.timeline.mismatches if each.kind != "missing"]
-
-
-def _standing(verdict: Diagnosis, found: Standstill) -> str:
-    """Return what is wrong, or else where each rank stands."""
-    if verdict.fault != "none":
-        return _whole(verdict)
-    places = (f"rank {each.rank} at {format_place(each.file, each.line)}" for each in found.positions if each.line)
-    return f"No rank waits for another one: {', '.join(places)}."
-
-
-def _whole(verdict: Diagnosis) -> str:
-    return " ".join((verdict.sentence, *verdict.limits))
-
-
-def _no_progress(seconds: float) -> str:
-    return f"No operation and no line of output for {seconds:.0f} s. "
 
 
 def _only(ranks: tuple[int, ...]) -> int | None:
