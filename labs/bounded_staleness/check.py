@@ -98,8 +98,10 @@ for _ in check.seeds():
             ):
                 check.learner.serve(weights, STEPS, bound, RATE)
             assert same(weights, -RATE * gradients[1:].sum(dim=(0, 1))), "the server applies each gradient once"
+            dist.barrier()
         else:
             check.learner.work(job.gradient_of, weights, STEPS)
+            dist.barrier()  # a server that is wrong is told rather than the weights that it sent
             for step, found in enumerate(job.seen):
                 assert found[rank] == step or differs(
                     f"the weights for step {step} contain {found[rank]:g} gradients of this rank, expected {step}"
