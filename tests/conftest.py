@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from ddpquiz.analysis.events import Note
+from ddpquiz.curriculum import pack_store
 from ddpquiz.learning.progress import Progress
 from ddpquiz.ranks import launch
 
@@ -138,6 +139,14 @@ def progress(tmp_path):
 def home(tmp_path):
     """The data folder of a learner; it does not exist yet."""
     return tmp_path / "home"
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Return the folder of a new pack; nothing is added yet."""
+    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "home"))
+    pack_store.new(tmp_path / "mine")
+    return tmp_path / "mine"
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_proofs_from_elsewhere_run_only_when_they_are_trusted(content):
     result = run(content, "--proofs")
     assert isinstance(result.exception, UserError)
     assert str(result.exception) == (
-        "content is not part of ddpquiz, and its proofs are programs that would run on this machine."
+        "content is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
         " Read them, then add --trust."
     )
 

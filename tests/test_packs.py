@@ -1,25 +1,20 @@
 """Packs: content of others beside the shipped one, whose programs run only after consent to exactly these bytes."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from ddpquiz.cli.app import app
 from ddpquiz.cli.pack import pack
 from ddpquiz.curriculum import loading, pack_consent, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
-from ddpquiz.curriculum.lab_titles import labs_about
-from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed, require_consent
-from ddpquiz.curriculum.pack_labs import load_pack_lab
 from ddpquiz.curriculum.packs import find, packs
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
@@ -28,19 +23,9 @@ from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.graded_answer import Answer
 from ddpquiz.learning.judge import judge
 from ddpquiz.learning.mastery import strengths
-from ddpquiz.learning.progress import Progress
-from ddpquiz.paths import data_dir, demo_file, demo_name, labs_dir, packs_dir
-from ddpquiz.ranks.lab_check import check_file
+from ddpquiz.paths import data_dir, demo_file, demo_name, packs_dir
 from ddpquiz.ranks.proof_runner import ProofRunner
 from ddpquiz.terminal.runs.script import of_script
-
-
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """Return the folder of a new pack; nothing is added yet."""
-    monkeypatch.setenv("DDPQUIZ_HOME", str(tmp_path / "home"))
-    pack_store.new(tmp_path / "mine")
-    return tmp_path / "mine"
 
 
 def run(*words):
@@ -50,12 +35,12 @@ def run(*words):
 def test_a_new_pack_passes_the_check_and_can_be_added(mine):
     assert survey(mine, thorough=True).complaints == ()
     assert run("add", mine).stdout == (
-        "mine: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo added. See them with: ddpquiz list\n"
-        "Its proofs and demos are programs that run only after: ddpquiz pack trust mine\n"
+        "mine: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs added. See them with: ddpquiz list\n"
+        "Its proofs, demos and labs are programs that run only after: ddpquiz pack trust mine\n"
     )
     assert run("list").stdout == (
-        "mine  What this pack teaches, in one line: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, programs not"
-        " allowed\n"
+        "mine  What this pack teaches, in one line: 1 concept, 6 cards, 10 questions, 10 proofs, 1 demo, 0 labs, programs"
+        " not allowed\n"
     )
 
 
@@ -127,49 +112,6 @@ def test_what_python_compiles_while_a_program_runs_needs_no_new_consent(mine):
         require_consent("mine")
 
 
-def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
-    for name in ("tree_broadcast/lab.yaml", "tree_broadcast/check.py", "tree_broadcast/solution.py", "lab_tools.py"):
-        (mine / "labs" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(labs_dir() / name, mine / "labs" / name)
-    folder = pack_store.add(mine).folder
-    lab = load_lab("tree-broadcast", folder / "labs")
-    file = tmp_path / lab.file_name
-    file.write_text(lab.solution.starter)
-    with pytest.raises(UserError, match=r"did not come with ddpquiz.*ddpquiz pack trust mine"):
-        check_file(lab, file)
-    allow("mine", fingerprint(folder))
-    assert check_file(lab, file).outcome == "unwritten"
-    (folder / "labs" / "lab_tools.py").write_text("print('other')\n")
-    with pytest.raises(UserError, match="have changed since you allowed them"):
-        check_file(lab, file)
-
-
-def test_a_lab_of_a_pack_is_listed_passed_and_counted_under_its_own_name(mine, tmp_path):
-    for name in ("tree_broadcast/check.py", "tree_broadcast/solution.py", "lab_tools.py"):
-        (mine / "labs" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(labs_dir() / name, mine / "labs" / name)
-    text = (labs_dir() / "tree_broadcast/lab.yaml").read_text()
-    ours = re.sub("^concept: .*$", "concept: first-concept", text, flags=re.MULTILINE)
-    (mine / "labs/tree_broadcast/lab.yaml").write_text(ours)
-    allow("mine", fingerprint(pack_store.add(mine).folder))
-    lab = load_pack_lab("mine/tree-broadcast")
-    assert (lab.concept, lab.file_name, lab.item) == (
-        "mine/first-concept", "mine_tree_broadcast.py", "mine/first-concept/tree-broadcast",
-    )  # fmt: skip
-    assert [each.id for each in labs_about("mine/first-concept")] == ["mine/tree-broadcast"]
-    (tmp_path / lab.file_name).write_text(lab.solution.source)
-    runner = CliRunner()
-    done = runner.invoke(app, ["lab", "mine/tree-broadcast", "--check", "--dir", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    listed = runner.invoke(app, ["lab", "--dir", str(tmp_path)]).output
-    assert re.search(r"✓ passed +mine/tree-broadcast", listed)
-    with Progress(data_dir()) as progress:
-        assert progress.labs()["mine/tree-broadcast"].concept == "mine/first-concept"
-        assert "mine/first-concept" in strengths(progress.last_answers(), date(2026, 1, 1))
-    with pytest.raises(UserError, match="No lab named 'tree-broadcas'"):
-        load_pack_lab("mine/tree-broadcas")
-
-
 def test_an_update_is_asked_about_again_and_the_same_bytes_are_not(mine):
     allow("mine", fingerprint(pack_store.add(mine).folder))
     pack_store.add(mine)
@@ -195,6 +137,7 @@ def link_out(folder):
 
 
 def link_folder(folder):
+    shutil.rmtree(folder / "labs")
     (folder / "labs").symlink_to("/etc")
 
 
@@ -288,6 +231,7 @@ def test_a_wheel_is_added_like_a_folder_and_none_of_its_modules_is_imported(mine
         "content",
         "ddpquiz-pack.yaml",
         "demos",
+        "labs",
     ]
 
 

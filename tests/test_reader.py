@@ -22,6 +22,16 @@ MODEL_ANSWER = """\
 CASES = {
     "a key that is misspelt": ("idea: In", "ideal: In", "3:1: unknown key `ideal`; did you mean `idea`?"),
     "a key like no other": ("remember:\n", "zebra: x\nremember:\n", "33:1: unknown key `zebra`"),
+    "a comma in a text in braces": (
+        "back: Twice the tensor.,",
+        "back: Twice, never more,",
+        "49:98: unknown key `never more`; a text in { } with a comma must be quoted",
+    ),
+    "a comma in a text in brackets": (
+        "hints: [There are two phases.]",
+        "hints: [There are two, one after the other.]",
+        "59:28: `hints`: in [ ], a text with a comma must be quoted; this one begins with a small letter",
+    ),
     "a key that is missing": (
         "idea: In a ring every rank sends each byte about twice, however many ranks there are.\n",
         "",

@@ -35,7 +35,7 @@ CASES = {
     "a text with a colon": (
         "title: All-reduce and the ring",
         "title: All-reduce: the ring",
-        "1:18: not valid YAML: mapping values are not allowed in this context; text that contains `: ` must be quoted, or written under `|`",
+        "1:18: not valid YAML: mapping values are not allowed in this context; text that contains `: ` must be quoted, or written under `|`; or this line is not indented as those around it",
     ),
     "a text that begins with a backtick": (
         "title: All-reduce and the ring",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def check(
     path: Annotated[
-        Path | None, typer.Argument(help="A content folder, a track's folder in it, or one concept file.")
+        Path | None, typer.Argument(help="A pack, a content folder, a track's folder in it, or a concept file.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     proofs: Annotated[bool, typer.Option("--proofs", help="Run every proof on real ranks.")] = False,
@@ -31,23 +31,23 @@ def check(
         typer.Option("--labs", help="Run all that the check of a lab must decide, or of `all`. May be repeated."),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="With --proofs: also run proofs that did not come with ddpquiz.")
+        bool, typer.Option("--trust", help="With --proofs or --labs: run programs that did not come with ddpquiz.")
     ] = False,
 ) -> None:
     """Check content files. Each complaint names file, line and column, and what is wrong and what would be right."""
-    from ddpquiz.curriculum.survey import survey
+    from ddpquiz.curriculum.survey import is_pack, survey
 
-    if labs:
-        if path:
-            wanted = " ".join(f"--labs {each}" for each in (*labs, path))
-            raise typer.BadParameter(f"give each lab its own option: {wanted}")
-        _check_labs(labs)
-        return
-    if proofs:
+    if labs and path and not is_pack(path):
+        wanted = " ".join(f"--labs {each}" for each in (*labs, path))
+        raise typer.BadParameter(f"give each lab its own option: {wanted}; {path} is not the folder of a pack")
+    if proofs or labs:
         _refuse_untrusted(path, trust=trust)
+    if labs:
+        _check_labs(labs, path)
+        return
     found = survey(path, thorough=True)
     concepts = found.catalog.concepts
-    known, complaints = _labs(concepts) if path is None else (0, [])
+    known, complaints = _labs(concepts, path) if path is None or is_pack(path) else (0, [])
     problems = [*map(str, found.complaints), *complaints]
     if proofs and not problems:
         problems = _prove(found.catalog, path)
@@ -68,23 +68,20 @@ def check(
         raise typer.Exit(1)
 
 
-def _labs(concepts: Sequence[Concept]) -> tuple[int, list[str]]:
-    """Return the number of shipped labs, and every complaint about them."""
-    from ddpquiz.curriculum.labs import survey_labs
+def _labs(concepts: Sequence[Concept], pack: Path | None) -> tuple[int, list[str]]:
+    """Return the number of labs of a pack, or of those that are shipped, and every complaint about them."""
+    from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
 
-    labs, complaints = survey_labs([concept.id for concept in concepts])
-    return len(labs), list(map(str, complaints))
+    found = survey_labs_of_pack(pack) if pack else survey_labs([concept.id for concept in concepts])
+    return len(found[0]), list(map(str, found[1]))
 
 
-def _check_labs(names: list[str]) -> None:
+def _check_labs(names: list[str], pack: Path | None) -> None:
     """Read labs and run everything that their checks must decide; exit with 1 if one decides wrongly."""
-    from ddpquiz.cli.lab_check import prove_labs
-    from ddpquiz.curriculum import loading
-    from ddpquiz.curriculum.labs import lab_names, load_lab, survey_labs
+    from ddpquiz.cli.lab_check import chosen_labs, prove_labs
 
-    chosen = lab_names() if names == ["all"] else [load_lab(name).id for name in names]
-    _, complaints = survey_labs([concept.id for concept in loading.load().concepts], chosen)
-    problems = [str(complaint) for complaint in complaints] or prove_labs(chosen)
+    labs, complaints = chosen_labs(names, pack)
+    problems = [str(complaint) for complaint in complaints] or prove_labs(labs)
     for problem in problems:
         typer.echo(problem, err=True)
     typer.echo(_counted(len(problems), "problem"), err=True)
@@ -98,7 +95,7 @@ def _refuse_untrusted(path: Path | None, *, trust: bool) -> None:
 
     if path and not trust and not path.resolve().is_relative_to(content_dir().resolve()):
         raise UserError(
-            f"{path} is not part of ddpquiz, and its proofs are programs that would run on this machine."
+            f"{path} is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
             " Read them, then add --trust."
         )
 

@@ -41,7 +41,7 @@ def add(
         added = save(folder)
     print(f"{added.name}: {_counts(added)} added. See them with: ddpquiz list")
     if not is_allowed(added.name):
-        print(f"Its proofs and demos are programs that run only after: ddpquiz pack trust {added.name}")
+        print(f"Its proofs, demos and labs are programs that run only after: ddpquiz pack trust {added.name}")
 
 
 @pack.command(name="list")
@@ -116,6 +116,7 @@ def new(
 
 def _counts(found: Pack) -> str:
     """Return how much a pack teaches. ContentError if it cannot be read."""
+    from ddpquiz.curriculum.labs import lab_names
     from ddpquiz.curriculum.loading import load_pack
 
     catalog = load_pack(found)
@@ -125,5 +126,6 @@ def _counts(found: Pack) -> str:
         "question": len(catalog.questions()),
         "proof": sum(question.proof is not None for question in catalog.questions()),
         "demo": len(list(found.demos.glob("*.py"))),
+        "lab": len(lab_names(found.labs)),
     }
     return ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())

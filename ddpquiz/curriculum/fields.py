@@ -145,6 +145,15 @@ class Fields:
         nodes = self.entries(name, optional=optional, empty=empty)
         return tuple([scalar(self.page, node, name).strip() for node in nodes])
 
+    def sentences(self, name: str) -> tuple[str, ...]:
+        """Read a list of sentences; complain about one in [ ] that a comma has cut."""
+        found = self.texts(name)
+        cut = "in [ ], a text with a comma must be quoted; this one begins with a small letter"
+        for before, text, node in zip(found, found[1:], self.children(name)[1:], strict=False):
+            if getattr(self.at(name), "flow_style", False) and text[:1].islower() and before[-1:].isalnum():
+                self.page.complain(node, f"`{name}`: {cut}")
+        return found
+
     def records(
         self, name: str, what: str, read: Callable[[Fields], _Record], *, optional: bool = False
     ) -> tuple[_Record, ...]:
@@ -172,7 +181,7 @@ class Fields:
             elif name not in self._asked and reason:
                 self.page.complain(key, f"`{name}` does not belong here: {reason}")
         for name, key in unknown[:_MOST_UNKNOWN]:
-            self.page.complain(key, f"unknown key `{name}`{did_you_mean(name, self._asked)}")
+            self.page.complain(key, f"unknown key `{name}`{_advice(name, self._asked)}")
             meant = difflib.get_close_matches(name, missing, 1)
             missing = [name for name in missing if name not in meant]
         if len(unknown) > _MOST_UNKNOWN:
@@ -200,6 +209,10 @@ def peek(node: Node, name: str) -> Node:
     """Return the value of a key in a mapping that was already read, or the mapping if the key is missing."""
     pairs: list[tuple[Node, Node]] = node.value if isinstance(node, MappingNode) else []
     return next((value for key, value in pairs if key.value == name), node)
+
+
+def _advice(key: str, known: Iterable[str]) -> str:
+    return "; a text in { } with a comma must be quoted" if " " in key.strip() else did_you_mean(key, known)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

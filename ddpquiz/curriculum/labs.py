@@ -3,10 +3,15 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ddpquiz.curriculum.fields import did_you_mean, nearest
 from ddpquiz.curriculum.lab import Lab
 from ddpquiz.curriculum.lab_reader import read_lab
+from ddpquiz.curriculum.yaml_file import shown
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.paths import labs_dir
+
+TOOLS = "lab_tools.py"  # beside the folders of the labs; each check imports it
+_HOW_TO_GET_TOOLS = "`ddpquiz pack new DIR` makes a pack that has it"
 
 
 def lab_names(root: Path | None = None) -> list[str]:
@@ -19,8 +24,6 @@ def load_lab(name: str, root: Path | None = None) -> Lab:
     name = name.removesuffix(".py").replace("_", "-")
     known = lab_names(root)
     if name not in known:
-        from ddpquiz.curriculum.fields import nearest
-
         meant = nearest(name, known)
         advice = f"Did you mean '{meant}'?" if meant else "See `ddpquiz lab`."
         raise UserError(f"No lab named '{name}'. {advice}")
@@ -48,17 +51,30 @@ def survey_labs(
     known = lab_names(root)
     labs: list[Lab] = []
     complaints: list[Complaint] = []
+    if known and not (root / TOOLS).is_file():
+        complaints.append(Complaint(shown(root / TOOLS), 1, 1, f"the checks of labs import it; {_HOW_TO_GET_TOOLS}"))
     for name in names or known:
         reading = read_lab(root / name.replace("-", "_"))
         for mention in reading.page.mentions:
             if mention.kind == "concept" and mention.value and mention.value not in order:
-                reading.page.complain(mention.node, f"no concept named `{mention.value}`")
+                reading.page.complain(mention.node, _no_concept(mention.value, order))
             if mention.kind == "lab" and not names and mention.value not in known:
                 reading.page.complain(mention.node, f"no lab named `{mention.value}`")
         complaints += reading.page.complaints
         if reading.lab:
             labs.append(reading.lab)
     return _in_order(labs, order), complaints
+
+
+def survey_labs_of_pack(folder: Path, names: Sequence[str] = ()) -> tuple[list[Lab], list[Complaint]]:
+    """Read labs in the folder of a pack, by default all, and collect every complaint."""
+    return survey_labs(sorted(file.stem for file in folder.glob("content/*/*.yaml")), names, folder / "labs")
+
+
+def _no_concept(name: str, known: Sequence[str]) -> str:
+    own = name.rpartition("/")[2]
+    advice = f"; write `{own}`, without the name of the pack" if own in known else did_you_mean(name, known)
+    return f"no concept named `{name}`{advice}"
 
 
 def _in_order(labs: Iterable[Lab], concepts: Sequence[str]) -> list[Lab]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpquiz.curriculum.fields import Fields
+from ddpquiz.curriculum.labs import survey_labs_of_pack
 from ddpquiz.curriculum.survey import MANIFEST, survey
 from ddpquiz.curriculum.yaml_file import YamlFile
 from ddpquiz.errors import ContentError, UserError
@@ -50,7 +51,8 @@ def check_files(files: Files) -> Manifest:
     with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
         write_files(files, Path(folder))
         try:
-            manifest, complaints = read_manifest(Path(folder)), survey(Path(folder), thorough=True).complaints
+            manifest = read_manifest(Path(folder))
+            complaints = (*survey(Path(folder), thorough=True).complaints, *survey_labs_of_pack(Path(folder))[1])
         except ContentError as problem:
             manifest, complaints = Manifest("", ""), problem.complaints
         if complaints:  # which name the files as they lie in the pack

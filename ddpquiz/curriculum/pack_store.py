@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ddpquiz.curriculum.fields import ID
+from ddpquiz.curriculum.labs import TOOLS
 from ddpquiz.curriculum.pack_consent import withdraw
 from ddpquiz.curriculum.pack_files import check_files, read_files, write_files
 from ddpquiz.curriculum.packs import Pack, find
 from ddpquiz.errors import UserError
-from ddpquiz.paths import packs_dir
+from ddpquiz.paths import labs_dir, packs_dir
 
 GROUP = "ddpquiz.packs"  # of entry points: `name = "module.with.the.folder"`
 _TEMPLATE = Path(__file__).parent / "pack_template"
@@ -104,6 +105,10 @@ def new(folder: Path) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(path.read_text("utf-8").replace("PACK", name), encoding="utf-8")
             made.append(target)
+        tools = folder / "labs" / TOOLS
+        tools.parent.mkdir(exist_ok=True)
+        shutil.copyfile(labs_dir() / TOOLS, tools)
+        made.append(tools)
     except OSError as problem:
         raise UserError(f"{problem.filename} cannot be written: {problem.strerror}.") from None
     return made

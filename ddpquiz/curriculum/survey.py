@@ -40,13 +40,18 @@ def survey(path: Path | None = None, *, thorough: bool = False) -> Survey:
     survey also compiles the Python in the content, checks every draw, and reads the demos.
     """
     path = path or content_dir()
-    path = path / "content" if os.path.isfile(path / MANIFEST) else path  # noqa: PTH113  # False for a path too long
+    path = path / "content" if is_pack(path) else path
     folder, only = _files_meant(path)
     gc.disable()  # it would visit hundreds of thousands of nodes that all stay alive
     try:
         return _survey(folder, only, thorough=thorough)
     finally:
         gc.enable()
+
+
+def is_pack(folder: Path) -> bool:
+    """Return whether a folder is that of a pack."""
+    return os.path.isfile(folder / MANIFEST)  # noqa: PTH113  # False for a path too long
 
 
 def _files_meant(path: Path) -> tuple[Path, list[Path] | None]:
@@ -74,7 +79,9 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
     tracks_page, sources_page = YamlFile.open(folder / _BESIDE[0]), YamlFile.open(folder / _BESIDE[1])
     tracks, sources = read_tracks(tracks_page), read_sources(sources_page)
     readings = [read_concept(file, thorough=thorough) for file in files]
-    before = read_tracks(YamlFile.open(content_dir() / _BESIDE[0])) if _is_pack(folder) else ()
+    before = (
+        read_tracks(YamlFile.open(content_dir() / _BESIDE[0])) if is_pack(folder.absolute().parent) else ()
+    )  # may be needed
     around = Surroundings(
         (*before, *tracks) if tracks_page.root else None, sources if sources_page.root else None, demos, thorough
     )
@@ -91,11 +98,6 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
     catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
     return Survey(catalog, tuple(sorted(set(complaints))))
-
-
-def _is_pack(content: Path) -> bool:
-    """Return whether a content folder is that of a pack, whose concepts may need shipped ones."""
-    return (content.absolute().parent / MANIFEST).is_file()
 
 
 def read_tracks(page: YamlFile) -> tuple[Track, ...]:

@@ -25,7 +25,8 @@ _UNWANTED = re.compile(rf"\t+|(?!\r\n){HIDDEN.pattern}")
 _COMMON = bytes(range(0x20, 0x7F)) + b"\n"
 
 _ADVICE = {
-    "mapping values are not allowed in this context": "text that contains `: ` must be quoted, or written under `|`",
+    "mapping values are not allowed in this context": "text that contains `: ` must be quoted, or written under `|`;"
+    " or this line is not indented as those around it",
     "found character that cannot start any token": "text that begins with one of ` @ % must be quoted",
     "found unexpected end of stream": "a quotation mark or a bracket here is never closed",
     "did not find expected ',' or '}'": "this `{` is not closed, or a text in it contains , or } and must be quoted",
