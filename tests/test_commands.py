@@ -19,6 +19,15 @@ def test_rebuilding_says_what_it_did(home):
     assert piped(home, "progress", "rebuild").stdout == "2 cards from 2 rows of the log; 1 of them changed.\n"
 
 
+@pytest.mark.parametrize("group", ["pack", "progress"])
+def test_a_group_of_commands_alone_shows_its_help_and_no_error(home, group):
+    done = piped(home, group)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"{piped(home, group, '--help').stdout}"
+    assert "Error" not in done.stderr
+    assert "..." not in done.stderr.partition("Commands:")[2]  # every line says its whole sentence
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -20,6 +20,8 @@ pack = typer.Typer(
     help="Add concepts, demos and labs that others wrote, or make a pack of your own. Texts of a pack are shown at"
     " once; its proofs, demos and labs are programs and run only after `ddpquiz pack trust`.",
     no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
 )
 
 
@@ -46,7 +48,7 @@ def add(
 
 @pack.command(name="list")
 def list_() -> None:
-    """List the packs that were added, and those that are installed as Python packages."""
+    """List the packs that were added or installed."""
     from ddpquiz.curriculum.pack_consent import is_allowed
     from ddpquiz.curriculum.pack_store import installed_packs
     from ddpquiz.curriculum.packs import packs
@@ -80,7 +82,7 @@ def trust(
     name: Annotated[str, typer.Argument(help="The name of the pack.", autocompletion=completion.packs)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")] = False,
 ) -> None:
-    """Allow the programs of a pack, exactly as they are now, to run on this machine."""
+    """Allow the programs of a pack to run, exactly as they are."""
     from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed
     from ddpquiz.curriculum.packs import find
 
@@ -106,7 +108,7 @@ def trust(
 def new(
     folder: Annotated[Path, typer.Argument(help="The folder to make; its name is the pack's.", metavar="DIR")],
 ) -> None:
-    """Make a pack that passes `ddpquiz check`, to fill with your own content."""
+    """Make a pack of your own, to fill with content."""
     from ddpquiz.curriculum.pack_store import new as make
 
     for path in make(folder):

@@ -14,12 +14,17 @@ progress = typer.Typer(
     help="Look after your saved progress; `ddpquiz stats` shows it. "
     "To start over, move the data folder away; `ddpquiz doctor` prints its name.",
     no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
 )
 
 
 @progress.command()
 def rebuild() -> None:
-    """Derive the state of every card from the log again, and say whether that changed anything."""
+    """Compute the state of every card again from the log.
+
+    Says whether that changed anything.
+    """
     with open_progress() as opened:
         before = opened.memories()
         opened.rebuild()
@@ -49,7 +54,10 @@ def restore_backup(
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the backups, and restore none.")] = False,
 ) -> None:
-    """Replace your progress with a backup; what is there now is set aside, not deleted."""
+    """Replace your progress with a backup.
+
+    What is there now is set aside, not deleted.
+    """
     from ddpquiz.learning import backups
     from ddpquiz.learning.database import FILE
 
