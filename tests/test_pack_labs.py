@@ -65,7 +65,7 @@ def test_a_lab_of_a_pack_is_listed_passed_and_counted_under_its_own_name(mine, t
     with Progress(data_dir()) as progress:
         assert progress.labs()["mine/tree-broadcast"].concept == "mine/first-concept"
         assert "mine/first-concept" in strengths(progress.last_answers(), date(2026, 1, 1))
-    with pytest.raises(UserError, match="No lab named 'tree-broadcas'"):
+    with pytest.raises(UserError, match="Did you mean 'mine/tree-broadcast'"):
         load_pack_lab("mine/tree-broadcas")
 
 

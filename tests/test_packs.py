@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ddpquiz.cli.app import app
 from ddpquiz.cli.pack import pack
 from ddpquiz.curriculum import loading, pack_consent, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
@@ -58,6 +59,22 @@ def test_all_names_of_a_pack_begin_with_its_name_and_shipped_ones_stay(mine):
     assert demo_file("mine/ring") == packs_dir() / "mine" / "demos" / "ring.py"
     assert known.sources["mine/dist"].title == "Distributed communication package"
     assert known.concept("all-reduce-ring").track == "collectives"
+
+
+WRONG = {
+    ("show", "mine/first-concept/ring-byte"): "No item named 'mine/first-concept/ring-byte'. Did you mean"
+    " 'mine/first-concept/ring-bytes'?",
+    ("show", "mine/first-concept"): "'mine/first-concept' is not an item: items are named concept/id. See"
+    " `ddpquiz list mine/first-concept`.",
+    ("demo", "ring"): "No demo named 'ring'. Did you mean 'mine/ring'?",
+    ("study", "first-concept"): "No concept named 'first-concept'. Did you mean 'mine/first-concept'?",
+}
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_a_wrong_name_in_a_pack_is_answered_with_the_right_one(mine, words):
+    pack_store.add(mine)
+    assert str(CliRunner().invoke(app, words).exception) == WRONG[words]
 
 
 def test_the_demo_of_a_pack_is_known_by_its_own_name_also_if_a_shipped_one_has_the_same(mine):

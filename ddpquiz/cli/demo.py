@@ -165,7 +165,8 @@ def script_of(name: str) -> Path:
 def demo_meant(name: str) -> str:
     """Return the demo that is probably meant, otherwise "".
 
-    That is the one with nearly the same name, the first one of a concept with that name, or one with a similar name.
+    That is one of a pack with this name, one with nearly the same name, the first one of a concept with that name, or
+    one with a similar name.
     """
     import difflib
 
@@ -173,7 +174,8 @@ def demo_meant(name: str) -> str:
     from ddpquiz.errors import ContentError
 
     demos = completion.demos("")
-    same = difflib.get_close_matches(name, demos, 1, cutoff=0.8)
+    same = [demo for demo in demos if demo.rpartition("/")[2] == name]
+    same += difflib.get_close_matches(name, demos, 1, cutoff=0.8)
     try:
         concepts = loading.load().concepts
     except ContentError:  # demos are also found while content is being edited

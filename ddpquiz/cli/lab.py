@@ -71,6 +71,6 @@ def folder_of(named: Path | None) -> LabFolder:
 def load(name: str) -> Lab:
     """Return the lab of a name, `pack/lab` for one of a pack; UserError if no lab has this name."""
     from ddpquiz.curriculum.labs import load_lab
-    from ddpquiz.curriculum.pack_labs import load_pack_lab
+    from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names
 
-    return load_pack_lab(name) if "/" in name else load_lab(name)
+    return load_pack_lab(name) if "/" in name else load_lab(name, others=pack_lab_names())

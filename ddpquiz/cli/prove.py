@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 
 def prove(
-    item: Annotated[str, typer.Argument(help="The question, as concept/id.", autocompletion=completion.items)],
+    item: Annotated[str, typer.Argument(help="A question, or a card, as concept/id.", autocompletion=completion.items)],
     seed: Annotated[int | None, typer.Option(help="Use the same seed to get the same values again.")] = None,
 ) -> None:
     """Run the proof behind an answer on real ranks, and show what was observed."""
-    from ddpquiz.curriculum.concept import Question
+    from ddpquiz.curriculum.concept import Card, Question
     from ddpquiz.curriculum.loading import load
     from ddpquiz.curriculum.posed_question import pose
     from ddpquiz.terminal.kit import style
     from ddpquiz.terminal.sittings.proof import show
 
-    question = load().item(item)
+    known = load()
+    question = known.item(item)
+    if isinstance(question, Card) and question.proof:
+        question = known.item(f"{question.concept}/{question.proof}")
     if not isinstance(question, Question):
-        raise UserError(f"{item} is not a question; only questions have proofs.")
+        raise UserError(f"{item} has no proof; only questions have one, and cards that name a question.")
     posed = pose(question, random.Random(seed))  # noqa: S311
     _ready(posed)
     if not show(posed, style.console()):

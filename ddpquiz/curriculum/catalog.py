@@ -61,8 +61,8 @@ class Catalog:
         """Return a card, question or prompt by `concept/id`. UserError if no item has this name."""
         if key in self._items:
             return self._items[key]
-        concept_id, slash, item_id = key.partition("/")
-        if not slash:
+        concept_id, slash, item_id = key.rpartition("/")  # the name of a pack's concept has a slash of its own
+        if not slash or key in self._concepts:
             raise UserError(f"'{key}' is not an item: items are named concept/id. {self._advice_on_word(key)}")
         concept = self.concept(concept_id)
         meant = _nearest(item_id, [item.id for item in concept.items()])

@@ -222,9 +222,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the known word most similar to this one, else one that contains it, else ""."""
+    """Return the known word most similar to this one, else one that contains it, else "".
+
+    A name of a pack, such as `pack/ring`, is meant by `ring` if no other one is `ring`.
+    """
     known = list(islice(known, _MOST_KNOWN))
-    alike = difflib.get_close_matches(word, known, 1, cutoff) or [name for name in known if word in name.split("-")]
+    alike = (
+        [name for name in known if name.rpartition("/")[2] == word]
+        or difflib.get_close_matches(word, known, 1, cutoff)
+        or [name for name in known if word in name.split("-")]
+    )
     return next(iter(alike), "")
 
 

@@ -19,14 +19,18 @@ def lab_names(root: Path | None = None) -> list[str]:
     return sorted(path.parent.name.replace("_", "-") for path in (root or labs_dir()).glob("*/lab.yaml"))
 
 
-def load_lab(name: str, root: Path | None = None) -> Lab:
-    """Load one lab. UserError with the nearest name if it does not exist; ContentError if it is not valid."""
+def load_lab(name: str, root: Path | None = None, *, pack: str = "", others: Iterable[str] = ()) -> Lab:
+    """Load one lab. UserError with the nearest name if it does not exist; ContentError if it is not valid.
+
+    `pack` is the name of the pack of the labs in `root`; `others` are names of other labs that may be meant.
+    """
     name = name.removesuffix(".py").replace("_", "-")
     known = lab_names(root)
     if name not in known:
-        meant = nearest(name, known)
+        before = f"{pack}/" if pack else ""
+        meant = nearest(before + name, [*(before + each for each in known), *others])
         advice = f"Did you mean '{meant}'?" if meant else "See `ddpquiz lab`."
-        raise UserError(f"No lab named '{name}'. {advice}")
+        raise UserError(f"No lab named '{before}{name}'. {advice}")
     reading = read_lab((root or labs_dir()) / name.replace("-", "_"))
     if reading.lab is None:
         raise ContentError(tuple(reading.page.complaints))

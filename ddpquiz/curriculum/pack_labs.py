@@ -11,7 +11,7 @@ from ddpquiz.errors import ContentError, UserError
 def load_pack_lab(name: str) -> Lab:
     """Load the lab `pack/lab`. UserError if its concept is not in the pack; ContentError if its file is invalid."""
     pack = find(name.partition("/")[0])
-    lab = load_lab(name.partition("/")[2], pack.labs)
+    lab = load_lab(name.partition("/")[2], pack.labs, pack=pack.name)
     if lab.concept not in pack.concepts():
         raise UserError(
             f"The lab {name} belongs to {lab.concept}, which is not a concept of its pack; tell its author."
@@ -20,13 +20,17 @@ def load_pack_lab(name: str) -> Lab:
     return replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}", needs=needs)
 
 
+def pack_lab_names() -> list[str]:
+    """Return the names of the labs of all packs."""
+    return [f"{pack.name}/{name}" for pack in packs() for name in lab_names(pack.labs)]
+
+
 def pack_labs() -> list[Lab]:
     """Load the labs of all packs; those that cannot be loaded are left out."""
     found = []
-    for pack in packs():
-        for name in lab_names(pack.labs):
-            try:
-                found.append(load_pack_lab(f"{pack.name}/{name}"))
-            except (ContentError, UserError, OSError):
-                continue  # `ddpquiz lab NAME` says why
+    for name in pack_lab_names():
+        try:
+            found.append(load_pack_lab(name))
+        except (ContentError, UserError, OSError):
+            continue  # `ddpquiz lab NAME` says why
     return found
