@@ -127,8 +127,8 @@ def test_a_proof_that_does_not_show_the_key_is_complained_about(name):
 
 def test_a_complaint_says_what_was_observed():
     assert complaints(swapped(CHOICE)) == (
-        "the wrong answer '3' does not go with what was observed: every rank prints '3'",
-        "the right answer '1.5' does not go with what was observed: every rank prints '3'",
+        "the wrong answer '3' predicts what was observed: every rank prints '3'",
+        "the right answer '1.5' does not predict what was observed: every rank prints '3'",
     )
 
 

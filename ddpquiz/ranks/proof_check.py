@@ -25,6 +25,12 @@ from ddpquiz.ranks.proof_runner import (
 )
 
 DRAWS = 3
+_UNEXPECTED = {  # what an option does that is right or not, and that runs as code or predicts what is observed
+    (True, True): "does not do what the proof says",
+    (True, False): "does not predict what was observed",
+    (False, True): "does what the proof says of the right one",
+    (False, False): "predicts what was observed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,10 @@ def _options(question: Question, lab: ProofRunner) -> Iterator[str]:
     seen = None if each_runs else lab.observe(_posed(question))
     for option in question.options:
         shown = seen or lab.observe(_posed(question), code_of(option))
-        if (answers(question, shown) if each_runs else agrees(question, option, shown)) != option.right:
+        confirmed = answers(question, shown) if each_runs else agrees(question, option, shown)
+        if confirmed != option.right:
             verdict = "right" if option.right else "wrong"
-            yield f"the {verdict} answer {option.text!r} does not go with what was observed: {shown}"
+            yield f"the {verdict} answer {option.text!r} {_UNEXPECTED[option.right, each_runs]}: {shown}"
 
 
 def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
@@ -78,7 +85,8 @@ def _number(question: Question, lab: ProofRunner) -> Iterator[str]:
         seen = lab.observe(posed)
         right = worth(question.answer, values)
         if not all_close(right, question.tolerance, seen):
-            yield f"with {dict(values)} the answer is {right:g}, but {seen}"
+            drawn = ", ".join(f"{name} = {value}" for name, value in values.items())
+            yield f"{f'with {drawn} ' * bool(drawn)}the answer is {right:g}, but {seen}"
         unseen -= {t for t in unseen if not close(worth(t.answer, values), right, question.tolerance)}
     for trap in unseen:
         yield f"the trap {trap.answer!r} gives the right answer in every draw"
