@@ -3,11 +3,15 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from histories import everything
 from program import environment
+from sample import CARDS, PHASES, RING_CARDS, wrong_answer
+from seats import press, screen, studying
 
+from ddpquiz.learning.answers import save_answer
 from ddpquiz.learning.progress import Progress
 
 TESTS = Path(__file__).parent
@@ -100,3 +104,11 @@ def test_a_clock_that_was_set_back_loses_nothing_and_never_schedules_before_the_
         states = everything(progress)
         progress.rebuild()
         assert everything(progress) == states
+
+
+def test_a_card_that_an_answer_makes_due_meanwhile_is_counted(progress):
+    seat = press(studying(progress, CARDS, limit=1), "space", "4")
+    assert "Due now: 0. " in screen(seat)
+    linked = replace(PHASES, card="one")
+    assert save_answer(progress, wrong_answer(linked, seat.desk.clock()), RING_CARDS[:1]).called == RING_CARDS[0].key
+    assert "Due now: 1. " in screen(seat)

@@ -177,8 +177,10 @@ def _command_to_go_on(sitting: Sitting, a_day: int | None, begun: int, command: 
 def _due(sitting: Sitting, desk: Desk) -> str:
     """Return how many cards are due now and soon, with the same words and numbers as the home page."""
     day = study_day(desk.clock())
-    hidden = {one.card.key for one in sitting.done if isinstance(one, Hiding)}
-    memories = {key: memory for key, memory in sitting.memories.items() if key not in hidden}
+    hidden = desk.progress.hidden(day)
+    cards = {card.key for concept in desk.concepts.values() for card in concept.cards} - hidden
+    known = {**sitting.memories, **desk.progress.memories()}  # a prediction may have made cards due meanwhile
+    memories = {key: memory for key, memory in known.items() if key in cards}
     soon = forecast(deal.due_soon(memories, day), day)
     graded = desk.progress.grades(day)  # without those of a cram, which do not change the schedule
     again = deal.coming_again(memories, graded)
