@@ -74,8 +74,10 @@ def test_all_of_it_at_once_in_a_narrow_terminal(home):
     terminal.press("1", "How sure are you")
     terminal.resize(14, 60)
     terminal.press("3", "Every question has an answer")
-    terminal.press("q", "enter leave")
-    terminal.press("q")
+    terminal.press("q", "page 1 of 5", "enter go on · q leave")
+    for page in range(2, 6):
+        terminal.press("\r", f"page {page} of 5")
+    terminal.press("\r")
     assert terminal.end() == 0
     left = re.sub(r"\x1b\[[0-9;]*m|\r", "", terminal.raw.split(LEAVE_SCREEN)[-1])
     assert "said 75%" in left

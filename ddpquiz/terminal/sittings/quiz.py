@@ -53,6 +53,10 @@ class QuizScreen(AnswerScreen, SittingScreen):
     def over(self) -> bool:
         return self.quiz.over
 
+    @property
+    def turning(self) -> tuple[str, ...]:
+        return ("enter",) if self.over and self.quiz.rules.exam else ()  # nobody leaves verdicts that were not seen
+
     def body(self) -> RenderableType:
         if self.quiz.overview:
             return exam_overview.overview(self.quiz, self._number)
@@ -123,8 +127,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
             self._do(QuizAction.NEXT)
 
     def _press_in_overview(self, key: str) -> None:
-        place = self._number.press(key, self.quiz)
-        if place is not None:
+        if (place := self._number.press(key, self.quiz)) is not None:
             self._do(GoTo(place))
 
     def _press_at_end(self, key: str) -> None:
@@ -167,8 +170,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     def summary(self) -> RenderableType:
         """Draw the result; the verdicts of an exam stand above it, so that the result is what remains visible."""
-        unfinished = self.quiz.stopped or not self.quiz.over
-        if unfinished and not self.quiz.answers and not self._first:
+        if (self.quiz.stopped or not self.quiz.over) and not self.quiz.answers and not self._first:
             return Group()
         return Group(*quiz_result.review(self._first or self.quiz), self._result())
 
@@ -203,8 +205,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
 
     @property
     def _demo(self) -> DemoLink | None:
-        posed = self.quiz.posed
-        return self.demo_of(posed.question.concept if posed else quiz_scores.wanting(self.quiz))
+        return self.demo_of(self.quiz.posed.question.concept if self.quiz.posed else quiz_scores.wanting(self.quiz))
 
     def _where(self) -> Text:
         assert self.quiz.posed is not None  # noqa: S101
@@ -215,8 +216,7 @@ class QuizScreen(AnswerScreen, SittingScreen):
         return note_lines(self.note or question_view.remark(self.quiz))
 
     def _flag_key(self) -> Hotkey:
-        posed = self.quiz.posed
-        return self.flag_key(posed.question.key if posed else "")
+        return self.flag_key(self.quiz.posed.question.key if self.quiz.posed else "")
 
     def _prove(self, posed: Posed) -> None:
         if not self.quiz.judged:

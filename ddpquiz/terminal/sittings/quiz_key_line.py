@@ -26,6 +26,8 @@ FOLLOWING = Hotkey("s", "next", "go to the next question, with or without an ans
 END = Hotkey("q", "end", "see which questions have no answer, and end the exam there")
 END_HERE = Hotkey("q", "end", "end here and see the result; everything is saved already")
 END_NOW = Hotkey("q", "end the exam", "end the exam and see the verdicts; no answer can be changed after that")
+TURN = Hotkey("enter", "go on", "show the next page; after the last one, leave")
+LEAVE = Hotkey("q", "leave", "leave; the verdicts stay above the prompt of the shell")
 _SURE = ("guess", "unsure", "fairly", "sure")
 
 
@@ -37,7 +39,8 @@ def keys(quiz: Quiz, entry: Entry, flag: Hotkey, *, demo: bool, escaped: bool) -
         to_first = [Hotkey("enter", does, "go to the first question without an answer") for does in first]
         return [*to_first, number_key(quiz), PREVIOUS, END_NOW, HELP]
     if quiz.posed is None:
-        return [Hotkey("enter", "leave"), *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
+        leave = [TURN, LEAVE] if quiz.rules.exam else [Hotkey("enter", "leave")]
+        return [*leave, *([RETRY] if quiz.missed else []), *_back(quiz), *demos, HELP]
     question = quiz.posed.question
     if quiz.judged:
         go_on = [FORWARD, TO_QUESTION] if quiz.looked else [NEXT]
