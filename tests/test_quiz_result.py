@@ -15,7 +15,7 @@ from ddpquiz.terminal.kit import layout, style
 def test_quitting_shows_the_score_and_how_to_go_on(progress):
     seat = press(quizzing(progress, BYTES, STEPS, about="ring"), "2", "enter", "escape", "q")
     assert screen(seat).startswith("Done: 1 of 1 right, 1 not answered.\n")
-    assert "Next\n  ddpquiz test ring  go on: 1 question not answered yet\n" in screen(seat)
+    assert "Next\n  ddpquiz test ring  ask more; 1 question had no answer\n" in screen(seat)
     assert screen(press(seat, "u")).startswith("Question 2/2")
 
 

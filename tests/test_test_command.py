@@ -162,7 +162,7 @@ def test_the_answer_line_stays_in_sight_on_a_small_terminal(home):
 def test_ending_a_test_early_prints_the_command_that_goes_on_with_the_same_rules(home):
     words = "ddp ring --track collectives --level medium --count 7 --seed 0 --timed 60 --exam --confidence"
     said = piped(home, "test", *words.split(), lines="1\n1\n").stdout
-    command = re.search(r"\n  (ddpquiz test [^\n]* \\\n[^\n]*)\n    go on: 1 question not answered yet\n", said)[1]
+    command = re.search(r"\n  (ddpquiz test [^\n]* \\\n[^\n]*)\n    ask more; 1 question had no answer\n", said)[1]
     command = command.replace("\\\n", "")
     assert sorted(command.split()) == sorted(f"ddpquiz test {words}".split())
     assert "Question 1/2 · exam · medium · ring" in piped(home, *command.split()[1:]).stdout

@@ -124,7 +124,8 @@ def _next(done: QuizResult) -> RenderableType:
         rows.append(("ddpquiz study", f"{counted(done.called, 'card')} became due because of these answers"))
     if score and score.answered < score.asked and not (quiz.retry and quiz.missed):  # those are all the same command
         command = f"{test} --wrong" if quiz.retry else done.command.whole or test
-        rows.append((command, f"go on: {_questions(score.asked - score.answered)} not answered yet"))
+        left = _questions(score.asked - score.answered)
+        rows.append((command, f"go on: {left} not answered yet" if quiz.retry else f"ask more; {left} had no answer"))
     if not rows:
         concepts = {posed.question.concept for posed in quiz.asked} & done.concepts.keys()
         harder = any(one.level is Level.HARD for name in concepts for one in done.concepts[name].questions)
