@@ -23,7 +23,7 @@ def test_a_run_opens_at_its_first_operation_and_goes_forward_and_back(script):
     )
     terminal.press(RIGHT, "call 1 of 4")
     terminal.press("n", "call 2 of 4", "calls broadcast")
-    terminal.press("n", "call 4 of 4")
+    terminal.press("n", "call 4 of 4", "enter leave · ← → call .* q end")
     terminal.press("q", "walk through it")
     terminal.press("\r")
     assert terminal.end() == 0

@@ -19,13 +19,14 @@ from ddpquiz.terminal.runs.run_screen import RunScreen
 
 PACE = 0.3  # seconds that a step is shown while it plays
 KEYS = (
-    Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next; after the last, leave)"),
+    Hotkey("← →", "call", "go to the previous or next call of a rank (enter: the next)"),
     Hotkey("n N", "operation", "go to just before the first call of the next or previous operation"),
     Hotkey("space", "play", "play the calls one after the other, or stop"),
 )
 LEAVE = Hotkey("q", "leave", "leave; the last frame stays in the terminal")
 BACK = Hotkey("q", "back", "back to where you were")
 TO_END = Hotkey("q", "end", "go to the end of the run, past the other calls")
+FINISH = Hotkey("enter", "leave", "leave the run, whose last call this is")
 AFTER = (
     Hotkey("→", "walk through it", "see the run again from its first call, one call at a time; ← begins at its end"),
     Hotkey("enter", "go on", "leave this screen (q and esc do it too)"),
@@ -91,7 +92,7 @@ class ReplayScreen(RunScreen):
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        return [*KEYS, self._leave]
+        return [*([FINISH] if self._at == len(self._stops) - 1 else []), *KEYS, self._leave]
 
     def patience(self) -> float | None:
         return PACE if self._playing else None
