@@ -294,6 +294,13 @@ def test_a_trap_of_an_output_is_wrong_and_nothing_is_asked_again():
     assert judge(posed, " ").unclear == "Type what is printed."
 
 
+def test_a_line_that_is_missing_is_asked_for_and_not_judged():
+    lines = Posed(replace(PRINTS, answer="0\n100"), {}, ())
+    assert judge(lines, "0").unclear == "This prints 2 lines; type all of them."
+    assert (judge(lines, "0 100").right, judge(lines, "0\\n100").right) == (True, True)
+    assert (judge(lines, "0 99").right, judge(lines, "0 99").unclear) == (False, "")
+
+
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.key)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_expected_answer_is_right_however_it_is_shuffled(question, seed):

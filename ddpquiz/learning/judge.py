@@ -187,7 +187,10 @@ def _output(question: Question, given: str) -> Verdict:
     if _squeezed(given) == _squeezed(question.answer):
         return Verdict(right=True)
     whys = [trap.why for trap in question.traps if _squeezed(given) == _squeezed(trap.answer)]
-    return Verdict(not whys and _said(given) == _said(question.answer), tuple(whys[:1]))
+    right, lines = not whys and _said(given) == _said(question.answer), len(question.answer.strip().splitlines())
+    if not (right or whys) and len(given.replace("\\n", " ").split()) < lines:
+        return Verdict(right=False, unclear=f"This prints {lines} lines; type all of them.")
+    return Verdict(right, tuple(whys[:1]))
 
 
 def _spot(question: Question, given: str) -> Verdict:

@@ -263,7 +263,12 @@ function judgeOutput(question, given) {
   if (!given.trim()) return { unclear: "Type what is printed." };
   if (squeezed(given) === squeezed(question.answer)) return { right: true, whys: [] };
   const trap = question.traps.findIndex((each) => squeezed(given) === squeezed(each));
-  return trap < 0 ? { right: said(given) === said(question.answer), whys: [] } : { right: false, whys: [trap] };
+  if (trap >= 0) return { right: false, whys: [trap] };
+  const right = said(given) === said(question.answer);
+  const lines = question.answer.trim().split("\n").length;
+  if (!right && given.replaceAll("\\n", " ").trim().split(/\s+/).length < lines)
+    return { unclear: `This prints ${lines} lines; type all of them.` };
+  return { right, whys: [] };
 }
 
 /** Return the places from 0 in `2 4 1 3`, `2,4,1,3` or `2413`; none for anything else. */
