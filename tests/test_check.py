@@ -99,6 +99,17 @@ def test_proofs_do_not_run_while_the_content_has_problems(content):
     assert result.stderr.endswith("\n1 problem\n")
 
 
+@pytest.mark.parametrize("name", ["content/tracks.yaml", "demos/sum.py"])
+def test_a_file_that_is_not_a_concept_is_refused_in_one_sentence(content, name):
+    file = content.parent / name
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    refused = run(file)
+    assert str(refused.exception).endswith(
+        " is not the file of a concept; check the whole folder of its pack or content."
+    )
+
+
 def test_labs_are_named_one_by_one():
     done = run("--labs", "tree-broadcast", "ring-all-reduce")
     assert done.exit_code == 2

@@ -15,12 +15,13 @@ from ddpquiz.curriculum.plan_files import FOLDERS, check_file, check_files, read
 from ddpquiz.curriculum.published_runs import FILE, check_runs
 from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import YamlFile, shown
-from ddpquiz.errors import Complaint
+from ddpquiz.errors import Complaint, UserError
 from ddpquiz.paths import content_dir, demos_dir
 
 _SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
 MANIFEST = "ddpquiz-pack.yaml"  # in the folder of a pack, beside its content
 _BESIDE = ("tracks.yaml", "sources.yaml")
+_NO_CONCEPTS = (*_BESIDE, MANIFEST, FILE, "lab.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ def _files_meant(path: Path) -> tuple[Path, list[Path] | None]:
         if _is_content(path) or not _is_content(path.absolute().parent):
             return path, None
         return path.absolute().parent, sorted(path.glob("*.yaml"))
+    if os.path.isfile(path) and (path.suffix != ".yaml" or path.name in _NO_CONCEPTS):  # noqa: PTH113
+        raise UserError(f"{path} is not the file of a concept; check the whole folder of its pack or content.")
     around = path.absolute().parent.parent
     return around if _is_content(around) else content_dir(), [path]
 
