@@ -16,6 +16,7 @@ def verdict_on(*events):
 
 
 def test_ranks_that_have_not_communicated_yet_are_shown_where_they_are():
+    assert [str(each) for each in verdict_on().standpoints] == ["ranks 0-2: nothing recorded yet"]
     found = verdict_on(Alive(1.0, 0, "train.py", 3), Alive(1.0, 1, "train.py", 9), Alive(1.0, 2, "train.py", 3))
     assert (found.fault, found.sentence) == ("none", "The ranks have recorded no communication so far.")
     assert [str(each) for each in found.standpoints] == [

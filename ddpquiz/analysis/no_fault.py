@@ -34,4 +34,7 @@ def _still_running(state: RunState) -> tuple[Standpoint, ...]:
     places = defaultdict[tuple[str, int], list[int]](list)
     for rank in sorted(state.pids.keys() - state.finished - state.exited.keys()):
         places[state.places.get(rank, ("", 0))].append(rank)
-    return tuple(Standpoint(tuple(ranks), "last seen", *place) for place, ranks in places.items())
+    return tuple(
+        Standpoint(tuple(ranks), "last seen" if place[1] else "nothing recorded yet", *place)
+        for place, ranks in places.items()
+    )
