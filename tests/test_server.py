@@ -15,8 +15,9 @@ from ddpquiz.ranks.messages import Preload, QueryMachine
 
 def test_a_server_that_died_is_replaced(script):
     assert end(run(script("pass"))).ok
-    launch.server().process.kill()
-    launch.server().process.wait()
+    process = launch.server().process  # once it has died, `server` starts another one
+    process.kill()
+    process.wait()
     assert end(run(script("pass"))).ok
 
 
