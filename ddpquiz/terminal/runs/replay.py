@@ -77,6 +77,10 @@ class ReplayScreen(RunScreen):
         """The step: what has changed in it is marked, and stays on the screen."""
         return self._at
 
+    @property
+    def _at_end(self) -> bool:
+        return self._at == len(self._stops) - 1
+
     def picture(self) -> tuple[RenderableType, list[RenderableType]]:
         """Draw a step; what has changed since the one before is marked. The last one shows the whole run."""
         size, events = self.screen.console.size, self._tape.events
@@ -92,7 +96,7 @@ class ReplayScreen(RunScreen):
         return body, [*below, coming]
 
     def picture_keys(self) -> list[Hotkey]:
-        return [*([FINISH] if self._at == len(self._stops) - 1 else []), *KEYS, self._leave]
+        return [*([FINISH] if self._at_end else []), *KEYS, self._leave]
 
     def patience(self) -> float | None:
         return PACE if self._playing else None
@@ -107,7 +111,7 @@ class ReplayScreen(RunScreen):
         match key:
             case "space":
                 self._go(self._at, playing=not self._playing)
-            case "enter" if self._at == len(self._stops) - 1:
+            case "enter" if self._at_end:
                 self.finished = True
                 self._leave_screen()
             case "right" | "enter":
