@@ -2,7 +2,9 @@
 """Set up this checkout, run ddpquiz from it, and check it.
 
     python3 dev.py run demo allreduce    run any ddpquiz command
-    python3 dev.py check                 run every check, as CI does
+    python3 dev.py check                 run every check; proofs that passed in the branch you started from are left out
+    python3 dev.py check --base REV      the same; leave out what passed in this commit
+    python3 dev.py check --all           run everything, also the large forms of tests
     python3 dev.py check --quick         leave out the proofs and the slow tests
     python3 dev.py check -k WORD         pass further options to pytest
 
@@ -102,9 +104,20 @@ def _tools() -> list[str]:
     return tools
 
 
+def _base() -> list[str]:
+    """Return the option that names the commit in which this branch began; none if there is no remote."""
+    command = ["git", "merge-base", "HEAD", "origin/HEAD"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if found.returncode:
+        print("There is no origin/HEAD, so every proof runs; `--base REV` names a commit to compare with.", flush=True)
+        return []
+    return ["--base", found.stdout.strip()]
+
+
 def _check(more: list[str]) -> int:
     """Run every check, also after one has failed, and print one line for each at the end."""
     failed, summary = False, []
+    more = more or _base()
     # With this variable, every program that a test starts would compile all of our modules again.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for name, command in CHECKS.items():

@@ -1,6 +1,7 @@
 """What all tests share: the same environment everywhere, a warm server of ranks, data folders, and their order.
 
-`--quick` leaves out tests that are marked `slow`, and test functions that took 0.3 s or more per case when
+`--all` and `--base` are described in passed.py. Tests that are marked `large` run only with `--all`; tests that use the
+fixture `scale` are then larger. `--quick` leaves out tests that are marked `slow`, and test functions that took 0.3 s or more per case when
 durations.json was written, unless they are marked `quick`. `--save-durations` writes that file; run it with all tests
 on a machine that does nothing else.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import mean
 
 import browser
+import passed
 import pytest
 import real_run
 import recorded_calls
@@ -66,6 +68,8 @@ def pytest_collection_finish():
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out the slow tests, as CONTRIBUTING.md says")
+    parser.addoption("--all", action="store_true", help="run the large forms of tests too, and what passed before")
+    parser.addoption("--base", metavar="REV", help="leave out cases that passed in this commit, as passed.py says")
     parser.addoption("--save-durations", action="store_true", help=f"write {DURATIONS.name}")
 
 
@@ -77,9 +81,12 @@ def pytest_collection_modifyitems(config, items):
         slow = item.originalname in seconds and not item.get_closest_marker("quick")
         return bool(slow or item.get_closest_marker("slow"))
 
-    if config.option.quick:
-        config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
-        items[:] = [item for item in items if not is_slow(item)]
+    def is_left_out(item):
+        return (config.option.quick and is_slow(item)) or (not config.option.all and item.get_closest_marker("large"))
+
+    out = {item for item in items if is_left_out(item)}
+    config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = [item for item in items if item not in out]
     if hasattr(config, "workerinput"):
         groups = Counter()  # one worker runs all tests of a group
         for item in items:
@@ -111,6 +118,7 @@ class _Durations:
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(passed.Passed(config), "passed")
     if config.option.save_durations and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Durations())
 
@@ -120,6 +128,12 @@ def pytest_terminal_summary(terminalreporter):
     skipped = [report for report in terminalreporter.stats.get("skipped", ()) if browser.HOW in str(report.longrepr)]
     if skipped:
         terminalreporter.write_line(f"{len(skipped)} tests of pages were skipped: {browser.HOW}.")
+
+
+@pytest.fixture(scope="session")
+def scale(pytestconfig):
+    """Chooses the size of a test: `scale(20, 2000)` is 20, and 2000 in `check --all`."""
+    return lambda small, large: large if pytestconfig.option.all else small
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from ddpquiz.curriculum import posed_question
-from ddpquiz.curriculum.concept import CodeProof, Kind
+from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind
 from ddpquiz.curriculum.loading import load
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
@@ -30,7 +30,14 @@ def is_arithmetic(question):
     return bool(code) and not any(word in code for word in ("dist.", "Parallel", "subprocess"))
 
 
+def its_proofs(concept):
+    questions = tuple(load().concept(concept).questions)
+    demos = {each.proof.demo for each in questions if isinstance(each.proof, DemoProof)}
+    return [questions, *(demos_dir() / f"{name}.py" for name in sorted(demos))]
+
+
 @pytest.mark.slow
+@pytest.mark.case("proof", its_proofs)
 @pytest.mark.parametrize("concept", CONCEPTS)
 def test_every_proof_holds_for_its_key_and_for_no_other_answer(concept):
     questions = load().concept(concept).questions

@@ -54,6 +54,10 @@ BREAKS = [
 ]
 
 
+def its_script(name, **_):
+    return [demos_dir() / f"{name}.py"]
+
+
 def watched(path, ranks, args=()):
     seen = RunState()
     for event in begin(
@@ -63,6 +67,7 @@ def watched(path, ranks, args=()):
     return seen
 
 
+@pytest.mark.case("demo", its_script)
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.quick), 3, 4])
 @pytest.mark.parametrize("name", DEMOS)
 def test_a_demo_proves_its_claims_at_every_count_of_ranks(name, ranks):
@@ -93,6 +98,7 @@ def test_a_demo_with_default_arguments_asks_for_a_prediction(name):
     assert any(kind is not Kind.NUMBER for kind in asked), "values of a number question are drawn, the run's are not"
 
 
+@pytest.mark.case("broken demo", lambda fault: [fault, *its_script(fault.demo)])
 @pytest.mark.parametrize("fault", BREAKS, ids=[f"{each.demo}: {each.claim}" for each in BREAKS])
 def test_a_broken_demo_breaks_its_claim(tmp_path, fault):
     source = (demos_dir() / f"{fault.demo}.py").read_text()
@@ -182,6 +188,7 @@ KEEPS_GROUP = {"compile_graphs", "fsdp", "fsdp2_recipe", "grad_clip", "reshard_c
 MAY_KEEP_GROUP = {name for name in DEMOS if IMPORTS_LATE.search((demos_dir() / f"{name}.py").read_text())}
 
 
+@pytest.mark.case("threads of a demo", its_script)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the names of threads in /proc")
 @pytest.mark.parametrize("name", sorted(MAY_KEEP_GROUP - KEEPS_GROUP))
 def test_a_demo_under_torchrun_leaves_no_thread_that_could_abort_it(name):

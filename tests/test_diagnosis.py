@@ -2,6 +2,7 @@
 
 import math
 
+import passed
 import pytest
 from faulty_jobs import KINDS, make_job
 
@@ -12,6 +13,8 @@ from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 # One seed of each kind for groups of several sizes; benchmarks/diagnosis.py tries a hundred
 SEEDS = {"skip": 22, "extra": 1, "swap": 13, "shape": 3, "dtype": 4, "root": 5, "exit": 6, "raise": 7, "kill": 8,

@@ -2,6 +2,7 @@
 
 import time
 
+import passed
 import pytest
 from real_run import end, of, run
 
@@ -13,6 +14,8 @@ from ddpquiz.ranks import launch
 from ddpquiz.ranks.event_reader import OutputOrder
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 
 def test_lines_and_operations_come_in_their_order_however_late_they_are_read(script):

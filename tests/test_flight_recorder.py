@@ -4,6 +4,7 @@ import json
 import pickle
 from pathlib import Path
 
+import passed
 import pytest
 from flight_dumps import make, recorded
 from nccl_dumps import FRAMES, WORLD, dump, entry, read, reduced, timeline
@@ -13,6 +14,8 @@ from ddpquiz.analysis.records.call_site import Owner, owner_of
 from ddpquiz.analysis.records.dump_entry import NAMES, rank_of
 from ddpquiz.analysis.records.dump_file import load
 from ddpquiz.analysis.records.dumped_job import read_dumps
+
+pytestmark = passed.ENGINE
 
 
 def collectives(job):

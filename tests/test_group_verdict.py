@@ -1,5 +1,6 @@
 """The verdict on ranks that call new_group for other groups than the rest, not at all, or late; on real ranks."""
 
+import passed
 import pytest
 
 from ddpquiz.analysis.diagnosis import diagnose
@@ -8,6 +9,8 @@ from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 HEAD = """\
 import time, torch, torch.distributed as dist

@@ -1,5 +1,6 @@
 """How ranks join each other in init_process_group."""
 
+import passed
 from real_run import HEAD, end, of, run
 
 from ddpquiz.analysis.events import (
@@ -8,6 +9,8 @@ from ddpquiz.analysis.events import (
     Note,
     Output,
 )
+
+pytestmark = passed.ENGINE
 
 SLOW_TO_JOIN = """\
 original = c10d._new_process_group_helper

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import passed
 import pytest
 
 from ddpquiz.curriculum.lab import LabRun
 from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.ranks.lab_check import check_file
+
+pytestmark = passed.ENGINE
 
 STALE = replace(load_lab("bounded-staleness"), runs=(LabRun(3, (1,)),))  # rank 1 is slow with seed 1
 SENTENCES = {

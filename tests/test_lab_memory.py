@@ -2,10 +2,13 @@
 
 import sys
 
+import passed
 import pytest
 import torch
 
 from ddpquiz.paths import labs_dir
+
+pytestmark = passed.ENGINE
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import passed
 import pytest
 
 from ddpquiz.analysis.events import Began, Issued, Output, Started, Waited
@@ -12,6 +13,8 @@ from ddpquiz.curriculum.labs import load_lab
 from ddpquiz.ranks.lab_check import check_file
 from ddpquiz.ranks.lab_failure import FinishedRun
 from ddpquiz.ranks.lab_waits import MOST_OPEN, find_forgotten
+
+pytestmark = passed.ENGINE
 
 FREE = replace(load_lab("ring-all-reduce"), runs=(LabRun(2, (1,)),), budgets=(), stars=())
 HEAD = """\

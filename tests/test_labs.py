@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ddpquiz.curriculum import loading
-from ddpquiz.curriculum.labs import lab_names, load_lab, survey_labs
+from ddpquiz.curriculum.labs import TOOLS, lab_names, load_lab, survey_labs
 from ddpquiz.paths import labs_dir
 from ddpquiz.ranks.lab_proof import attempts, prove_attempt
 
@@ -28,6 +28,10 @@ RIGHT = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMPT
 OTHERS = [pytest.param(*each[:2], id=f"{each[0]}: {each[2]}") for each in ATTEMPTS if each[1] >= 2]
 
 
+def its_files(name, **_):
+    return [LABS[name].folder, labs_dir() / TOOLS]
+
+
 def test_all_labs_are_valid():
     labs, complaints = survey_labs([concept.id for concept in loading.load().concepts])
     assert list(map(str, complaints)) == []
@@ -39,12 +43,14 @@ def test_all_labs_are_valid():
     assert [(lab.id, need) for lab in labs for need in lab.needs if need in beside[lab.id] - {*before[lab.id]}] == []
 
 
+@pytest.mark.case("lab", its_files)
 @pytest.mark.parametrize(("name", "number"), RIGHT)
 def test_the_solution_passes_and_the_starter_does_not(name, number):
     lab = quick(name)
     assert prove_attempt(lab, attempts(lab)[number], fresh=5).complaint == ""
 
 
+@pytest.mark.case("stars of a lab", its_files)
 @pytest.mark.parametrize("name", [name for name, lab in LABS.items() if lab.stars])
 def test_the_solution_or_a_variant_meets_every_star(name):
     lab = quick(name)
@@ -57,6 +63,7 @@ def test_the_solution_or_a_variant_meets_every_star(name):
 
 
 @pytest.mark.slow
+@pytest.mark.case("lab", its_files)
 @pytest.mark.parametrize(("name", "number"), OTHERS)
 def test_a_variant_passes_and_a_mutant_is_caught_by_what_it_names(name, number):
     lab = quick(name)

@@ -18,6 +18,7 @@ BLOCKS = [
 
 
 @pytest.mark.slow
+@pytest.mark.case("listing", lambda ranks, code, shown: [ranks, code, shown])
 @pytest.mark.parametrize(("ranks", "code", "shown"), BLOCKS)
 def test_the_code_of_a_lesson_runs_and_prints_what_the_lesson_shows(ranks, code, shown):
     seen = run_code(code, ranks, timeout=10.0)

@@ -1,11 +1,14 @@
 """The verdict on messages that do not arrive: a send or receive that is left out, and tags that differ; on real ranks."""
 
+import passed
 import pytest
 
 from ddpquiz.analysis.diagnosis import diagnose
 from ddpquiz.analysis.verdict import MESSAGES
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 HEAD = """\
 import torch, torch.distributed as dist

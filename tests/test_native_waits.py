@@ -3,11 +3,14 @@
 import itertools
 import re
 
+import passed
 import pytest
 from real_run import HEAD, end, of, run
 
 from ddpquiz.analysis.events import Output
 from ddpquiz.analysis.timeline import Timeline
+
+pytestmark = passed.ENGINE
 
 LATE, WAIT = 0.3, 0.15  # seconds for which rank 0 sleeps once rank 1 calls, and for which rank 1 must wait at least
 PLAY = """

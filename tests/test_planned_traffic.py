@@ -5,6 +5,7 @@ from ast import literal_eval
 from collections import Counter
 from pathlib import Path
 
+import passed
 import planned_model as small
 import pytest
 from real_run import end, of, run
@@ -28,6 +29,8 @@ from ddpquiz.planning.traffic import (
     sharded_optimizer,
     tensor_parallel,
 )
+
+pytestmark = passed.ENGINE
 
 SCRIPT = Path(small.__file__)
 RANKS, NUMBER = 4, 4  # bytes of a float32

@@ -3,11 +3,14 @@
 import dataclasses
 from pathlib import Path
 
+import passed
 import pytest
 
 from ddpquiz.curriculum.concept import CodeProof, DemoProof, Kind, Level, Line, Option, Question, Shows, Trap, Variable
 from ddpquiz.ranks.proof_check import prove_all
 from ddpquiz.ranks.proof_runner import STILL, run_code
+
+pytestmark = passed.ENGINE
 
 
 def question(kind=Kind.CHOICE, **more):

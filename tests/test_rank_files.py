@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 
+import passed
 import pytest
 
 from ddpquiz.analysis.collective import Call, Matching
@@ -14,6 +15,8 @@ from ddpquiz.analysis.records.clock_alignment import UNCOMPARED, Clock, Visit, a
 from ddpquiz.analysis.records.rank_files import read_rank_files
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.inside.rank_writer import RankWriter
+
+pytestmark = passed.ENGINE
 
 RANKS = 2
 BEGAN = Began("/train.py", (), RANKS, "cpu", "gloo", "")

@@ -7,12 +7,15 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import passed
 import pytest
 from recorded_calls import HEAD, LINE, ONE, ROOM, SUM, TWO, of, reported
 
 from ddpquiz.analysis.events import Ended, Issued, Note, Output, Result, Waited, Waiting
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 TORCH = tuple(int(part) for part in version("torch").split(".")[:2])
 GATHERS_OBJECTS = "all_gather_into_tensor" if TORCH >= (2, 15) else "all_gather"

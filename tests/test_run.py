@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import passed
 import pytest
 from real_run import end, of, run
 
@@ -20,6 +21,8 @@ from ddpquiz.analysis.events import (
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])

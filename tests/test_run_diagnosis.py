@@ -2,6 +2,7 @@
 
 import textwrap
 
+import passed
 import pytest
 
 from ddpquiz.analysis.events import Hung, Issued, Note, Output
@@ -9,6 +10,8 @@ from ddpquiz.analysis.verdict import NEXT
 from ddpquiz.ranks import watchdog
 from ddpquiz.ranks.request import Request
 from ddpquiz.ranks.run import Run
+
+pytestmark = passed.ENGINE
 
 HEAD = """\
 import os, sys, threading, time, torch, torch.distributed as dist

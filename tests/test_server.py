@@ -5,12 +5,15 @@ import subprocess
 import sys
 import time
 
+import passed
 import pytest
 from real_run import end, run
 
 from ddpquiz.errors import UserError
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.messages import Preload, QueryMachine
+
+pytestmark = passed.ENGINE
 
 
 def test_a_server_that_died_is_replaced(script):

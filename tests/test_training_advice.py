@@ -1,5 +1,6 @@
 """Advice on what a training script forgot: each rule has a script that it speaks about, and a close one."""
 
+import passed
 import pytest
 from real_run import end, run
 from test_run_summary import only, repeat
@@ -9,6 +10,8 @@ from ddpquiz.analysis.run_summary import advice
 from ddpquiz.analysis.timeline import Timeline
 from ddpquiz.analysis.training_advice import read_in_each_step
 from ddpquiz.analysis.verdict import UNEVEN
+
+pytestmark = passed.ENGINE
 
 TRAINING = """
 from torch.nn.parallel import DistributedDataParallel as DDP

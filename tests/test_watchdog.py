@@ -3,12 +3,15 @@
 import sys
 import time
 
+import passed
 import pytest
 from real_run import end, of, run
 
 from ddpquiz.analysis.events import (
     Hung,
 )
+
+pytestmark = passed.ENGINE
 
 
 def test_a_hang_names_what_each_rank_waits_in_and_where_it_stands(script):
