@@ -33,7 +33,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpquiz.paths import demos_dir, labs_dir
+from ddpquiz.paths import content_dir, demos_dir, labs_dir
 
 FILE = Path(__file__).with_name("passed.json")
 ROOT = FILE.parents[1]
@@ -46,6 +46,14 @@ SAMPLE, LEAST = 0.05, 2  # share of the cases that could be left out, and cases 
 def engine_module(**_):
     """Return what a module depends on that tests the engine with its own scripts, or with those that are shipped."""
     return [demos_dir(), labs_dir(), TESTS / "data"]
+
+
+def page_of(concept, known):
+    """Return what a page about a concept depends on: its file, the names of the others, and all that draws pages."""
+    names = [(each.id, each.title, each.needs) for each in known.concepts]
+    drawing = [ROOT / "ddpquiz" / name for name in ("learning", "terminal")]
+    file = content_dir() / known.concept(concept).track / f"{concept}.yaml"
+    return [file, content_dir() / "sources.yaml", known.tracks, names, *drawing]
 
 
 ENGINE = pytest.mark.case("engine", engine_module)  # for `pytestmark`; test_passed.py says which modules may have it

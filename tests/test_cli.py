@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import passed
 import pexpect
 import program
 import pytest
@@ -211,18 +212,34 @@ def test_a_pipe_gets_plain_text(words):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(("width", "step"), [(60, 1), (80, 8), (120, 8)])  # what fits in 60 columns fits in more
-def test_every_page_of_the_shipped_content_fits(width, step):
-    known = loading.load()
-    pages = [listing.curriculum(known)]
-    for concept in known.concepts[::step]:
-        pages += [lesson(concept, before=known.concepts, after=known.concepts), listing.contents(concept)]
-        pages += [item_page(item, known.sources.get(getattr(item, "source", ""))) for item in concept.items()]
-        pages += [listing.learning_path(known.path(concept.id))]
-    for page in pages:
-        file = io.StringIO()
-        layout.show(style.console(file, width=width), page)
-        assert max(cell_len(line) for line in file.getvalue().splitlines()) <= width
+KNOWN = loading.load()
+
+
+def widest(page, width):
+    file = io.StringIO()
+    layout.show(style.console(file, width=width), page)
+    return max(cell_len(line) for line in file.getvalue().splitlines())
+
+
+@pytest.mark.case("page", lambda concept, **_: passed.page_of(concept, KNOWN))
+@pytest.mark.parametrize(
+    ("concept", "width"),
+    [
+        *((concept.id, 60) for concept in KNOWN.concepts),  # what fits in 60 columns fits in more
+        *((concept.id, width) for concept in KNOWN.concepts[::8] for width in (80, 120)),
+    ],
+)
+def test_every_page_of_a_shipped_concept_fits(concept, width):
+    shown = KNOWN.concept(concept)
+    pages = [lesson(shown, before=KNOWN.concepts, after=KNOWN.concepts), listing.contents(shown)]
+    pages += [item_page(item, KNOWN.sources.get(getattr(item, "source", ""))) for item in shown.items()]
+    pages += [listing.learning_path(KNOWN.path(concept))]
+    assert [widest(page, width) for page in pages if widest(page, width) > width] == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_list_of_the_shipped_content_fits(width):
+    assert widest(listing.curriculum(KNOWN), width) <= width
 
 
 def test_no_color_is_obeyed_on_a_terminal():

@@ -91,13 +91,14 @@ def test_ctrl_c_in_a_terminal_ends_the_run_and_prints_what_was_seen(tmp_path):
     assert "\nYou stopped the run.\n" in terminal.text
 
 
-def test_many_lines_are_printed_as_fast_as_they_come(tmp_path):
+def test_many_lines_are_printed_as_fast_as_they_come(tmp_path, scale):
     """Only what was quadratic, or took a millisecond a line, would run into the limit."""
+    lines = scale(20_000, 100_000)
     script = tmp_path / "talk.py"
-    script.write_text("for i in range(100000):\n    print(i)\n")
+    script.write_text(f"for i in range({lines}):\n    print(i)\n")
     ran = ddpquiz("run", str(script), "--nproc", "1", "--plain")
     assert [line for line in ran.stdout.splitlines() if line.startswith("rank 0  ")] == [
-        f"rank 0  {number}" for number in range(100000)
+        f"rank 0  {number}" for number in range(lines)
     ]
 
 

@@ -103,10 +103,10 @@ def test_an_opinion_ticks_the_points_instead_of_their_words():
 
 
 @pytest.mark.parametrize("text", ["every rank waits and sends ", "copycopy", "copy ", "a.b, ", "\n", "1,1"])
-def test_a_long_text_is_checked_in_time_that_grows_with_its_length(text):
-    """Four megabytes: what grows with the square would go on for days."""
+def test_a_long_text_is_checked_in_time_that_grows_with_its_length(text, scale):
+    """What grows with the square would go on for an hour with 400 kB, and for days with four megabytes."""
     many = prompt(*(("copy", f"rank {number} sends", "copy copy copy") for number in range(5)))
-    assert len(check(many, text * (4_000_000 // len(text)))) == 5
+    assert len(check(many, text * (scale(400_000, 4_000_000) // len(text)))) == 5
 
 
 def play(state, *events, clock=None):

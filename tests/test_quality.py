@@ -95,6 +95,9 @@ def test_the_shipped_bank_does_not_give_itself_away():
 def test_the_command_prints_the_scores_and_fails_with_the_bank(monkeypatch):
     app = typer.Typer()
     app.command()(check)
+    few = [concept for concept in load().concepts if concept.id in ("all-reduce-ring", "ddp-mechanics")]
+    monkeypatch.setattr(module, "quality", lambda _: quality(few))  # to measure the whole content takes ten seconds
+    monkeypatch.setattr(module, "MOST", 1.0)
     result = CliRunner().invoke(app, ["--quality"])
     assert result.exit_code == 0
     assert "the longest option" in result.stdout

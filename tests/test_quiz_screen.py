@@ -4,6 +4,7 @@ import io
 import sys
 from dataclasses import replace
 
+import passed
 import pytest
 from sample import BYTES, PHASES, PRINTS, QUESTIONS, STEPS
 from seats import press, quizzing, screen
@@ -243,8 +244,13 @@ def test_questions_without_code_load_no_highlighter():
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps(progress):
-    for question in loading.load().questions():
+KNOWN = loading.load()
+
+
+@pytest.mark.case("drawn questions", lambda concept: passed.page_of(concept, KNOWN))
+@pytest.mark.parametrize("concept", [concept.id for concept in KNOWN.concepts])
+def test_every_shipped_question_can_be_drawn_answered_and_is_wrong_for_its_traps(progress, concept):
+    for question in KNOWN.concept(concept).questions:
         for seed, width in enumerate((40, 80)):
             seat = quizzing(progress, question, seed=seed)
             posed = seat.quiz.posed

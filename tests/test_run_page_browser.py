@@ -89,7 +89,9 @@ def terminal(events, stops, tape, step):
     return bare(drawn(Group(body, *below, coming), WIDE))
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.large if at % 4 else ()) for at, name in enumerate(RECORDINGS)]
+)
 def test_a_page_opens_from_disk_and_shows_at_every_operation_what_the_replay_shows(name, opened, tmp_path):
     events = saved_run.read(recordings_dir() / f"{name}.json")
     path, view = page_of(events, tmp_path / "run.html"), opened()
