@@ -23,6 +23,7 @@ import pytest
 import real_run
 import recorded_calls
 import ring_file
+import template
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
@@ -119,6 +120,8 @@ class _Durations:
 
 def pytest_configure(config):
     config.pluginmanager.register(passed.Passed(config), "passed")
+    if not config.option.all:
+        template.install()
     if config.option.save_durations and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Durations())
 
@@ -140,6 +143,7 @@ def scale(pytestconfig):
 def _end_of_server():
     yield
     launch.close()
+    template.close()
 
 
 @pytest.fixture
