@@ -29,7 +29,6 @@ import traceback
 from pathlib import Path
 
 SAMPLE = str(Path(__file__).with_name("sample_program.py"))
-_REPLACED = ("Popen",)  # what the program finds as it was
 # What a program reads before its first line runs, so that a fork would not notice it
 _EARLY = ("PYTHON", "LANG", "LC_", "LD_", "GLIBC", "MALLOC")
 _START = subprocess.Popen._execute_child
@@ -60,7 +59,7 @@ class Template:
     def fork(self, words, cwd, environment, fds, *, session=False, terminal=False):
         """Start the program with these descriptors as 0, 1 and 2, and return the id of its process."""
         request = {
-            "words": words, "cwd": os.path.abspath(cwd or "."), "environment": environment, "session": session, "terminal": terminal,
+            "words": words, "cwd": str(Path(cwd or ".").absolute()), "environment": environment, "session": session, "terminal": terminal,
         }  # fmt: skip
         socket.send_fds(self.socket, [json.dumps(request).encode(errors="surrogateescape")], fds)
         answer = self.socket.recv(_LARGEST)
@@ -74,18 +73,17 @@ class Template:
 
 
 _templates = {}
-_real = 0
+_real = []  # a context that wants real starts
 
 
 @contextlib.contextmanager
 def real_starts():
     """Make every start in this context a real one."""
-    global _real
-    _real += 1
+    _real.append(True)
     try:
         yield
     finally:
-        _real -= 1
+        _real.pop()
 
 
 def early(environment):
@@ -95,7 +93,7 @@ def early(environment):
 def _program(args, cwd, environment):
     """Return the template and the words for a command line, or None if it must be started for real."""
     args = list(map(os.fspath, args)) if isinstance(args, (list, tuple)) else []
-    if _real or args[:1] != [sys.executable] or not os.path.isdir(cwd or "."):
+    if _real or args[:1] != [sys.executable] or not Path(cwd or ".").is_dir():
         return None
     if args[1:3] == ["-m", "ddpquiz"]:
         program, words = "ddpquiz", args[3:]
@@ -257,10 +255,9 @@ class ServerFork(subprocess.Popen):
     def _serve(args, pass_fds, environment, fds):
         become(environment, ".", fds, session=True)
         spared = {0, 1, 2, *pass_fds}
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) not in spared:
-                with contextlib.suppress(OSError):
-                    os.close(int(name))
+        for fd in {int(path.name) for path in Path("/proc/self/fd").iterdir()} - spared:
+            with contextlib.suppress(OSError):  # that of the folder itself
+                os.close(fd)
         for fd in pass_fds:
             os.set_inheritable(fd, True)
         gc.set_threshold(700, 10, 10)
@@ -278,7 +275,7 @@ def finish(work):
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if status == 1 and end.code != 1:
             print(end.code, file=sys.stderr)
-    except BaseException:
+    except BaseException:  # noqa: BLE001  # as the interpreter prints it
         traceback.print_exc()
         status = 1
     threading._shutdown()
@@ -332,7 +329,7 @@ def main():
         else:
             import runpy
 
-            sys.path[0] = os.getcwd()
+            sys.path[0] = request["cwd"]
             sys.argv = ["-m", *request["words"]]
             runpy.run_module("ddpquiz", run_name="__main__", alter_sys=True)
 

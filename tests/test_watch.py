@@ -188,7 +188,7 @@ def test_a_digit_starts_what_the_script_suggests(tmp_path):
     saved = tmp_path / "run.json"
     terminal = ddpquiz("run", "--save", saved, str(script), "--nproc", "2", width=160)
     terminal.wait("^words ")
-    terminal.press("t", r"^  1 ddpquiz run \S+script.py -- --fast 3$", "^1-3 start · esc back")
+    terminal.press("t", r"^  1 ddpquiz run \S+script.py -- --fast 3$", "1-3 start · esc back")  # the run may end now
     terminal.press("1", "^words( +--fast 3){4}$", "→ walk through it")
     terminal.press("t", "1-3 start")
     terminal.press("3", "^ +rank 0 +rank 1 +rank 2$")
