@@ -46,7 +46,7 @@ def bench(
 ) -> None:
     """Measure collectives on ranks of this machine: time, bandwidth, and the line alpha + beta x size.
 
-    The result is saved. `learn comm-cost-model`, `run --summary` and `plan --here` use it. Ctrl-C ends the measurement
+    The result is saved. `learn comm-cost-model` and `run --summary` use it. Ctrl-C ends the measurement
     early and saves what was measured. On several machines: torchrun ... -m ddpquiz.bench
     """
     options = read_options(op, sizes, nproc, seconds)

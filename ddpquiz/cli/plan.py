@@ -29,9 +29,6 @@ def plan(
     ] = "",
     explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
     validate: Annotated[bool, typer.Option("--validate", help="Compare with published runs.")] = False,
-    here: Annotated[
-        str, typer.Option("--here", help="A script: predict its step on this machine, run it, and show both.")
-    ] = "",
     save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     *,
@@ -49,13 +46,9 @@ def plan(
 
     schedule = schedule or save is not None
     one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain,
-              "validate": validate, "here": here})  # fmt: skip
+              "validate": validate})  # fmt: skip
     if validate:
         plan_views.validate(as_json=as_json)
-    elif here:
-        from ddpquiz.cli.plan_here import predict_here
-
-        predict_here(here, options.gpus, as_json=as_json)
     elif search:
         plan_views.search(options, as_json=as_json)
     elif scale:
