@@ -28,7 +28,6 @@ def plan(
         str, typer.Option("--compare", help="What another layout changes, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
     ] = "",
     explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
-    validate: Annotated[bool, typer.Option("--validate", help="Compare with published runs.")] = False,
     save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     *,
@@ -45,11 +44,8 @@ def plan(
     from ddpquiz.planning.plan import make_plan
 
     schedule = schedule or save is not None
-    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain,
-              "validate": validate})  # fmt: skip
-    if validate:
-        plan_views.validate(as_json=as_json)
-    elif search:
+    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
+    if search:
         plan_views.search(options, as_json=as_json)
     elif scale:
         plan_views.scale(options, scale, as_json=as_json)

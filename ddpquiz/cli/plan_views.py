@@ -193,17 +193,3 @@ def _save(plan: Plan, run: PipelineRun, path: Path) -> None:
     for event in events:
         state.add(event)
     saving.save(events, state, path)
-
-
-def validate(*, as_json: bool) -> None:
-    """Print published runs beside what the model predicts."""
-    from ddpquiz.curriculum.published_runs import load_runs
-    from ddpquiz.planning.validation import judge
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_tables import validation_page
-
-    verdicts = [judge(row) for row in load_runs()]
-    if as_json:
-        typer.echo(json.dumps([each.as_json() for each in verdicts]))
-    else:
-        pager.show(style.console(), validation_page(verdicts))
