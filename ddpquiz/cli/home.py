@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import RenderableType
 
-from ddpquiz.cli import clock, desk, learn_path, lesson_page, stats, study, test
+from ddpquiz.cli import clock, desk, learn_path, lesson_page, stats
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
@@ -44,12 +44,16 @@ class HomeCommands:
         self._progress = progress
 
     def study(self, *, ahead: bool, new: int) -> None:
+        from ddpquiz.cli import study  # noqa: PLC0415  # the first screen does not wait for it
+
         desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new), back_to="home"))
 
     def learn(self, concept: Concept) -> None:
         desk.run_command(lambda: learn_path.show(self._known, self._progress, concept, "home"))
 
     def test(self, concept: Concept | None) -> None:
+        from ddpquiz.cli import test  # noqa: PLC0415  # the first screen does not wait for it
+
         desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None), back_to="home"))
 
     def lesson(self, concept: Concept) -> RenderableType:
