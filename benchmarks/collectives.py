@@ -1,22 +1,17 @@
-"""How well `ddpquiz bench` predicts sizes that it did not measure, and `ddpquiz plan --here` the steps of demos.
+"""How well `ddpquiz bench` predicts sizes that it did not measure.
 
-    python benchmarks/collectives.py [--ranks 2 4] [--seconds 20] [--demos "ddp --steps 30" fsdp ...]
+    python benchmarks/collectives.py [--ranks 2 4] [--seconds 20]
 
 Sizes halfway between those that are fitted are measured in the same passes, so that both see the same noise, and are
 left out of the fit. The same is done with the fastest tenth of the calls, which other programs on the machine disturb
-less: that shows how good the lines are, and the medians how good they are on this machine as it is. The bench is
-written to a folder of its own.
+less: that shows how good the lines are, and the medians how good they are on this machine as it is.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 from ddpquiz.cli.bench import SIZES, USUAL, read_sizes
@@ -26,8 +21,6 @@ from ddpquiz.ranks.bench_run import BenchRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-DEMOS = ["ddp --steps 30", "fsdp", "local_sgd", "grad_accum", "token_mean"]
 
 
 def fastest(samples: Sequence[float]) -> float:
@@ -64,7 +57,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--demos", nargs="*", default=DEMOS)
     args = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for ranks in args.ranks:
@@ -73,26 +65,6 @@ def main() -> None:
         medians, tenth = map(statistics.median, errors)
         total = f"{len(errors[0])} unseen sizes"
         print(f"  {total}: median error {medians:.1%}, of the fastest tenth {tenth:.1%}", flush=True)
-    if not args.demos:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "DDPQUIZ_HOME": folder}
-        command = [sys.executable, "-m", "ddpquiz"]
-        counts = ",".join(map(str, args.ranks))
-        subprocess.run(
-            [*command, "bench", "--nproc", counts, "--json"], env=environment, check=True, capture_output=True
-        )
-        for demo in args.demos:
-            words = ["plan", "--here", demo, "--gpus", str(args.ranks[-1]), "--json"]
-            done = subprocess.run([*command, *words], env=environment, capture_output=True, text=True, check=False)
-            if done.returncode:
-                print(f"{demo:<16} {done.stderr.splitlines()[-1]}")
-                continue
-            found = json.loads(done.stdout)
-            times = (f"{found[name] * 1e3:.1f} ms" for name in ("predicted_seconds", "measured_seconds"))
-            print(
-                f"{demo:<16} {found['what']}: predicted {', measured '.join(times)}: {found['error']:+.0%}", flush=True
-            )
     print(f"load {os.getloadavg()[0]:.1f}")
 
 

@@ -205,6 +205,14 @@ def test_the_doctor_names_a_package_that_is_not_installed(tmp_path):
     assert "two ranks summed 1 and 2 to 3" in ran.stdout
 
 
+def test_the_doctor_goes_on_where_a_package_cannot_be_imported(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['yaml'] = None\n")
+    ran = doctor(tmp_path, PYTHONPATH=str(tmp_path))
+    assert (ran.returncode, "Traceback" in ran.stderr) == (1, False)
+    assert "BAD  content   import of yaml halted" in ran.stdout
+    assert "two ranks summed 1 and 2 to 3" in ran.stdout
+
+
 def test_a_proof_is_shown_with_what_was_observed():
     from ddpquiz.curriculum.loading import load
 

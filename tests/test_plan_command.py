@@ -11,7 +11,7 @@ from ddpquiz.analysis import saved_run
 from ddpquiz.analysis.event_codec import decode
 from ddpquiz.analysis.run_state import RunState
 from ddpquiz.curriculum.plan_files import load_hardware, load_model, names, read_hardware, read_model
-from ddpquiz.curriculum.published_runs import load_runs, read_runs
+from ddpquiz.curriculum.published_runs import read_runs
 from ddpquiz.curriculum.survey import survey
 from ddpquiz.curriculum.yaml_file import YamlFile
 from ddpquiz.paths import content_dir
@@ -201,12 +201,6 @@ def test_of_a_schedule_that_is_too_long_to_draw_each_task_the_middle_is_left_out
     assert ends[0].endswith("BB")  # the last backward, while the others have nothing left
     assert [len(end) - len(end.rstrip(".")) for end in ends] == sorted(len(end) - len(end.rstrip(".")) for end in ends)
     assert max(map(len, lanes)) <= 80
-
-
-def test_published_runs_are_printed_beside_predictions(home):
-    page = piped(home, "plan", "--validate").stdout
-    assert "rows miss their bar" in page
-    assert len(json.loads(piped(home, "plan", "--validate", "--json").stdout)) == len(load_runs())
 
 
 def test_every_shipped_file_can_be_read():

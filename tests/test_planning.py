@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddpquiz.curriculum.plan_files import load_hardware, load_model, names
-from ddpquiz.curriculum.published_runs import load_runs
+from ddpquiz.curriculum.plan_files import load_hardware, load_model
 from ddpquiz.errors import UserError
 from ddpquiz.planning import explanation
 from ddpquiz.planning.activations import Split, layer_bytes
@@ -22,7 +21,6 @@ from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.stages import layers_of, rank_stages
 from ddpquiz.planning.step_time import stage_work
 from ddpquiz.planning.step_traffic import Job
-from ddpquiz.planning.validation import TIMED, fails, fit_constant, judge, mean_errors
 
 PUBLISHED = {  # as counted from the published weights; DeepSeek's index also has 58 x 256 biases of the router
     "gpt-2-xl": 1_557_611_200,
@@ -34,7 +32,6 @@ PUBLISHED = {  # as counted from the published weights; DeepSeek's index also ha
     "nano": 10_646_784 + 256 * 384,  # nanoGPT's count leaves out the positions
 }
 H100, A100 = load_hardware("h100"), load_hardware("a100")
-RUNS = load_runs()
 
 
 def job(model="llama-3-70b", batch=512, sequence=8192, flash=True, **layout):
@@ -231,33 +228,3 @@ def test_a_small_layer_takes_as_long_as_its_kernels_take_to_launch():
     assert time.compute == pytest.approx(8 * small.model.layers * 3e-3, rel=0.05)
     parallel = predict(job("nano", batch=8, sequence=64, tp=2), Accelerator(launched)).time
     assert parallel.tp == 0  # sent while the GPU waits for launches
-
-
-def fitted_runs(gpu: str, software: str = ""):
-    return [run for run in RUNS if run.fit and run.fitted_to == (gpu, software)]
-
-
-def test_shipped_constants_are_what_the_fit_gives():
-    gpus = {hardware.name: hardware for hardware in map(load_hardware, names("hardware"))}
-    for name in {run.machine.hardware.name for run in RUNS if run.fit}:
-        assert fit_constant(fitted_runs(name), "efficiency") == pytest.approx(gpus[name].efficiency, abs=0.0015), name
-    runs = fitted_runs(A100.name)
-    assert fit_constant(runs, "memory_reached") == pytest.approx(A100.memory_reached)
-    assert fit_constant(runs, "launch") == pytest.approx(A100.launch)
-
-
-def test_older_software_has_the_efficiency_that_was_fitted_to_one_of_its_runs():
-    older = [run for run in RUNS if run.software and run.what in TIMED]
-    assert {run.software for run in older} == {"deepspeed-2021"}
-    (fitted,) = [run for run in older if run.fit]
-    assert fit_constant([fitted], "efficiency") == pytest.approx(fitted.machine.efficiency, abs=0.0015)
-    assert all(run.machine.efficiency == fitted.machine.efficiency < A100.efficiency for run in older)
-
-
-def test_every_miss_of_the_published_runs_has_a_reason_and_only_those_have_one():
-    verdicts = [judge(run) for run in RUNS]
-    assert [each.run.name for each in verdicts if fails(each) and not each.run.miss] == []
-    exact = [each for each in verdicts if each.run.what in ("states", "mfu", "activations")]
-    assert [each.run.name for each in exact if fails(each)] == ["7.5B, 64 ranks, ZeRO-3"]
-    assert all(error < 0.05 for error in mean_errors(verdicts).values())
-    assert sum(run.fit for run in RUNS if run.what in TIMED) <= sum(run.what in TIMED for run in RUNS) / 2

@@ -89,7 +89,6 @@ NEEDS_MORE = {
     "optimize",
     "restore-backup",
     "bench",
-    "--here",
 }
 
 

@@ -7,11 +7,13 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -19,9 +21,6 @@ from typer.core import TyperCommand, TyperGroup
 from ddpquiz import __version__
 from ddpquiz.cli.typer_options import UsageError
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GLUE = "\ue000"  # stands for a blank at which no line ends
 _OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -107,6 +106,24 @@ class _Commands(TyperGroup):
         del ctx
         return list(_COMMANDS)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with self._named_only():
+            super().format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        with self._named_only():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextlib.contextmanager
+    def _named_only(self) -> Iterator[None]:
+        """Let commands consist of a name and a sentence for a while, so that none is imported to list them."""
+        lazy = self.commands
+        self.commands = {name: TyperCommand(name, short_help=text) for name, text in _COMMANDS.items()}
+        try:
+            yield
+        finally:
+            self.commands = lazy
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if len(args) > 1 and args[0] in ("--install-completion", "--show-completion"):
             raise typer.BadParameter(
@@ -162,7 +179,7 @@ def _root(
     """Learn distributed training: recall cards, quizzes, and demos that run real ranks on this machine."""
     del version
     if context.invoked_subcommand is None:
-        from ddpquiz.cli import home
+        from ddpquiz.cli import home  # noqa: PLC0415  # other commands do not need it
 
         home.home()
 
@@ -195,7 +212,7 @@ def main() -> None:
 
 def _print_error(sentence: str) -> int:
     """Print an error that the user can fix, after all earlier output; return the exit status."""
-    from ddpquiz.terminal.kit.style import plain
+    from ddpquiz.terminal.kit.style import plain  # noqa: PLC0415  # only an error needs it
 
     with contextlib.suppress(OSError):
         sys.stdout.flush()
@@ -206,9 +223,6 @@ def _print_error(sentence: str) -> int:
 
 def _wrapped(text: str) -> str:
     """Break lines at words if standard error is a terminal; what stands in backticks stays whole, to be copied."""
-    import re
-    import textwrap
-
     if not sys.stderr.isatty():
         return text
     width = os.get_terminal_size(sys.stderr.fileno()).columns or 80

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import re
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ddpquiz.planning.machine_bench import BenchGroup
-    from ddpquiz.ranks.bench_run import BenchRun, BenchSamples
+from ddpquiz.cli.bench_file import save_bench
+from ddpquiz.planning.machine_bench import OPS, BenchGroup, MachineBench, SizeTime
+from ddpquiz.ranks.bench_run import BenchRun, BenchSamples, default_counts
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.pages.bench_page import bench_page
 
 USUAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send")
 SIZES = "8..16M"
@@ -46,14 +51,12 @@ def bench(
 ) -> None:
     """Measure collectives on ranks of this machine: time, bandwidth, and the line alpha + beta x size.
 
-    The result is saved. `learn comm-cost-model`, `run --summary` and `plan --here` use it. Ctrl-C ends the measurement
+    The result is saved. `learn comm-cost-model` and `run --summary` use it. Ctrl-C ends the measurement
     early and saves what was measured. On several machines: torchrun ... -m ddpquiz.bench
     """
     options = read_options(op, sizes, nproc, seconds)
     if device not in ("auto", "cpu", "cuda"):
         raise typer.BadParameter(f"{device!r} is not one of auto, cpu, cuda.", param_hint="--device")
-    from ddpquiz.ranks.bench_run import BenchRun, default_counts
-
     counts = options.counts or tuple(default_counts(device))
     runs = [BenchRun(device, ranks, options.ops, options.sizes, options.seconds / len(counts)) for ranks in counts]
     interrupted = False
@@ -69,10 +72,6 @@ def bench(
 
 def _measure(runs: Sequence[BenchRun], seconds: float, *, is_quiet: bool) -> None:
     """Measure one number of ranks after the other, with a progress bar in a terminal."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from ddpquiz.terminal.kit import style
-
     out = style.complaints()
     columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, disable=is_quiet or not out.is_terminal, transient=True) as progress:
@@ -88,19 +87,11 @@ def _measure(runs: Sequence[BenchRun], seconds: float, *, is_quiet: bool) -> Non
 
 def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[BenchSamples] = ()) -> None:
     """Save what was measured, and print it."""
-    import json
-
-    from ddpquiz.cli.bench_file import save_bench
-    from ddpquiz.planning.machine_bench import MachineBench
-
     for group in groups:
         save_bench(group)
     if as_json:
         typer.echo(json.dumps(MachineBench(tuple(groups)).as_json()))
         return
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.bench_page import bench_page
-
     if not groups:
         typer.echo("Nothing was measured.")
         return
@@ -111,11 +102,6 @@ def finish(groups: Sequence[BenchGroup], *, as_json: bool, refused: Sequence[Ben
 
 def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:
     """Return what the samples of one number of ranks say, measured now on this host."""
-    import platform
-    from datetime import UTC, datetime
-
-    from ddpquiz.planning.machine_bench import OPS, BenchGroup, SizeTime
-
     ops = {
         op: tuple(SizeTime.of(size, seconds) for size, seconds in found.items())
         for op in OPS
@@ -129,8 +115,6 @@ def group_of(samples: BenchSamples, machines: int = 1) -> BenchGroup:
 
 def read_options(op: str, sizes: str, nproc: str, seconds: float) -> BenchOptions:
     """Return what the options ask for; BadParameter says what does not fit."""
-    from ddpquiz.planning.machine_bench import OPS
-
     ops = OPS if op == "all" else tuple(dict.fromkeys(op.replace("-", "_").replace(" ", "").split(",")))
     for each in ops:
         if each not in OPS:

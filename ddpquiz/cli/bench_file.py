@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from ddpquiz.planning.machine_bench import BenchGroup, MachineBench
+from ddpquiz.learning.side_files import load_json, save_json
+from ddpquiz.paths import data_dir
+from ddpquiz.planning.machine_bench import BenchGroup, MachineBench, decode
 
 BENCH_FILE = "bench.json"
 
 
 def load_bench() -> MachineBench:
     """Return what was measured here; nothing if there is no file, or if it is not valid."""
-    from ddpquiz.learning.side_files import load_json
-    from ddpquiz.paths import data_dir
-    from ddpquiz.planning.machine_bench import MachineBench, decode
-
     try:
         return decode(load_json(data_dir() / BENCH_FILE))
     except (OSError, ValueError, RecursionError):
@@ -26,9 +20,6 @@ def load_bench() -> MachineBench:
 
 def save_bench(new: BenchGroup) -> MachineBench:
     """Add a group to the file and return all; UserError if it cannot be written."""
-    from ddpquiz.learning.side_files import save_json
-    from ddpquiz.paths import data_dir
-
     bench, path = load_bench().merged(new), data_dir() / BENCH_FILE
     try:
         save_json(path, bench.as_json())

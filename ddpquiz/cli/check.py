@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.curriculum.quality import Quality
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Concept, Kind, Level
+from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
+from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER, Quality
+from ddpquiz.curriculum.quality import quality as measure
+from ddpquiz.curriculum.survey import is_pack, survey
+from ddpquiz.curriculum.yaml_file import shown
+from ddpquiz.errors import UserError
+from ddpquiz.paths import content_dir
+from ddpquiz.terminal.kit.style import console
 
 
 def check(
@@ -35,8 +44,6 @@ def check(
     ] = False,
 ) -> None:
     """Check content files. Each complaint names file, line and column, and what is wrong and what would be right."""
-    from ddpquiz.curriculum.survey import is_pack, survey
-
     if labs and path and not is_pack(path):
         wanted = " ".join(f"--labs {each}" for each in (*labs, path))
         raise typer.BadParameter(f"give each lab its own option: {wanted}; {path} is not the folder of a pack")
@@ -53,8 +60,6 @@ def check(
         problems = _prove(found.catalog, path)
     measured = None
     if quality:
-        from ddpquiz.curriculum.quality import quality as measure
-
         measured = measure(concepts)
         problems += measured.fails
     summary = {**_summary(concepts), "labs": known}
@@ -70,15 +75,13 @@ def check(
 
 def _labs(concepts: Sequence[Concept], pack: Path | None) -> tuple[int, list[str]]:
     """Return the number of labs of a pack, or of those that are shipped, and every complaint about them."""
-    from ddpquiz.curriculum.labs import survey_labs, survey_labs_of_pack
-
     found = survey_labs_of_pack(pack) if pack else survey_labs([concept.id for concept in concepts])
     return len(found[0]), list(map(str, found[1]))
 
 
 def _check_labs(names: list[str], pack: Path | None) -> None:
     """Read labs and run everything that their checks must decide; exit with 1 if one decides wrongly."""
-    from ddpquiz.cli.lab_check import chosen_labs, prove_labs
+    from ddpquiz.cli.lab_check import chosen_labs, prove_labs  # noqa: PLC0415  # only --labs runs ranks
 
     labs, complaints = chosen_labs(names, pack)
     problems = [str(complaint) for complaint in complaints] or prove_labs(labs)
@@ -90,9 +93,6 @@ def _check_labs(names: list[str], pack: Path | None) -> None:
 
 
 def _refuse_untrusted(path: Path | None, *, trust: bool) -> None:
-    from ddpquiz.errors import UserError
-    from ddpquiz.paths import content_dir
-
     if path and not trust and not path.resolve().is_relative_to(content_dir().resolve()):
         raise UserError(
             f"{path} is not part of ddpquiz, and its proofs and labs are programs that would run on this machine."
@@ -102,7 +102,7 @@ def _refuse_untrusted(path: Path | None, *, trust: bool) -> None:
 
 def _prove(catalog: Catalog, path: Path | None) -> list[str]:
     """Run every proof and return a line for each that fails."""
-    from ddpquiz.ranks.proof_check import prove_all
+    from ddpquiz.ranks.proof_check import prove_all  # noqa: PLC0415  # only --proofs runs ranks
 
     questions = [question for question in catalog.questions() if question.proof]
     problems: list[str] = []
@@ -128,11 +128,6 @@ def _progress(text: str) -> None:
 
 def _place(concept: str, item: str, path: Path | None) -> str:
     """Return file, line and column of an item."""
-    import re
-
-    from ddpquiz.curriculum.yaml_file import shown
-    from ddpquiz.paths import content_dir
-
     root = path or content_dir()
     file = root if root.is_file() else next(root.rglob(f"{concept}.yaml"))
     text = file.read_text(encoding="utf-8")
@@ -142,8 +137,6 @@ def _place(concept: str, item: str, path: Path | None) -> str:
 
 
 def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:
-    from ddpquiz.curriculum.concept import Kind, Level
-
     questions = [question for concept in concepts for question in concept.questions]
     levels = Counter(question.level for question in questions)
     kinds = Counter(question.kind for question in questions)
@@ -158,19 +151,11 @@ def _summary(concepts: Sequence[Concept]) -> dict[str, Any]:
 
 
 def _print_json(summary: dict[str, Any], problems: Sequence[str], measured: Quality | None) -> None:
-    import json
-    from dataclasses import asdict
-
     parts = {"quality": asdict(measured)} if measured else {}
     print(json.dumps({**summary, "problems": problems, **parts}, indent=2))
 
 
 def _print_quality(measured: Quality) -> None:
-    from rich.table import Table
-
-    from ddpquiz.curriculum.quality import GOAL, GOAL_TOGETHER
-    from ddpquiz.terminal.kit.style import console
-
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("picking", "of all", "where it applies", "goal"):
         table.add_column(column)

@@ -6,6 +6,11 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.analysis import comparison, saved_run
+from ddpquiz.analysis.event_codec import escape_controls
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.runs.comparison_page import comparison_page
+
 
 def compare(
     a: Annotated[Path, typer.Argument(help="A run that `ddpquiz run --save FILE.json` saved.", show_default=False)],
@@ -16,14 +21,8 @@ def compare(
 
     Lines of the script may have moved between the runs. Times are those of an average rank.
     """
-    from ddpquiz.analysis import comparison, saved_run
-    from ddpquiz.analysis.event_codec import escape_controls
-
     found = comparison.compare(saved_run.read(a), saved_run.read(b))
     if as_json:
         typer.echo(escape_controls(json.dumps(found.as_json(), ensure_ascii=False)))
         return
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.runs.comparison_page import comparison_page
-
     pager.show(style.console(), comparison_page(found, (a.name, b.name)))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from ddpquiz.curriculum.lab_titles import lab_titles
 from ddpquiz.errors import UserError
 from ddpquiz.paths import content_dir, demos_dir, packs_dir
 
@@ -45,8 +46,6 @@ def packs(incomplete: str) -> list[str]:
 
 def labs(incomplete: str) -> list[str]:
     """Complete the name of a lab."""
-    from ddpquiz.curriculum.lab_titles import lab_titles
-
     return _starting(incomplete, [lab.id for lab in lab_titles()])
 
 

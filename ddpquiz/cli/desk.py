@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 import typer
+from rich.console import Console
 
 from ddpquiz.cli import clock
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Concept, DemoLink
+from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from rich.console import Console
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept, DemoLink
-    from ddpquiz.curriculum.posed_question import Posed
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen
+from ddpquiz.learning.progress import Progress
+from ddpquiz.terminal.kit.layout import show
+from ddpquiz.terminal.kit.screen import is_interactive
+from ddpquiz.terminal.kit.style import console
+from ddpquiz.terminal.sittings.sitting import Desk, SittingScreen
 
 
 def chosen(catalog: Catalog, names: Iterable[str] | None, track: str | None) -> Sequence[Concept]:
@@ -44,8 +42,6 @@ def words(*first: str, **options: str | int | None) -> str:
 
 def desk(catalog: Catalog, progress: Progress, place: str = "", back_to: str = "") -> Desk:
     """Return what every sitting needs; for `place` and `back_to` see Desk."""
-    from ddpquiz.terminal.sittings.sitting import Desk
-
     concepts = {concept.id: concept for concept in catalog.concepts}
     return Desk(progress, concepts, catalog.sources, Runs(), clock.now, place, "stages" if place else back_to)
 
@@ -55,7 +51,7 @@ class Runs:
 
     def warm(self) -> None:
         """Import torch in the background, so that a demo starts at once; if it fails, the demo reports it."""
-        from ddpquiz.ranks import launch
+        from ddpquiz.ranks import launch  # noqa: PLC0415  # the first card does not wait for it
 
         with contextlib.suppress(UserError):
             launch.warm()
@@ -65,16 +61,15 @@ class Runs:
 
         The text explains a wrong prediction.
         """
-        from ddpquiz.cli.demo_visit import visit
-        from ddpquiz.cli.prediction import Before
+        from ddpquiz.cli.demo_run import visit  # noqa: PLC0415  # the first card does not wait for it
+        from ddpquiz.cli.prediction import Before  # noqa: PLC0415
 
         visited = visit(link, Before(answered=answered), step=step)
         return visited.remark if visited else None
 
     def prove(self, posed: Posed) -> object:
         """Run a proof."""
-        from ddpquiz.cli import prove
-        from ddpquiz.terminal.kit.style import console
+        from ddpquiz.cli import prove  # noqa: PLC0415  # the first card does not wait for it
 
         return prove.visit(posed, console())
 
@@ -93,9 +88,6 @@ def sit_down(sitting: SittingScreen, console: Console, *, lines: bool = False) -
 
     A stage of a guided path leaves no summary: the path goes on, and has its own.
     """
-    from ddpquiz.terminal.kit.layout import show
-    from ddpquiz.terminal.kit.screen import is_interactive
-
     interrupted = False
     try:
         if is_interactive() and not lines:

@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
+from ddpquiz.analysis.diagnosis import diagnose_record
+from ddpquiz.analysis.events import End, Event
+from ddpquiz.analysis.frames.report import diagnosis_sections, summary_sections
+from ddpquiz.analysis.records.job_reader import read_job
+from ddpquiz.analysis.records.job_record import JobRecord
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_summary import summarize
+from ddpquiz.analysis.verdict import Diagnosis
 from ddpquiz.cli import saving
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.analysis.records.job_record import JobRecord
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.analysis.verdict import Diagnosis
+from ddpquiz.terminal.kit import pager, screen, style
+from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
+from ddpquiz.terminal.runs.replay import replay
+from ddpquiz.terminal.runs.summary import summary as summary_page
 
 
 def diagnose(
@@ -36,11 +44,6 @@ def diagnose(
 
     JOB may also be a run that was saved with --save.
     """
-    from ddpquiz.analysis.diagnosis import diagnose_record
-    from ddpquiz.analysis.records.job_reader import read_job
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.terminal.kit import pager, screen, style
-
     if save:
         saving.format_of(save)
     record = read_job(job, ranks)
@@ -54,28 +57,16 @@ def diagnose(
         known = {"ranks": record.ranks, "present": record.present, "source": record.source, "notes": record.notes}
         typer.echo(json.dumps(verdict.as_json() | known))
     elif view and screen.is_interactive():
-        from ddpquiz.terminal.runs.replay import replay
-
         replay(judged(record, state, verdict), style.console())
     else:
-        from rich.console import Group
-        from rich.text import Text
-
-        from ddpquiz.terminal.runs.diagnosis_page import diagnosis_page
-
         page = [diagnosis_page(verdict, record)]
         if summary:
-            from ddpquiz.analysis.run_summary import summarize
-            from ddpquiz.terminal.runs.summary import summary as summary_page
-
             page += [Text(), summary_page(summarize(state.timeline, state.time, state.script))]
         pager.show(style.console(), Group(*page))
 
 
 def judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event]:
     """Return the events of a job, with an end that says what the verdict says."""
-    from ddpquiz.analysis.events import End
-
     culprit = verdict.culprits[0] if len(verdict.culprits) == 1 else None
     end = End(state.time, verdict.fault == "none", 0, 0, culprit, verdict.sentence, verdict.next)
     recorded = [event for event in record.events if not isinstance(event, End)]
@@ -84,9 +75,6 @@ def judged(record: JobRecord, state: RunState, verdict: Diagnosis) -> list[Event
 
 def save_verdict(record: JobRecord, state: RunState, verdict: Diagnosis, path: Path) -> None:
     """Save a job with its verdict, and with where the time went."""
-    from ddpquiz.analysis.frames.report import diagnosis_sections, summary_sections
-    from ddpquiz.analysis.run_summary import summarize
-
     report = [
         *diagnosis_sections(verdict, record),
         *summary_sections(summarize(state.timeline, state.time, state.script)),

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import platform
+import socket
 import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from ddpquiz.analysis.events import End
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ddpquiz.paths import data_dir
+from ddpquiz.ranks.device import choose, default_ranks
+from ddpquiz.ranks.launch import server
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
 
 PROBE = """\
 import torch
@@ -34,7 +41,7 @@ def doctor() -> None:
         try:
             for found in check():
                 typer.echo(f"ok   {name:<9} {found}")
-        except (UserError, OSError) as wrong:
+        except (UserError, OSError, ImportError) as wrong:
             good = False
             typer.echo(f"BAD  {name:<9} {wrong}")
     if not good:
@@ -43,16 +50,12 @@ def doctor() -> None:
 
 
 def _python() -> Iterator[str]:
-    import platform
-
     if sys.flags.optimize:
         raise UserError("Python runs with -O, which removes the asserts of the demos; start it without -O.")
     yield f"{platform.python_version()} on {platform.system()} {platform.release()}, {os.cpu_count()} cores"
 
 
 def _packages() -> Iterator[str]:
-    from importlib import metadata
-
     found = []
     for package in ("typer", "rich", "PyYAML", "fsrs", "torch"):
         try:
@@ -65,15 +68,13 @@ def _packages() -> Iterator[str]:
 
 
 def _content() -> Iterator[str]:
-    from ddpquiz.curriculum.loading import load
+    from ddpquiz.curriculum.loading import load  # noqa: PLC0415  # a missing package is reported, not raised
 
     concepts = load().concepts
     yield f"{len(concepts)} concepts, {sum(len(each.cards) + len(each.questions) for each in concepts)} items"
 
 
 def _data() -> Iterator[str]:
-    from ddpquiz.paths import data_dir
-
     folder = data_dir()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
@@ -82,8 +83,6 @@ def _data() -> Iterator[str]:
 
 
 def _loopback() -> Iterator[str]:
-    import socket
-
     with socket.socket() as here, socket.socket() as there:
         here.bind(("127.0.0.1", 0))
         here.listen(1)
@@ -92,9 +91,6 @@ def _loopback() -> Iterator[str]:
 
 
 def _torch() -> Iterator[str]:
-    from ddpquiz.ranks.device import choose, default_ranks
-    from ddpquiz.ranks.launch import server
-
     machine = server().machine
     have = [name for name, there in (("NCCL", machine.nccl), ("Gloo", machine.gloo)) if there]
     yield f"{machine.torch}, {' and '.join(have) or 'no backend'}, {machine.gpus} GPUs"
@@ -102,12 +98,6 @@ def _torch() -> Iterator[str]:
 
 
 def _ranks() -> Iterator[str]:
-    import tempfile
-
-    from ddpquiz.analysis.events import End
-    from ddpquiz.ranks.request import Request
-    from ddpquiz.ranks.run import Run
-
     with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
         script = Path(folder) / "doctor.py"
         script.write_text(PROBE)

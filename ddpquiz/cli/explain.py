@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import shlex
+import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections import Counter
+from functools import partial
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from ddpquiz.cli import clock, completion, desk
 from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Prompt
 from ddpquiz.errors import UserError
+from ddpquiz.learning import side_files
+from ddpquiz.learning.explain import Explanation, Opinion, begin, order
 from ddpquiz.paths import data_dir
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Prompt
-    from ddpquiz.learning.explain import Explanation, Opinion
-    from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit.style import plain
+from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
 
 _PATIENCE = 120.0  # seconds for the program that judges
 _MOST = 2000  # characters of its remark
@@ -41,26 +48,15 @@ def explain(
     you explained least often. A judge reads {"question", "points", "text"} as JSON from standard input and prints
     {"points": [true, ...], "say": "..."}; nothing is sent to any other program.
     """
-    import json
-    from collections import Counter
-    from functools import partial
-
-    from rich.text import Text
-
-    from ddpquiz.curriculum import loading
-    from ddpquiz.learning import explain, side_files
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings.explain_by_lines import ExplainByLines
-
     known = loading.load()
     prompts = _prompts(known, concept)
     with open_progress() as progress:
         explained = Counter(row.item for row in progress.entries("explanation"))
-        prompts = explain.order(prompts, explained)
+        prompts = order(prompts, explained)
         piped = not sys.stdin.isatty()
         if piped and editor:
             raise UserError("--editor needs a terminal; without it, the text is read from standard input.")
-        begun = explain.begin(prompts[:1] if piped else prompts, clock.now())
+        begun = begin(prompts[:1] if piped else prompts, clock.now())
         drafts = {} if piped else side_files.load_drafts(data_dir())
         opinion = partial(_ask_judge, judge) if judge else None
         seat = ExplainByLines(desk.desk(known, progress), begun, editor=editor, drafts=drafts, judge=opinion)
@@ -85,8 +81,6 @@ def explain(
 
 
 def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
-    from ddpquiz.curriculum.concept import Prompt
-
     if "/" not in name or any(name == concept.id for concept in known.concepts):
         return tuple(known.concept(name).explain)
     item = known.item(name)
@@ -98,12 +92,6 @@ def _prompts(known: Catalog, name: str) -> tuple[Prompt, ...]:
 
 def _ask_judge(command: str, prompt: Prompt, text: str) -> Opinion:
     """Run a command that reads question, points and text as JSON and prints its opinion; UserError if it fails."""
-    import json
-    import shlex
-    import subprocess
-
-    from ddpquiz.learning.explain import Opinion
-
     points = [point.say for point in prompt.points]
     question = json.dumps({"question": prompt.ask, "points": points, "text": text}, ensure_ascii=False)
     if sys.stderr.isatty():
@@ -132,11 +120,6 @@ def _failed(command: str, what: str) -> UserError:
 
 def _save_drafts(seat: ExplainByLines, console: Console) -> None:
     """Save the drafts for the next time; if that fails they are printed, so that they can be copied."""
-    from rich.text import Text
-
-    from ddpquiz.learning import side_files
-    from ddpquiz.terminal.kit.style import plain
-
     texts = [text for text in seat.begun.values() if text]
     lines = ["What you began to write will be here the next time."] if texts else []
     try:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, Annotated, Literal
 
 import typer
 
+from ddpquiz.atomic_file import replacing
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ddpquiz.learning import anki, exchange
 
 DECK = Path("ddpquiz.apkg")
 
@@ -31,9 +32,6 @@ def export(
 ) -> None:
     """Write your progress, as json for `ddpquiz import` or as a csv table, or the cards as a package for anki."""
     if form == "anki":
-        from ddpquiz.curriculum import loading
-        from ddpquiz.learning import anki
-
         with _written(to or DECK) as path:
             anki.write(loading.load(), path, clock.now())
         typer.echo(f"{to or DECK}: in Anki, choose File, Import; importing a later one brings the cards up to date.")
@@ -47,8 +45,6 @@ def export(
 
 
 def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
-    from ddpquiz.learning import exchange
-
     with open_progress() as progress:
         if form == "json":
             exchange.write_json(progress.log(), progress.all_weights(), file)
@@ -59,8 +55,6 @@ def _write(form: Literal["json", "csv"], file: IO[str]) -> None:
 @contextlib.contextmanager
 def _written(path: Path) -> Iterator[Path]:
     """Yield a path to write to, which then replaces `path`; UserError when that fails."""
-    from ddpquiz.atomic_file import replacing
-
     try:
         with replacing(path) as fresh:
             yield fresh

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from ddpquiz.cli import clock, desk, learn_path, lesson_page, stats, study, test
+from rich.console import RenderableType
+
+from ddpquiz.cli import clock, desk, learn_path, lesson_page, stats
 from ddpquiz.cli.progress_file import open_progress
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.standing import Standing
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Concept
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.learning.standing import Standing, standing
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit.screen import is_interactive
+from ddpquiz.terminal.sittings.home import Home, page
 
 
 def home() -> None:
     """Show what is due, where you are strong and weak, and what to do next."""
-    from ddpquiz.curriculum import loading
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.kit.screen import is_interactive
-    from ddpquiz.terminal.sittings.home import Home, page
-
     known = loading.load()
     with open_progress() as progress:
         if is_interactive():
@@ -35,9 +32,6 @@ def home() -> None:
 
 def look(known: Catalog, progress: Progress) -> Standing:
     """Return where the learner stands now."""
-    from ddpquiz.learning.schedule import study_day
-    from ddpquiz.learning.standing import standing
-
     path = learn_path.PathCommands(known, progress).next_path()
     return replace(standing(progress, known.concepts, study_day(clock.now())), path=path)
 
@@ -50,12 +44,16 @@ class HomeCommands:
         self._progress = progress
 
     def study(self, *, ahead: bool, new: int) -> None:
+        from ddpquiz.cli import study  # noqa: PLC0415  # the first screen does not wait for it
+
         desk.run_command(lambda: study.sit(study.StudyOptions(cram=ahead, new=new), back_to="home"))
 
     def learn(self, concept: Concept) -> None:
         desk.run_command(lambda: learn_path.show(self._known, self._progress, concept, "home"))
 
     def test(self, concept: Concept | None) -> None:
+        from ddpquiz.cli import test  # noqa: PLC0415  # the first screen does not wait for it
+
         desk.run_command(lambda: test.sit(test.TestOptions(concept=[concept.id] if concept else None), back_to="home"))
 
     def lesson(self, concept: Concept) -> RenderableType:

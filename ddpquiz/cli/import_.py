@@ -8,6 +8,7 @@ import typer
 
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
+from ddpquiz.learning import exchange
 
 _LIMIT = 256 << 20  # bytes
 
@@ -17,8 +18,6 @@ def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz expo
 
     Import as often as you like, in any order; both machines end up with the same history.
     """
-    from ddpquiz.learning import exchange
-
     rows, weights = exchange.read_json(_read(file), str(file))
     with open_progress() as progress:
         added = progress.merge(rows, weights)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import completion
-
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.lab import Lab
-    from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.cli import completion, lab_commands
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.labs import load_lab
+from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names
+from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.paths import own_labs_dir
 
 
 def lab(
@@ -33,8 +34,6 @@ def lab(
     ] = None,
 ) -> None:
     """Write the missing lines of a distributed program. Each save is checked on real ranks."""
-    from ddpquiz.cli import lab_actions, lab_commands
-
     if sum((check, task, hint, solution, reset)) > 1:
         raise typer.BadParameter("use one of --check, --task, --hint, --solution and --reset.")
     if json_ and not check:
@@ -57,20 +56,16 @@ def lab(
     elif check:
         lab_commands.check_once(found, files, json=json_)
     else:
+        from ddpquiz.cli import lab_actions  # noqa: PLC0415  # the list and the task need nothing that runs ranks
+
         lab_actions.work_on(found, files)
 
 
 def folder_of(named: Path | None) -> LabFolder:
     """Return the folder of the learner's files: the one that was named, or the usual one."""
-    from ddpquiz.learning.lab_folder import LabFolder
-    from ddpquiz.paths import own_labs_dir
-
     return LabFolder(named or own_labs_dir())
 
 
 def load(name: str) -> Lab:
     """Return the lab of a name, `pack/lab` for one of a pack; UserError if no lab has this name."""
-    from ddpquiz.curriculum.labs import load_lab
-    from ddpquiz.curriculum.pack_labs import load_pack_lab, pack_lab_names
-
     return load_pack_lab(name) if "/" in name else load_lab(name, others=pack_lab_names())

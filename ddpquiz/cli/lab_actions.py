@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace as replace_fields
+from pathlib import Path
 
 import typer
 
+from ddpquiz.analysis.events import Began
 from ddpquiz.cli import lab_commands
+from ddpquiz.cli.desk import Runs
 from ddpquiz.cli.progress_file import open_progress
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.lab import Lab
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ddpquiz.curriculum.lab import Lab
-    from ddpquiz.learning.lab_folder import LabFolder
-    from ddpquiz.ranks.lab_verdict import LabVerdict
+from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.learning.side_files import load_hints, save_hints
+from ddpquiz.paths import data_dir
+from ddpquiz.ranks.lab_verdict import LabVerdict
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.kit.editor import open_file
+from ddpquiz.terminal.kit.screen import is_interactive
+from ddpquiz.terminal.kit.style import console
+from ddpquiz.terminal.runs.replay import replay
+from ddpquiz.terminal.sittings.lab import LabScreen
 
 
 def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
@@ -23,10 +31,6 @@ def work_on(lab: Lab, files: LabFolder, place: str = "") -> None:
 
     `place` is that of the first lab in a guided path; see Desk.
     """
-    from ddpquiz.terminal.kit import style
-    from ddpquiz.terminal.kit.screen import is_interactive
-    from ddpquiz.terminal.sittings.lab import LabScreen
-
     if not is_interactive():
         lab_commands.check_once(lab, files, json=False)
         return
@@ -56,15 +60,10 @@ class LabScreenActions:
         self._lab, self._file = lab, file
 
     def edit(self, file: Path) -> None:
-        from ddpquiz.terminal.kit.editor import open_file
-
         open_file(file)
 
     def demo(self, concept: str) -> None:
         """Run the first demo of the concept."""
-        from ddpquiz.cli.desk import Runs
-        from ddpquiz.curriculum import loading
-
         links = loading.load().concept(concept).demos
         if not links:
             raise UserError(f"The concept {concept} has no demo.")
@@ -72,12 +71,6 @@ class LabScreenActions:
 
     def view(self, verdict: LabVerdict) -> None:
         """Replay the last run, with the learner's file as its script; one that did not pass opens at its end."""
-        from dataclasses import replace as replace_fields
-
-        from ddpquiz.analysis.events import Began
-        from ddpquiz.terminal.kit.style import console
-        from ddpquiz.terminal.runs.replay import replay
-
         began, *rest = verdict.events
         if isinstance(began, Began):  # the learner's file is the one to look at, not the check
             device, _, _ = began.reason.partition(" · ")  # the check chose it
@@ -92,13 +85,7 @@ class LabScreenActions:
         lab_commands.save_seen(self._lab)
 
     def hints(self) -> int:
-        from ddpquiz.learning.side_files import load_hints
-        from ddpquiz.paths import data_dir
-
         return min(len(self._lab.hints), load_hints(data_dir()).get(self._lab.id, 0))
 
     def saw_hints(self, count: int) -> None:
-        from ddpquiz.learning.side_files import save_hints
-        from ddpquiz.paths import data_dir
-
         save_hints(data_dir(), self._lab.id, count)

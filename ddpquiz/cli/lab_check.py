@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from ddpquiz.curriculum.lab import Lab
-    from ddpquiz.errors import Complaint
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
+from ddpquiz.curriculum.pack_labs import load_pack_lab
+from ddpquiz.errors import Complaint
+from ddpquiz.ranks.lab_proof import prove_lab
 
 
 def chosen_labs(names: list[str], pack: Path | None) -> tuple[list[Lab], list[Complaint]]:
@@ -18,10 +20,6 @@ def chosen_labs(names: list[str], pack: Path | None) -> tuple[list[Lab], list[Co
 
     The name of a lab in a pack that was added begins with the name of the pack.
     """
-    from ddpquiz.curriculum import loading
-    from ddpquiz.curriculum.labs import load_lab, survey_labs, survey_labs_of_pack
-    from ddpquiz.curriculum.pack_labs import load_pack_lab
-
     wanted = [] if names == ["all"] else names
     if pack:
         return survey_labs_of_pack(pack, [load_lab(name, pack / "labs").id for name in wanted])
@@ -35,8 +33,6 @@ def chosen_labs(names: list[str], pack: Path | None) -> tuple[list[Lab], list[Co
 
 def prove_labs(labs: Iterable[Lab]) -> list[str]:
     """Check all attempts of these labs on real ranks, and return a line for each verdict that is wrong."""
-    from ddpquiz.ranks.lab_proof import prove_lab
-
     problems: list[str] = []
     for lab in labs:
         for proven in prove_lab(lab):

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json as encoder
+from pathlib import Path
+from typing import Any
 
 import typer
+from rich.console import Group
 
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ddpquiz.curriculum.lab import Lab
-    from ddpquiz.learning.lab_folder import LabFolder
-    from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.labs import survey_labs
+from ddpquiz.curriculum.pack_labs import pack_labs
+from ddpquiz.errors import ContentError
+from ddpquiz.learning.lab_folder import LabFolder
+from ddpquiz.learning.log_rows import LabRow
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.learning.side_files import load_hints, save_hints
+from ddpquiz.paths import data_dir
+from ddpquiz.ranks.lab_verdict import LabFigure, LabVerdict
+from ddpquiz.terminal.kit import layout, pager, style
+from ddpquiz.terminal.pages.labs import LabProgress, labs
+from ddpquiz.terminal.sittings import lab_view
+from ddpquiz.terminal.sittings.lab_view import hint, task
 
 
 def list_labs(files: LabFolder) -> None:
     """Print the labs by track."""
-    from ddpquiz.curriculum import loading
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.labs import LabProgress, labs
-
     known = all_labs()
     with open_progress() as progress:
         standings = progress.labs()
@@ -32,11 +39,6 @@ def list_labs(files: LabFolder) -> None:
 
 def all_labs() -> list[Lab]:
     """Return all labs in the order of their concepts, then those of packs; ContentError if one is not valid."""
-    from ddpquiz.curriculum import loading
-    from ddpquiz.curriculum.labs import survey_labs
-    from ddpquiz.curriculum.pack_labs import pack_labs
-    from ddpquiz.errors import ContentError
-
     found, complaints = survey_labs([concept.id for concept in loading.load().concepts])
     if complaints:
         raise ContentError(tuple(complaints))
@@ -45,19 +47,11 @@ def all_labs() -> list[Lab]:
 
 def print_task(lab: Lab) -> None:
     """Print the task."""
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings.lab_view import task
-
     layout.show(style.console(), task(lab))
 
 
 def print_hint(lab: Lab) -> None:
     """Print the hints that were shown before, and the next one."""
-    from ddpquiz.learning.side_files import load_hints, save_hints
-    from ddpquiz.paths import data_dir
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings.lab_view import hint
-
     count = min(len(lab.hints), load_hints(data_dir()).get(lab.id, 0) + 1)
     save_hints(data_dir(), lab.id, count)
     for number in range(1, count + 1):
@@ -78,10 +72,8 @@ def reset(lab: Lab, files: LabFolder) -> None:
 
 def check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
     """Check the learner's file once, print the verdict, save a pass, and exit with 1 if it fails."""
-    import json as encoder
-
-    from ddpquiz.ranks.lab_check import check_file
-    from ddpquiz.ranks.lab_figures import compare
+    from ddpquiz.ranks.lab_check import check_file  # noqa: PLC0415  # lists, tasks and hints run no ranks
+    from ddpquiz.ranks.lab_figures import compare  # noqa: PLC0415
 
     file = files.file(lab)
     if files.begin(lab) and not json:
@@ -100,9 +92,6 @@ def check_once(lab: Lab, files: LabFolder, *, json: bool) -> None:
 
 def save_pass(lab: Lab, verdict: LabVerdict) -> None:
     """Save a pass; a second one on the same day only if it has a star that was not met before."""
-    from ddpquiz.learning.log_rows import LabRow
-    from ddpquiz.learning.schedule import study_day
-
     at = clock.now()
     with open_progress() as progress:
         before = progress.labs().get(lab.id)
@@ -113,8 +102,6 @@ def save_pass(lab: Lab, verdict: LabVerdict) -> None:
 
 def save_seen(lab: Lab) -> None:
     """Save that the solution was seen, once."""
-    from ddpquiz.learning.log_rows import LabRow
-
     with open_progress() as progress:
         before = progress.labs().get(lab.id)
         if not (before and before.seen):
@@ -123,11 +110,6 @@ def save_seen(lab: Lab) -> None:
 
 def print_verdict(lab: Lab, file: Path, verdict: LabVerdict, figures: tuple[LabFigure, ...]) -> None:
     """Print a verdict; its command is not wrapped, so that it can be copied."""
-    from rich.console import Group
-
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings import lab_view
-
     layout.show(style.console(), Group(*lab_view.verdict(lab, file, verdict, figures)))
     for part in lab_view.repeat(verdict):
         style.console().print(part, soft_wrap=True)

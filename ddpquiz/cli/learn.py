@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion, learn_path, lesson_page
+from ddpquiz.curriculum import loading
+from ddpquiz.terminal.kit import pager, style
 
 
 def learn(
@@ -20,9 +22,6 @@ def learn(
 
     You can leave at any point; the next time goes on there. In a pipe, print the lesson and the stages.
     """
-    from ddpquiz.curriculum import loading
-    from ddpquiz.terminal.kit import pager, style
-
     if lesson and concept is None:
         raise typer.BadParameter("name a concept; `ddpquiz list` lists them.", param_hint="--lesson")
     known = loading.load()

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.console import Group, RenderableType
 
 from ddpquiz.cli import clock, desk, lesson_page
 from ddpquiz.cli.progress_file import open_progress
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept, DemoLink
-    from ddpquiz.learning.guided_path import GuidedPath, PathHistory
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.terminal.sittings.path import DemoVisit
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Concept, DemoLink
+from ddpquiz.curriculum.lab_titles import lab_titles, labs_about
+from ddpquiz.errors import UserError
+from ddpquiz.learning.guided_path import GuidedPath, PathHistory, StageName, guided_path, load_history, next_path
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.kit.screen import is_interactive
+from ddpquiz.terminal.sittings.path import DemoVisit, PathScreen, stages
 
 
 def follow(known: Catalog, concept: Concept | None) -> None:
     """Follow the path through a concept, by default through the one to go on with; in a pipe, print it."""
-    from rich.console import Group
-
-    from ddpquiz.errors import UserError
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.kit.screen import is_interactive
-    from ddpquiz.terminal.sittings.path import stages
-
     with open_progress() as progress:
         actions = PathCommands(known, progress)
         if concept is None:
@@ -42,9 +36,6 @@ def follow(known: Catalog, concept: Concept | None) -> None:
 
 def show(known: Catalog, progress: Progress, concept: Concept, back_to: str = "") -> None:
     """Show the path through a concept until the learner leaves; for `back_to` see Desk."""
-    from ddpquiz.terminal.kit import style
-    from ddpquiz.terminal.sittings.path import PathScreen
-
     screen = PathScreen(desk.desk(known, progress, back_to=back_to), PathCommands(known, progress), concept)
     desk.sit_down(screen, style.console())
 
@@ -57,21 +48,12 @@ class PathCommands:
         self._progress = progress
 
     def path(self, concept: Concept) -> GuidedPath:
-        from ddpquiz.curriculum.lab_titles import labs_about
-        from ddpquiz.learning.guided_path import guided_path
-
         return guided_path(concept, labs_about(concept.id), self._history())
 
     def next_path(self) -> GuidedPath | None:
-        from ddpquiz.curriculum.lab_titles import lab_titles
-        from ddpquiz.learning.guided_path import next_path
-
         return next_path(self._known.concepts, lab_titles(), self._history())
 
     def _history(self) -> PathHistory:
-        from ddpquiz.learning.guided_path import load_history
-        from ddpquiz.learning.schedule import study_day
-
         return load_history(self._progress, study_day(clock.now()))
 
     def lesson(self, concept: Concept) -> RenderableType:
@@ -79,32 +61,28 @@ class PathCommands:
 
     def demo(self, path: GuidedPath, link: DemoLink, *, predict: bool) -> DemoVisit | None:
         """Run a demo, after a prediction if one is wanted; it opens at its first operation once it has ended."""
-        from ddpquiz.cli.demo_visit import visit
-        from ddpquiz.cli.prediction import Before
-        from ddpquiz.learning.guided_path import StageName
+        from ddpquiz.cli.demo_run import visit  # noqa: PLC0415  # the lesson does not wait for it
+        from ddpquiz.cli.prediction import Before  # noqa: PLC0415
 
         asked = Before(concept=path.concept.id, place=path.place(StageName.PREDICTION) if predict else "")
         return visit(link, asked, ask=predict, step=True, place=path.place(StageName.DEMO))
 
     def study(self, path: GuidedPath) -> None:
-        from ddpquiz.cli import study
-        from ddpquiz.learning.guided_path import StageName
+        from ddpquiz.cli import study  # noqa: PLC0415  # the lesson does not wait for it
 
         desk.run_command(
             lambda: study.sit(study.StudyOptions(concept=[path.concept.id], every=True), path.place(StageName.CARDS))
         )
 
     def test(self, path: GuidedPath, count: int) -> None:
-        from ddpquiz.cli import test
-        from ddpquiz.learning.guided_path import StageName
+        from ddpquiz.cli import test  # noqa: PLC0415  # the lesson does not wait for it
 
         desk.run_command(
             lambda: test.sit(test.TestOptions(concept=[path.concept.id], count=count), path.place(StageName.QUESTIONS))
         )
 
     def lab(self, path: GuidedPath) -> None:
-        from ddpquiz.cli import lab, lab_actions
-        from ddpquiz.learning.guided_path import StageName
+        from ddpquiz.cli import lab, lab_actions  # noqa: PLC0415  # the lesson does not wait for it
 
         if path.lab:
             lab_actions.work_on(lab.load(path.lab.id), lab.folder_of(None), path.place(StageName.LAB))

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from rich.console import RenderableType
+from rich.text import Text
 
-    from rich.console import RenderableType
-    from rich.text import Text
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.lab_titles import labs_about
+from ddpquiz.terminal.pages.lesson import lesson
 
 COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
 
 
 def page(known: Catalog, concept: Concept) -> RenderableType:
     """Draw the lesson of a concept, with what comes before and after it."""
-    from ddpquiz.curriculum.lab_titles import labs_about
-    from ddpquiz.terminal.pages.lesson import lesson
-
     return lesson(
         concept,
         before=[known.concept(need) for need in concept.needs],
@@ -32,7 +28,7 @@ def page(known: Catalog, concept: Concept) -> RenderableType:
 
 def _measured_here() -> Sequence[Text]:
     """Return what `ddpquiz bench` found about this machine."""
-    from ddpquiz.cli.bench_file import load_bench
-    from ddpquiz.terminal.pages.bench_page import lines_on_machine
+    from ddpquiz.cli.bench_file import load_bench  # noqa: PLC0415  # only one lesson needs it
+    from ddpquiz.terminal.pages.bench_page import lines_on_machine  # noqa: PLC0415
 
     return lines_on_machine(load_bench())

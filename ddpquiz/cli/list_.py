@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from ddpquiz.cli import completion, desk, item_marks
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Concept
+from ddpquiz.curriculum.lab_titles import lab_titles, labs_about
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.pages import listing
+from ddpquiz.terminal.pages.item import asks
 
 
 def list_(
@@ -35,10 +38,6 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the curriculum, or the items of one concept."""
-    import dataclasses
-
-    from ddpquiz.curriculum import loading
-
     if concept and track:
         raise typer.BadParameter("name a concept or a track, not both", param_hint="--track")
     known = loading.load()
@@ -53,10 +52,6 @@ def list_(
     if as_json:
         print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
         return
-    from ddpquiz.curriculum.lab_titles import lab_titles, labs_about
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages import listing
-
     if path:
         page = listing.learning_path(concepts)
     elif chosen:
@@ -69,10 +64,6 @@ def list_(
 
 def _list_marked(known: Catalog, kinds: Sequence[str], within: Collection[str] | None, *, as_json: bool) -> None:
     """List the items that the learner marked, the newest mark first. Items that no longer exist are listed by name."""
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages import listing
-    from ddpquiz.terminal.pages.item import asks
-
     rows = sorted(item_marks.rows(kinds), key=lambda row: row.at, reverse=True)
     rows = [row for row in rows if within is None or row.item.rpartition("/")[0] in within]
     marks = [(row.kind, row.item, row.day, row.given or "") for row in rows]

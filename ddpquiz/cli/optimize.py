@@ -1,8 +1,12 @@
 """`ddpquiz optimize`: fit the scheduler to your own reviews."""
 
+from dataclasses import replace
+
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
+from ddpquiz.learning import fit
+from ddpquiz.learning.schedule import FSRS_6
 
 
 def optimize() -> None:
@@ -10,11 +14,6 @@ def optimize() -> None:
 
     What is scheduled already stays. The same reviews give the same weights. Needs pip install 'ddpquiz[optimize]'.
     """
-    from dataclasses import replace
-
-    from ddpquiz.learning import fit
-    from ddpquiz.learning.schedule import FSRS_6
-
     with open_progress() as progress:
         known = fit.histories(progress.entries("review"))
         if (count := fit.recalls(known)) < fit.ENOUGH:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ddpquiz.cli import completion
+from ddpquiz.curriculum.labs import lab_names
+from ddpquiz.curriculum.loading import load_pack
+from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed
+from ddpquiz.curriculum.pack_store import add as save
+from ddpquiz.curriculum.pack_store import fetched, installed_packs
+from ddpquiz.curriculum.pack_store import new as make
+from ddpquiz.curriculum.pack_store import remove as delete
+from ddpquiz.curriculum.packs import Pack, find, packs
 from ddpquiz.errors import ContentError, UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ddpquiz.curriculum.packs import Pack
+from ddpquiz.terminal.kit.style import plain
 
 pack = typer.Typer(
     help="Add concepts, demos and labs that others wrote, or make a pack of your own. Texts of a pack are shown at"
@@ -32,10 +37,6 @@ def add(
     ],
 ) -> None:
     """Add a pack, or bring one up to date. Nothing in it is run."""
-    from ddpquiz.curriculum.pack_consent import is_allowed
-    from ddpquiz.curriculum.pack_store import add as save
-    from ddpquiz.curriculum.pack_store import fetched, installed_packs
-
     path = Path(source)
     if source in (found := installed_packs()):
         path = found[source]
@@ -49,11 +50,6 @@ def add(
 @pack.command(name="list")
 def list_() -> None:
     """List the packs that were added or installed."""
-    from ddpquiz.curriculum.pack_consent import is_allowed
-    from ddpquiz.curriculum.pack_store import installed_packs
-    from ddpquiz.curriculum.packs import packs
-    from ddpquiz.terminal.kit.style import plain
-
     known = packs()
     for one in known:
         try:
@@ -71,8 +67,6 @@ def list_() -> None:
 @pack.command()
 def remove(name: Annotated[str, typer.Argument(help="The name of the pack.", autocompletion=completion.packs)]) -> None:
     """Remove a pack. Your progress in it stays, and counts again when the pack is added again."""
-    from ddpquiz.curriculum.pack_store import remove as delete
-
     delete(name)
     print(f"{name} is removed. Your progress in it is kept.")
 
@@ -83,9 +77,6 @@ def trust(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")] = False,
 ) -> None:
     """Allow the programs of a pack to run, exactly as they are."""
-    from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed
-    from ddpquiz.curriculum.packs import find
-
     found = find(name)
     if is_allowed(name):
         print(f"The programs of {name} are allowed already.")
@@ -109,8 +100,6 @@ def new(
     folder: Annotated[Path, typer.Argument(help="The folder to make; its name is the pack's.", metavar="DIR")],
 ) -> None:
     """Make a pack of your own, to fill with content."""
-    from ddpquiz.curriculum.pack_store import new as make
-
     for path in make(folder):
         print(path)
     print(f"Edit these files, then: ddpquiz check {folder}\nTry them with: ddpquiz pack add {folder}")
@@ -118,9 +107,6 @@ def new(
 
 def _counts(found: Pack) -> str:
     """Return how much a pack teaches. ContentError if it cannot be read."""
-    from ddpquiz.curriculum.labs import lab_names
-    from ddpquiz.curriculum.loading import load_pack
-
     catalog = load_pack(found)
     counts: Mapping[str, int] = {
         "concept": len(catalog.concepts),

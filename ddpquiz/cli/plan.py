@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ddpquiz.cli import plan_views
 from ddpquiz.cli.plan_options import PlanOptions
 from ddpquiz.cli.typer_options import with_options
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from ddpquiz.planning.plan import as_json as plain
+from ddpquiz.planning.plan import make_plan
 
 
 @with_options(PlanOptions)
@@ -28,10 +29,6 @@ def plan(
         str, typer.Option("--compare", help="What another layout changes, such as tp=4,pp=8,zero=3,pipeline=1f1b.")
     ] = "",
     explain: Annotated[str, typer.Option("--explain", help="A line of the plan: its formula, numbers, source.")] = "",
-    validate: Annotated[bool, typer.Option("--validate", help="Compare with published runs.")] = False,
-    here: Annotated[
-        str, typer.Option("--here", help="A script: predict its step on this machine, run it, and show both.")
-    ] = "",
     save: Annotated[Path | None, typer.Option("--save", help="With --schedule: save it (.json, .svg, ...).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     *,
@@ -43,20 +40,9 @@ def plan(
 
     ddpquiz plan --model llama-3-70b --gpu h100 --seq 8192 --search
     """
-    from ddpquiz.cli import plan_views
-    from ddpquiz.planning.plan import as_json as plain
-    from ddpquiz.planning.plan import make_plan
-
     schedule = schedule or save is not None
-    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain,
-              "validate": validate, "here": here})  # fmt: skip
-    if validate:
-        plan_views.validate(as_json=as_json)
-    elif here:
-        from ddpquiz.cli.plan_here import predict_here
-
-        predict_here(here, options.gpus, as_json=as_json)
-    elif search:
+    one_page({"search": search, "scale": scale, "schedule": schedule, "compare": compare, "explain": explain})
+    if search:
         plan_views.search(options, as_json=as_json)
     elif scale:
         plan_views.scale(options, scale, as_json=as_json)
@@ -64,7 +50,9 @@ def plan(
         gpus = options.gpus or plan_views.named_gpus(options)
         made = make_plan(options.job(gpus), options.machine(), gpus)
         if schedule:
-            plan_views.show_schedule(made, save, as_json=as_json)
+            from ddpquiz.cli.plan_schedule import show_schedule  # noqa: PLC0415  # no page of a plan needs a view of runs
+
+            show_schedule(made, save, as_json=as_json)
         elif compare:
             plan_views.compare(made, options.with_layout(compare), gpus, as_json=as_json)
         elif explain:

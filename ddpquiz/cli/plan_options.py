@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ddpquiz.cli import completion
-
-if TYPE_CHECKING:
-    from ddpquiz.planning.hardware import Hardware
-    from ddpquiz.planning.layout import Layout
-    from ddpquiz.planning.stage_time import Accelerator
-    from ddpquiz.planning.step_traffic import Job
+from ddpquiz.curriculum.plan_files import load_hardware, load_model
+from ddpquiz.planning.hardware import Hardware
+from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute
+from ddpquiz.planning.memory import Sizes, States
+from ddpquiz.planning.stage_time import Accelerator
+from ddpquiz.planning.step_traffic import Job
 
 STEP_TOKENS = 4 << 20  # tokens per step, if no batch is named
 _AXES = ("tp", "pp", "cp", "ep", "dp")
@@ -104,9 +104,6 @@ class PlanOptions:
 
     def machine(self) -> Accelerator:
         """Return the hardware and the number format; BadParameter if the GPU does not have it."""
-        from ddpquiz.curriculum.plan_files import load_hardware
-        from ddpquiz.planning.stage_time import Accelerator
-
         hardware: Hardware = load_hardware(self.gpu)
         precision = self.precision or ("bf16" if "bf16" in hardware.flops else next(iter(hardware.flops)))
         if precision not in hardware.flops:
@@ -116,10 +113,6 @@ class PlanOptions:
 
     def job(self, gpus: int) -> Job:
         """Return the job on a number of GPUs; BadParameter if a word is unknown."""
-        from ddpquiz.curriculum.plan_files import load_model
-        from ddpquiz.planning.memory import Sizes, States
-        from ddpquiz.planning.step_traffic import Job
-
         model = load_model(self.model)
         sequence = self.seq or model.sequence
         sizes = Sizes(
@@ -132,8 +125,6 @@ class PlanOptions:
 
     def sized(self, text: str, gpus: int) -> Layout:
         """Return the layout that a text such as `tp=8,pp=4` describes; dp has the GPUs that are left."""
-        from ddpquiz.planning.layout import Layout, PipelineSchedule, Recompute
-
         sizes = axis_sizes(text)
         schedule = one_of(PipelineSchedule, self.pipeline, "--pipeline")
         if self.chunks > 1 and schedule is PipelineSchedule.ONE_F_ONE_B:

@@ -1,24 +1,25 @@
-"""What `ddpquiz plan` shows: a plan, a search, a curve over GPUs, a schedule, a comparison, an explanation."""
+"""What `ddpquiz plan` shows: a plan, a search, a curve over GPUs, a comparison, an explanation."""
 
 from __future__ import annotations
 
 import gc
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from ddpquiz.cli.plan_options import PlanOptions, axis_sizes
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from ddpquiz.planning.plan import Plan
-    from ddpquiz.planning.schedule import PipelineRun
+from ddpquiz.planning import explanation
+from ddpquiz.planning import search as finder
+from ddpquiz.planning.plan import Plan, make_plan
+from ddpquiz.planning.plan import as_json as plain
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.pages.plan_page import explanation_page, plan_page
+from ddpquiz.terminal.pages.plan_tables import comparison, found_page, scale_page
 
 MOST_GPUS = 1 << 20
-REPLAYED = 3_000  # tasks of a schedule in a replay; of a longer one, fewer micro-batches are shown
 
 
 def named_gpus(options: PlanOptions) -> int:
@@ -36,19 +37,12 @@ def named_gpus(options: PlanOptions) -> int:
 
 def show(plan: Plan, tokens: float) -> None:
     """Print the page of a plan."""
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_page import plan_page
-
     out = style.console()
     pager.show(out, plan_page(plan, tokens, min(out.width, 100)))
 
 
 def explain(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
     """Print how a line comes about; UserError if there is no such line."""
-    from ddpquiz.planning import explanation
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_page import explanation_page
-
     known = explanation.lines()
     if line not in known:
         raise UserError(f"A plan has no line '{line}'; its lines are {', '.join(known)}.")
@@ -61,11 +55,6 @@ def explain(plan: Plan, line: str, tokens: float, *, as_json: bool) -> None:
 
 def compare(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> None:
     """Print two layouts side by side."""
-    from ddpquiz.planning.plan import as_json as plain
-    from ddpquiz.planning.plan import make_plan
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_tables import comparison
-
     other = make_plan(options.job(gpus), options.machine(), gpus)
     if as_json:
         typer.echo(json.dumps([plain(each, options.tokens * 1e12) for each in (plan, other)]))
@@ -75,10 +64,6 @@ def compare(plan: Plan, options: PlanOptions, gpus: int, *, as_json: bool) -> No
 
 def search(options: PlanOptions, *, as_json: bool) -> None:
     """Print the best layouts, on the named number of GPUs or on the fewest that fit."""
-    from ddpquiz.planning import search as finder
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_tables import found_page
-
     options.check_search()
     job, machine = options.job(options.gpus or 1), options.machine()
     gc.disable()  # hundreds of thousands of objects that all stay alive or are freed at once
@@ -100,20 +85,12 @@ def search(options: PlanOptions, *, as_json: bool) -> None:
 
 
 def _found_json(found: Any, gpus: int, tokens: float) -> dict[str, Any]:
-    from ddpquiz.planning.plan import as_json as plain
-
     counts = {"gpus": gpus, "tried": found.tried, "fitting": found.fitting, "refused": dict(found.refused)}
     return {**counts, "plans": [plain(each, tokens) for each in found.plans]}
 
 
 def scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
     """Print throughput and efficiency as the number of GPUs doubles."""
-    from ddpquiz.planning import search as finder
-    from ddpquiz.planning.plan import Plan
-    from ddpquiz.planning.plan import as_json as plain
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_tables import scale_page
-
     first, _, last = text.partition("..")
     if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= MOST_GPUS):
         raise typer.BadParameter("expected two numbers of GPUs, as in 64..16384.", param_hint="--scale")
@@ -129,81 +106,3 @@ def scale(options: PlanOptions, text: str, *, as_json: bool) -> None:
         typer.echo(json.dumps(rows))
     else:
         pager.show(style.console(), scale_page(plans, job, options.machine()))
-
-
-def show_schedule(plan: Plan, save: Path | None, *, as_json: bool) -> None:
-    """Show the pipeline of a plan: in a terminal as a replay, elsewhere as a picture; save it if a file is named."""
-    from ddpquiz.analysis.event_codec import encode
-    from ddpquiz.terminal.kit import layout, screen, style
-    from ddpquiz.terminal.pages.schedule_page import schedule_page
-
-    if plan.job.layout.pp == 1:
-        raise UserError("There is no pipeline in this layout; add pp=2 or more to --layout.")
-    gc.disable()
-    run = simulated(plan, plan.job.micro_batches)
-    if save:
-        _save(plan, run, save)
-    elif as_json:
-        for event in _events(plan, run):
-            typer.echo(encode(event))
-    else:
-        out, shown = style.console(), run
-        if screen.is_interactive():
-            from ddpquiz.terminal.runs.replay import replay
-
-            shown = _shorter(plan, run)
-            replay(_events(plan, shown), out)
-        layout.show(out, schedule_page(shown, min(out.width, layout.MEASURE), run.micro_batches))
-
-
-def simulated(plan: Plan, micro_batches: int) -> PipelineRun:
-    """Simulate the pipeline of a plan with the durations of its stages."""
-    from ddpquiz.planning.schedule import Durations, simulate
-    from ddpquiz.planning.step_time import usual_stage
-
-    layout = plan.job.layout
-    times = Durations(*usual_stage(plan.job, plan.machine))
-    return simulate(layout.schedule, layout.pp, micro_batches, times, layout.chunks)
-
-
-def _shorter(plan: Plan, run: PipelineRun) -> PipelineRun:
-    """Return a run with fewer micro-batches if a replay of all would be too long to step through."""
-    pp = plan.job.layout.pp
-    if sum(map(len, run.ranks)) <= REPLAYED:
-        return run
-    return simulated(plan, min(run.micro_batches, max(2 * pp, REPLAYED // (3 * pp * pp) * pp)))
-
-
-def _events(plan: Plan, run: PipelineRun) -> list[Any]:
-    from ddpquiz.planning.schedule_events import schedule_events
-    from ddpquiz.planning.step_traffic import cut_bytes
-
-    layout, every = plan.job.layout, plan.job.micro_batches
-    part = "" if run.micro_batches == every else f", the first {run.micro_batches} of {every:,} micro-batches"
-    title = f"{plan.job.model.name}: {layout.schedule} on {layout.pp} stages{part}"
-    return schedule_events(run, title, int(cut_bytes(plan.job)))
-
-
-def _save(plan: Plan, run: PipelineRun, path: Path) -> None:
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.cli import saving
-
-    saving.format_of(path)
-    events, state = _events(plan, _shorter(plan, run)), RunState()
-    for event in events:
-        state.add(event)
-    saving.save(events, state, path)
-
-
-def validate(*, as_json: bool) -> None:
-    """Print published runs beside what the model predicts."""
-    from ddpquiz.curriculum.published_runs import load_runs
-    from ddpquiz.planning.validation import judge
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.plan_tables import validation_page
-
-    verdicts = [judge(row) for row in load_runs()]
-    if as_json:
-        typer.echo(json.dumps([each.as_json() for each in verdicts]))
-    else:
-        pager.show(style.console(), validation_page(verdicts))

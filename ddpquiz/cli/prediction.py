@@ -6,19 +6,22 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from rich.console import Console
+
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.cli.clock import now
 from ddpquiz.cli.progress_file import open_progress
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import DemoLink, Question
-    from ddpquiz.curriculum.posed_question import Posed
-    from ddpquiz.terminal.runs.frame import Hint
-    from ddpquiz.terminal.sittings.prediction import Prediction
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import DemoLink, DemoProof, Kind, Question
+from ddpquiz.curriculum.posed_question import Posed, pose
+from ddpquiz.learning.answers import save_answer
+from ddpquiz.learning.graded_answer import Answer
+from ddpquiz.learning.guided_path import save_seen
+from ddpquiz.terminal.runs.frame import Hint
+from ddpquiz.terminal.sittings import prediction
+from ddpquiz.terminal.sittings.prediction import Prediction, outcome, verdict_line
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,6 @@ class PredictedRun:
     @property
     def hint(self) -> Hint:
         """What to look at during the run, what was predicted, and whether that was right."""
-        from ddpquiz.terminal.runs.frame import Hint
-        from ddpquiz.terminal.sittings.prediction import verdict_line
-
         if self.prediction is None:
             return Hint(self.link.look)
         said = f'You predicted "{self.prediction.words}".'
@@ -64,10 +64,6 @@ def ask(
 
     Raises NoRun if the learner declines the run.
     """
-    from ddpquiz.curriculum import loading
-    from ddpquiz.curriculum.posed_question import pose
-    from ddpquiz.terminal.sittings import prediction
-
     known = loading.load()
     found = _question(known, name, args, ranks, before.concept)
     if found is None or found[1].key == before.answered:
@@ -82,11 +78,6 @@ def ask(
 
 def save(predicted: PredictedRun, run: RunState) -> str | None:
     """Save the answer and that the demo was seen, if the run ended well; return the card that a wrong one made due."""
-    from ddpquiz.cli.clock import now
-    from ddpquiz.learning.answers import save_answer
-    from ddpquiz.learning.graded_answer import Answer
-    from ddpquiz.learning.guided_path import save_seen
-
     if predicted.prediction is None or run.end is None or not run.end.ok:
         return None
     made = predicted.prediction
@@ -100,8 +91,6 @@ def save(predicted: PredictedRun, run: RunState) -> str | None:
 
 def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
     """Save what the run has shown, and print why a wrong prediction is wrong."""
-    from ddpquiz.terminal.sittings.prediction import outcome
-
     if predicted.prediction:
         called = save(predicted, run)
         console.print(outcome(predicted.prediction, predicted.posed, called, ok=bool(run.end and run.end.ok)))
@@ -109,8 +98,6 @@ def settle(predicted: PredictedRun, run: RunState, console: Console) -> None:
 
 def note(predicted: PredictedRun, run: RunState) -> str:
     """Save what the run has shown; return in a few sentences whether the prediction held, and what a wrong one does."""
-    from ddpquiz.terminal.sittings.prediction import verdict_line
-
     called, made = save(predicted, run), predicted.prediction
     if made is None or not (run.end and run.end.ok):
         return ""
@@ -125,8 +112,6 @@ def _question(
 
     A question of the concept `first` is preferred, then one that is proven by the demo itself.
     """
-    from ddpquiz.curriculum.concept import DemoProof, Kind
-
     found = [
         (link, question)
         for concept in known.concepts

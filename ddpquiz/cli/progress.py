@@ -8,6 +8,8 @@ import typer
 from ddpquiz.cli import clock, completion
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
+from ddpquiz.learning import backups
+from ddpquiz.learning.database import FILE
 from ddpquiz.paths import data_dir
 
 progress = typer.Typer(
@@ -58,9 +60,6 @@ def restore_backup(
 
     What is there now is set aside, not deleted.
     """
-    from ddpquiz.learning import backups
-    from ddpquiz.learning.database import FILE
-
     home = data_dir()
     found = [backup for backup in backups.list_backups(home) if day in (None, backup.day)]
     if show:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.progress import Progress
+from ddpquiz.paths import data_dir
 
 
 def open_progress() -> Progress:
     """Open the learner's progress, which is to be closed after use."""
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.paths import data_dir
-
     return Progress(data_dir())

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from ddpquiz.cli import completion
+from ddpquiz.curriculum.concept import Card, Question
+from ddpquiz.curriculum.loading import load
+from ddpquiz.curriculum.pack_consent import require_consent
+from ddpquiz.curriculum.posed_question import Posed, pose
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.ranks.launch import server
+from ddpquiz.terminal.kit import screen, style
+from ddpquiz.terminal.sittings import proof
+from ddpquiz.terminal.sittings.proof import show
 
 
 def prove(
@@ -21,12 +25,6 @@ def prove(
     seed: Annotated[int | None, typer.Option(help="Use the same seed to get the same values again.")] = None,
 ) -> None:
     """Run the proof behind an answer on real ranks, and show what was observed."""
-    from ddpquiz.curriculum.concept import Card, Question
-    from ddpquiz.curriculum.loading import load
-    from ddpquiz.curriculum.posed_question import pose
-    from ddpquiz.terminal.kit import style
-    from ddpquiz.terminal.sittings.proof import show
-
     known = load()
     question = known.item(item)
     if isinstance(question, Card) and question.proof:
@@ -41,18 +39,12 @@ def prove(
 
 def visit(posed: Posed, console: Console) -> bool:
     """Run the proof during a sitting, on a screen of its own if the terminal can be painted."""
-    from ddpquiz.terminal.kit import screen
-    from ddpquiz.terminal.sittings import proof
-
     _ready(posed)
     return proof.visit(posed, console) if screen.is_interactive() else proof.show(posed, console)
 
 
 def _ready(posed: Posed) -> None:
     """Start the server of ranks; UserError if the question has no proof."""
-    from ddpquiz.curriculum.pack_consent import require_consent
-    from ddpquiz.ranks.launch import server
-
     if posed.question.proof is None:
         raise UserError(
             f"{posed.question.key} has no proof that a machine can run, but a source: {posed.question.source}."

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from ddpquiz.cli import clock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ddpquiz.curriculum.posed_question import Posed
-    from ddpquiz.learning.graded_answer import Answer
-    from ddpquiz.learning.log_rows import Row
-    from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+from ddpquiz.curriculum.posed_question import Posed
+from ddpquiz.learning.graded_answer import Answer
+from ddpquiz.learning.judge import expected
+from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.mastery import strengths
+from ddpquiz.learning.quiz_scores import calibration_of, scores, wanting
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
 
 
 def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
     """Print the result of a quiz as JSON; `rows` are the answers that strength depends on."""
-    import json
-    from dataclasses import asdict
-
-    from ddpquiz.learning.quiz_scores import calibration_of, scores, wanting
-
     quiz = screen.quiz
     answers = {id(answer.posed): answer for answer in quiz.answers}
     sure = calibration_of(quiz)
@@ -42,9 +40,6 @@ def show(screen: QuizByLines, seed: int | None, rows: Sequence[Row]) -> None:
 
 def _verdicts(screen: QuizByLines, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the verdict on each concept that was asked about."""
-    from ddpquiz.learning.mastery import strengths
-    from ddpquiz.learning.schedule import study_day
-
     asked = {posed.question.concept for posed in screen.quiz.asked}
     known = strengths(rows, study_day(clock.now()))
     return {
@@ -55,8 +50,6 @@ def _verdicts(screen: QuizByLines, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _question(posed: Posed, answer: Answer | None, unread: str) -> dict[str, Any]:
-    from ddpquiz.learning.judge import expected
-
     question = posed.question
     shown = question.options or question.lines
     return {

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli.run_options import RunOptions
-from ddpquiz.cli.run_session import exit_with_status, show_run
+from ddpquiz.cli.run_session import exit_with_status, print_job, show_run
 from ddpquiz.cli.script_command import RunCommand
 from ddpquiz.cli.typer_options import with_options
+from ddpquiz.ranks.script import of_module
 
 COMMAND_CLASS = RunCommand
 
@@ -28,11 +29,9 @@ def run(
     """
     words, name = tuple(args or ()), str(script) if module else ""
     if module:
-        from ddpquiz.ranks.script import of_module
-
         script = of_module(name)
     if options.emit is not None:
-        options.print_job(options.emit, script, words, name)
+        print_job(options, options.emit, script, words, name)
     else:
         request = replace(options.request(script, words, name), diagnose=True)
         exit_with_status(show_run(options, request, claims=False))

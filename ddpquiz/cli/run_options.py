@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ddpquiz.cli import saving
+from ddpquiz.ranks.request import Request
 
-if TYPE_CHECKING:
-    from ddpquiz.ranks.request import Request
+DEMO_PATIENCE = 10.0  # seconds without progress of a demo that count as a hang
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,30 +72,14 @@ class RunOptions:
                 param_hint="--nnodes",
             )
         if self.save:
+            from ddpquiz.cli import saving  # noqa: PLC0415  # the list of demos and the help save nothing
+
             saving.format_of(self.save)
 
     def request(self, script: Path, args: tuple[str, ...], module: str = "") -> Request:
         """Return the request for a run of this script."""
-        from ddpquiz.ranks.request import Request
-
         return Request(
             script, args=args, ranks=self.nproc, device=self.device,
             timeout=self.timeout, module=module, restarts=self.max_restarts, strict=self.strict,
             check_replicas=self.check_replicas,
         )  # fmt: skip
-
-    def print_job(self, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:
-        """Print how to start a script elsewhere: a command line or a job file."""
-        from ddpquiz.ranks import job_files
-        from ddpquiz.ranks import script as reading
-
-        if kind not in job_files.KINDS:
-            raise typer.BadParameter(f"{kind!r} is not one of {', '.join(job_files.KINDS)}.", param_hint="--emit")
-        ranks = 4 if self.nproc is None else self.nproc
-        if ranks < 1:
-            raise typer.BadParameter(f"{ranks} is not a number of ranks for one machine.", param_hint="--nproc")
-        reading.read(script)
-        job = job_files.JobFile(
-            script, args, ranks, self.nnodes, self.max_restarts, self.device == "cuda", module, recorded=True
-        )
-        typer.echo(job_files.KINDS[kind](job), nl=False)

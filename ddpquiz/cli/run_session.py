@@ -1,34 +1,37 @@
-"""Start a run, show it as the options say, save it, and end with its status."""
+"""Start a run, show it as the options say, save it, and end with its status; or print a job for another launcher."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
 
 import typer
 
+from ddpquiz.analysis.event_codec import escape_controls
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.cli import saving
+from ddpquiz.cli.bench_file import load_bench
+from ddpquiz.cli.run_options import RunOptions
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.cli.prediction import PredictedRun
-    from ddpquiz.cli.run_options import RunOptions
-    from ddpquiz.ranks.request import Request
-    from ddpquiz.ranks.run import Run
-    from ddpquiz.terminal.runs.frame import Hint
-    from ddpquiz.terminal.runs.watch import ShownRuns
+from ddpquiz.planning.achieved_speed import achieved_speeds
+from ddpquiz.ranks import job_files, launch
+from ddpquiz.ranks import script as reading
+from ddpquiz.ranks.elastic.elastic_run import begin
+from ddpquiz.ranks.request import Request
+from ddpquiz.ranks.run import Run
+from ddpquiz.terminal.kit import layout, screen, style
+from ddpquiz.terminal.pages.bench_page import speeds_section
+from ddpquiz.terminal.runs import plain_lines, summary, watch
+from ddpquiz.terminal.runs.frame import Hint
+from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
+from ddpquiz.terminal.runs.watch import ShownRuns
 
 
 def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *, claims: bool = True) -> ShownRuns:
     """Run a script on ranks, show it as the options say, and save it; the hint is shown above the live view."""
-    from ddpquiz.ranks import launch
-
     launch.server()
-    from ddpquiz.ranks import script as reading
-    from ddpquiz.ranks.elastic.elastic_run import begin
-    from ddpquiz.terminal.kit import screen, style
-    from ddpquiz.terminal.runs import plain_lines, watch
-
     launch.warm_for(reading.read(request.script).source)
     file = saving.Saving(options.save) if options.save else None
 
@@ -57,41 +60,35 @@ def show_run(options: RunOptions, request: Request, hint: Hint | None = None, *,
     return shown
 
 
+def print_job(options: RunOptions, kind: str, script: Path, args: tuple[str, ...], module: str = "") -> None:
+    """Print how to start a script elsewhere: a command line or a job file."""
+    if kind not in job_files.KINDS:
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(job_files.KINDS)}.", param_hint="--emit")
+    ranks = 4 if options.nproc is None else options.nproc
+    if ranks < 1:
+        raise typer.BadParameter(f"{ranks} is not a number of ranks for one machine.", param_hint="--nproc")
+    reading.read(script)
+    job = job_files.JobFile(
+        script, args, ranks, options.nnodes, options.max_restarts, options.device == "cuda", module, recorded=True
+    )
+    typer.echo(job_files.KINDS[kind](job), nl=False)
+
+
 def print_summary(seen: RunState, *, json: bool) -> None:
     """Print where time and bytes went in a run, and what could be better; JSON is one line."""
-    from ddpquiz.analysis.run_summary import summarize
-    from ddpquiz.cli.bench_file import load_bench
-    from ddpquiz.planning.achieved_speed import achieved_speeds
-
     account = summarize(seen.timeline, seen.time, seen.script)
     speeds = achieved_speeds(seen.timeline.costs.lines, load_bench(), seen.began.device if seen.began else "")
     if json:
-        from dataclasses import asdict
-        from json import dumps
-
-        from ddpquiz.analysis.event_codec import escape_controls
-
         compared = {"machine": [asdict(each) for each in speeds]} if speeds else {}
         typer.echo(escape_controls(dumps(account.as_json() | compared, ensure_ascii=False)))
     else:
-        from ddpquiz.terminal.kit import layout, style
-        from ddpquiz.terminal.pages.bench_page import speeds_section
-        from ddpquiz.terminal.runs import summary
-
         layout.show(style.console(), summary.summary(account))
         if speeds:
             layout.show(style.console(), speeds_section(speeds))
 
 
-def exit_with_status(shown: ShownRuns, prediction: PredictedRun | None = None) -> None:
-    """Print whether a prediction held, and end with the status of the last run."""
-    if prediction is not None:
-        from ddpquiz.cli.prediction import settle
-        from ddpquiz.terminal.kit import style
-
-        settle(prediction, shown.asked, style.console())
+def exit_with_status(shown: ShownRuns) -> None:
+    """End with the status of the last run."""
     end = shown.last.end
     if end and not end.ok:
-        from ddpquiz.terminal.runs.outcome import INTERRUPTED, TERMINATED
-
         raise typer.Exit({INTERRUPTED: 130, TERMINATED: 143}.get(end.why, 1))

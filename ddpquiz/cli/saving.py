@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import typer
 
+from ddpquiz.analysis import saved_run, trace
+from ddpquiz.analysis.event_codec import decode, encode
+from ddpquiz.analysis.events import Event
+from ddpquiz.analysis.frames.report import Section, summary_sections
+from ddpquiz.analysis.recent_events import RecentEvents
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.analysis.run_summary import summarize
 from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit.layout import shown_path
+from ddpquiz.terminal.runs import picture
+from ddpquiz.terminal.runs.script import script_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ddpquiz.analysis.events import Event
-    from ddpquiz.analysis.frames.report import Section
-    from ddpquiz.analysis.run_state import RunState
     from ddpquiz.ranks.run import Run
 
 FORMATS = (".trace.json", ".json", ".svg", ".html")
@@ -52,16 +58,11 @@ class Saving:
             run.listeners.append(self._add)
 
     def _add(self, event: Event) -> None:
-        from ddpquiz.analysis.event_codec import encode
-
         if self._events is not None:
             self._events.write(encode(event) + "\n")
 
     def finish(self, state: RunState) -> None:
         """Make the file when the run is over."""
-        from ddpquiz.analysis import saved_run
-        from ddpquiz.analysis.event_codec import decode
-
         events = self._events
         if events is None:
             save((), state, self._path)
@@ -85,9 +86,6 @@ def save(events: Iterable[Event], state: RunState, path: Path, report: Sequence[
 
     A page begins with a report: with where the time went if none is given.
     """
-    from ddpquiz.analysis import saved_run, trace
-    from ddpquiz.terminal.runs import picture
-
     match format_of(path):
         case ".trace.json":
             saved_run.write(path, lambda file: trace.write(events, file))
@@ -107,13 +105,8 @@ def _confirm(path: Path) -> None:
 
 def page_of(events: Iterable[Event], state: RunState, report: Sequence[Section] | None, back: str = "") -> str:
     """Return the page of a run; `state` is its last one, `back` the address of a page that lists it."""
-    from ddpquiz.analysis.frames.report import summary_sections
-    from ddpquiz.analysis.recent_events import RecentEvents
-    from ddpquiz.analysis.run_summary import summarize
-    from ddpquiz.terminal.kit.layout import shown_path
-    from ddpquiz.terminal.runs.script import script_text
-    from ddpquiz.web.run_data import PageInput
-    from ddpquiz.web.run_page import run_page
+    from ddpquiz.web.run_data import PageInput  # noqa: PLC0415  # runs that are not saved as a page start without it
+    from ddpquiz.web.run_page import run_page  # noqa: PLC0415
 
     recent, count = RecentEvents(PAGE_EVENTS), 0
     for event in events:

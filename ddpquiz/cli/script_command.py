@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from ddpquiz.cli import completion
 from ddpquiz.cli.typer_options import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class RunCommand(TyperCommand):

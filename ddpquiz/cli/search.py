@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from ddpquiz.cli import item_marks
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from ddpquiz.curriculum import loading
+from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.pages import listing
 
 
 def search(
@@ -17,16 +21,6 @@ def search(
     limit: Annotated[int, typer.Option("--limit", min=1, help="The maximum number of results.")] = 20,
 ) -> None:
     """Find concepts, demos, cards and questions by words, the best matches first."""
-    import shlex
-
-    from rich.console import Group
-    from rich.text import Text
-
-    from ddpquiz.curriculum import loading
-    from ddpquiz.errors import UserError
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages import listing
-
     wanted = " ".join(words)
     hits = loading.load().search(wanted)
     if not hits:

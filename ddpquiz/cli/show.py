@@ -1,10 +1,15 @@
 """`ddpquiz show`: show one item with its answer."""
 
+import dataclasses
+import json
 from typing import Annotated
 
 import typer
 
 from ddpquiz.cli import completion, item_marks
+from ddpquiz.curriculum import loading
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.pages.item import item_page
 
 
 def show(
@@ -12,13 +17,6 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show an item with its answer, steps, source and proof."""
-    import dataclasses
-    import json
-
-    from ddpquiz.curriculum import loading
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.pages.item import item_page
-
     known = loading.load()
     chosen = known.item(item)
     marks = item_marks.marks().get(chosen.key, [])

@@ -7,6 +7,15 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.analysis import saved_run
+from ddpquiz.analysis.run_state import RunState
+from ddpquiz.cli.saving import page_of
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.labs import labs_of
+from ddpquiz.paths import recordings_dir
+from ddpquiz.web.site import site_pages
+from ddpquiz.web.site_folder import write_site
+
 
 def site(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder, or an earlier site.", metavar="DIR")],
@@ -17,11 +26,6 @@ def site(
     recorded run of each demo. Progress stays in the browser; `ddpquiz import` reads the file that the site lets you
     download.
     """
-    from ddpquiz.curriculum import loading
-    from ddpquiz.curriculum.labs import labs_of
-    from ddpquiz.web.site import site_pages
-    from ddpquiz.web.site_folder import write_site
-
     known = loading.load()
     runs = run_pages({link.run for concept in known.concepts for link in concept.demos})
     pages = site_pages(known, runs, labs_of([concept.id for concept in known.concepts]))
@@ -32,11 +36,6 @@ def site(
 
 def run_pages(demos: set[str]) -> dict[str, str]:
     """Return the page of the saved run of each of these demos that has one."""
-    from ddpquiz.analysis import saved_run
-    from ddpquiz.analysis.run_state import RunState
-    from ddpquiz.cli.saving import page_of
-    from ddpquiz.paths import recordings_dir
-
     pages = {}
     for name in sorted(demos):
         path = recordings_dir() / f"{name}.json"

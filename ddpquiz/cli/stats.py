@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.statistics import Recall, Share, Statistics
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.learning import statistics
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.learning.statistics import Recall, Share, Statistics
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.pages.stats import Stats
 
 
 def stats(
     as_json: Annotated[bool, typer.Option("--json", help="Write everything as JSON, and nothing else.")] = False,
 ) -> None:
     """Show what you recall, what comes due, your study days, how strong you are, and what misled you."""
-    from ddpquiz.curriculum import loading
-
     known = loading.load()
     with open_progress() as progress:
         if as_json:
-            import json
-
             print(json.dumps(_values(_statistics(known, progress)), indent=2, ensure_ascii=False))
         else:
-            from ddpquiz.terminal.kit import pager, style
-
             pager.show(style.console(), page(known, progress))
 
 
 def page(known: Catalog, progress: Progress) -> RenderableType:
     """Draw everything, as it is now."""
-    from ddpquiz.terminal.pages.stats import Stats
-
     return Stats(_statistics(known, progress))
 
 
 def _statistics(known: Catalog, progress: Progress) -> Statistics:
-    from ddpquiz.learning import statistics
-    from ddpquiz.learning.schedule import study_day
-
     return statistics.statistics(progress, known.concepts, study_day(clock.now()))
 
 

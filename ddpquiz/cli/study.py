@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Annotated, Literal
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from ddpquiz.cli import clock, completion, desk
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date, datetime
-
-    from rich.console import RenderableType
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Card
-    from ddpquiz.learning.progress import Progress
-    from ddpquiz.learning.study import Sitting
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Card
+from ddpquiz.learning import deal, standing
+from ddpquiz.learning import study as sittings
+from ddpquiz.learning.mastery import Label, strengths
+from ddpquiz.learning.progress import Progress
+from ddpquiz.learning.schedule import Schedule, study_day
+from ddpquiz.learning.standing import NEW_A_DAY
+from ddpquiz.learning.study import Sitting
+from ddpquiz.terminal.kit import layout, style
+from ddpquiz.terminal.sittings.card_view import WELCOME, forecast, nothing_due
+from ddpquiz.terminal.sittings.study import StudyScreen
 
 Level = Literal["beginner", "intermediate", "advanced"]
 LIMIT = 20  # cards of a sitting, unless another limit is asked for
@@ -55,8 +61,6 @@ class StudyOptions:
     @property
     def a_day(self) -> int | None:
         """New cards per day; None, without a limit, where concepts were named and no number was given."""
-        from ddpquiz.learning.standing import NEW_A_DAY
-
         return self.new if self.new is not None else None if self.concept else NEW_A_DAY
 
     @property
@@ -84,14 +88,6 @@ def study(*, options: StudyOptions) -> None:
 
 def sit(options: StudyOptions, place: str = "", back_to: str = "") -> None:
     """Deal the cards, and show them; or show what else there is to do. For `place` and `back_to` see Desk."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from ddpquiz.curriculum import loading
-    from ddpquiz.terminal.kit import layout, style
-    from ddpquiz.terminal.sittings.card_view import WELCOME
-    from ddpquiz.terminal.sittings.study import StudyScreen
-
     known = loading.load()
     concepts = desk.chosen(known, options.concept, options.track)
     cards = [card for one in concepts for card in one.cards if options.level in (None, card.level)]
@@ -117,9 +113,6 @@ def sit(options: StudyOptions, place: str = "", back_to: str = "") -> None:
 
 def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress: Progress, at: datetime) -> Sitting:
     """Choose the cards of a sitting from those given, and return the sitting with the first card on screen."""
-    from ddpquiz.learning import deal, standing, study
-    from ddpquiz.learning.schedule import Schedule, study_day
-
     day, here, a_day = study_day(at), {card.key for card in known.cards()}, options.a_day
     memories = {key: memory for key, memory in progress.memories().items() if key in here}
     hidden = progress.hidden(day)
@@ -133,17 +126,13 @@ def begin(known: Catalog, cards: Sequence[Card], options: StudyOptions, progress
     )
     asked = {key: memory for key, memory in memories.items() if key not in hidden}
     dealt = deal.deal(cards, memories, day, rules)
-    return study.begin(dealt, asked, Schedule(progress.weights()), at, two_buttons=options.two_button)
+    return sittings.begin(dealt, asked, Schedule(progress.weights()), at, two_buttons=options.two_button)
 
 
 def _nothing_due(
     sitting: Sitting, cards: Sequence[Card], options: StudyOptions, demos: Sequence[str]
 ) -> RenderableType:
     """Draw what else there is to do when no card was dealt."""
-    from ddpquiz.learning import deal, standing
-    from ddpquiz.learning.schedule import study_day
-    from ddpquiz.terminal.sittings.card_view import forecast, nothing_due
-
     day, held = study_day(sitting.since), sitting.deal.held
     mine = {card.key for card in cards}
     soon = deal.due_soon({key: memory for key, memory in sitting.memories.items() if key in mine}, day)
@@ -161,8 +150,6 @@ def _nothing_due(
 
 def _aim(progress: Progress, retention: float, at: datetime) -> str:
     """Change the retention from now on, and return what that means in a sentence."""
-    from dataclasses import replace
-
     before = progress.weights()
     weights = replace(before, retention=retention)
     if weights == before:
@@ -177,6 +164,4 @@ def _aim(progress: Progress, retention: float, at: datetime) -> str:
 
 def _proven(progress: Progress, day: date) -> set[str]:
     """Return the concepts that answers to questions have proven strong."""
-    from ddpquiz.learning.mastery import Label, strengths
-
     return {name for name, known in strengths(progress.last_answers(), day).items() if known.label is Label.STRONG}

@@ -5,24 +5,29 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from ddpquiz.cli import clock, completion, desk, quiz_json
+from ddpquiz.cli.bench_file import load_bench
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.cli.typer_options import with_options
+from ddpquiz.curriculum import loading
+from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.concept import Question
+from ddpquiz.curriculum.posed_question import on_machine
 from ddpquiz.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ddpquiz.curriculum.catalog import Catalog
-    from ddpquiz.curriculum.concept import Question
-    from ddpquiz.learning.log_rows import Row
-    from ddpquiz.learning.quiz_state import Rules
+from ddpquiz.learning import question_selection, quiz
+from ddpquiz.learning.log_rows import Row
+from ddpquiz.learning.quiz_state import Rules
+from ddpquiz.learning.schedule import study_day
+from ddpquiz.terminal.kit import style
+from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
+from ddpquiz.terminal.sittings.quiz_result import QuizCommand
 
 _SECONDS = 5  # the least time for a question
 _DAY = 86_400  # seconds; the most time for a question
@@ -96,8 +101,6 @@ class TestOptions:
 
     @property
     def rules(self) -> Rules:
-        from ddpquiz.learning.quiz_state import Rules
-
         timed = timedelta(seconds=self.timed) if self.timed else None
         return Rules(timed, self.exam, self.confidence, self.count if self.adaptive else 0)
 
@@ -121,12 +124,6 @@ def sit(options: TestOptions, place: str = "", back_to: str = "") -> None:
 
     Raises Exit with status 1 if a line of a pipe could not be read.
     """
-    from ddpquiz.curriculum import loading
-    from ddpquiz.learning import question_selection, quiz
-    from ddpquiz.terminal.kit import style
-    from ddpquiz.terminal.sittings.quiz_by_lines import QuizByLines
-    from ddpquiz.terminal.sittings.quiz_result import QuizCommand
-
     known = loading.load()
     found, piped = _fitting(known, options), not sys.stdin.isatty()
     with open_progress() as progress:
@@ -158,9 +155,6 @@ def _on_machine(questions: list[Question]) -> list[Question]:
     """Return the questions with figures of this machine, in those that ask for them."""
     if not any(variable.measured for question in questions for variable in question.variables):
         return questions
-    from ddpquiz.cli.bench_file import load_bench
-    from ddpquiz.curriculum.posed_question import on_machine
-
     figures = load_bench().figures()
     return [on_machine(question, figures) for question in questions]
 
@@ -184,8 +178,6 @@ def _missed(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question
 
 def _answered_today(questions: Sequence[Question], rows: Sequence[Row]) -> set[str]:
     """Return which of these questions were answered today; none if all were, so that they are asked again."""
-    from ddpquiz.learning.schedule import study_day
-
     today = str(study_day(clock.now()))
     answered = {row.item for row in rows if row.day == today and not row.retry}
     keys = {question.key for question in questions}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
 

@@ -5,6 +5,11 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.errors import UserError
+from ddpquiz.terminal.kit import screen, style
+from ddpquiz.terminal.runs.job_follower import JobFollower
+from ddpquiz.terminal.runs.job_watch import watch_in_lines, watch_on_screen
+
 
 def watch(
     job: Annotated[Path, typer.Argument(help="The folder into which `ddpquiz.record` writes.")],
@@ -14,11 +19,6 @@ def watch(
 
     The folder may still be empty. Jobs of more than 16 ranks are shown in groups that do the same.
     """
-    from ddpquiz.errors import UserError
-    from ddpquiz.terminal.kit import screen, style
-    from ddpquiz.terminal.runs.job_follower import JobFollower
-    from ddpquiz.terminal.runs.job_watch import watch_in_lines, watch_on_screen
-
     if job.exists() and not job.is_dir():
         raise UserError(f"{job} is a file; `ddpquiz watch` needs the folder into which the ranks write.")
     show = watch_in_lines if plain or not screen.is_interactive() else watch_on_screen

@@ -4,6 +4,10 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.ranks.process_stacks import stacks_of
+from ddpquiz.terminal.kit import pager, style
+from ddpquiz.terminal.runs.stacks_page import stacks_page
+
 
 def where(
     pid: Annotated[
@@ -15,8 +19,4 @@ def where(
 
     The rank goes on undisturbed. For processes that ddpquiz did not start, use py-spy.
     """
-    from ddpquiz.ranks.process_stacks import stacks_of
-    from ddpquiz.terminal.kit import pager, style
-    from ddpquiz.terminal.runs.stacks_page import stacks_page
-
     pager.show(style.console(), stacks_page(stacks_of(pid)))

@@ -1,9 +1,9 @@
-"""Read the published runs with which `ddpquiz plan --validate` compares its predictions."""
+"""Read the measured runs beside which benchmarks/published_runs.py puts the predictions of `ddpquiz plan`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,45 @@ from ddpquiz.planning.memory import Sizes, States
 from ddpquiz.planning.model import Transformer
 from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_traffic import Job
-from ddpquiz.planning.validation import UNITS, PublishedRun
 
 FILE = "published-runs.yaml"
 _SIZES = ("tp", "pp", "cp", "dp", "ep", "chunks")
 _MOST = 10**7
 _KEYS = ("layers", "hidden", "heads", "vocabulary")
+UNITS = {  # of what was measured
+    "step": "s",
+    "rate": "tokens/s",
+    "tflops": "TFLOP/s",
+    "memory": "GiB",
+    "activations": "GiB",
+    "states": "GiB",
+    "mfu": "%",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRun:
+    """A measured run: its job, what was measured, and the value.
+
+    `what` is `step` (seconds), `rate` (tokens/s/GPU), `tflops` (model TFLOP/s of a GPU), `mfu` (percent, computed from
+    the published `seconds`), `memory` (held: states and activations), `activations`, or `states` of the matrices alone.
+    `parameters` replaces the model where only its size is published; then `decimal` says that GB are 10^9 bytes.
+    Constants of its GPU were fitted to it if `fit` is set. `software` names older software, with an efficiency of its
+    own on the same GPU. `miss` says why the prediction misses it.
+    """
+
+    name: str
+    what: str
+    published: float
+    source: str
+    job: Job
+    machine: Accelerator
+    seconds: float = 0.0
+    parameters: float = 0.0
+    decimal: bool = False
+    fit: bool = False
+    software: str = ""
+    miss: str = ""
 
 
 def load_runs(path: Path | None = None) -> list[PublishedRun]:

@@ -1,4 +1,4 @@
-"""Tables of several plans: a search, a curve over GPUs, a comparison, and published runs beside predictions."""
+"""Tables of several plans: a search, a curve over GPUs, and a comparison."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,6 @@ from ddpquiz.planning.plan import Plan
 from ddpquiz.planning.search import Found, even_states
 from ddpquiz.planning.stage_time import Accelerator
 from ddpquiz.planning.step_traffic import Job
-from ddpquiz.planning.validation import RunComparison, fails, mean_errors
 from ddpquiz.terminal.kit.style import code
 from ddpquiz.terminal.pages.plan_page import amount, shares
 
@@ -24,7 +23,7 @@ LEGEND = (
 )
 _ASSUMED = (
     "Assumes that computing hides the traffic of dp, pp and cp; --no-overlap assumes the opposite. Layouts within a few"
-    " percent count as equal: --validate shows how far predictions miss."
+    " percent count as equal, since predictions miss published runs by as much."
 )
 _FIT = {
     (True, True): "Both fit.",
@@ -173,22 +172,3 @@ def _row(table: Table, name: str, first: float, second: float) -> None:
     if first or second:
         change = f"{(second - first) / first:+.0%}".replace("-0%", "0%").replace("+0%", "0%") if first else "new"
         table.add_row(name, amount(first) if first else "0", amount(second) if second else "0", change)
-
-
-def validation_page(verdicts: Sequence[RunComparison]) -> RenderableType:
-    """Draw published runs beside predictions, with the reason of each miss."""
-    table = _table(("run", "what", "published", "predicted", "error"), left=2)
-    for each in verdicts:
-        run, unit = each.run, each.run.unit
-        shown = Text(each.error_text + (" !" if fails(each) else "  "), style="bad" if fails(each) else "good")
-        numbers = (f"{run.published:,g} {unit}", f"{amount(each.predicted)} {unit}", shown)
-        table.add_row(run.name + (" (fitted)" if run.fit else ""), run.what, *numbers)
-    reasons: dict[str, list[str]] = {}
-    for each in verdicts:
-        if fails(each):
-            reasons.setdefault(each.run.miss, []).append(f"{each.run.name} ({each.run.what})")
-    notes = [Text(f"{', '.join(runs)}: {reason}") for reason, runs in reasons.items()]
-    means = ", ".join(f"{name} {mean:.1%}" for name, mean in mean_errors(verdicts).items())
-    summary = Text(f"Mean error of step times that the fit did not see (the bar is 5%): {means}", style="head")
-    misses = f"{sum(map(len, reasons.values()))} of {len(verdicts)} rows miss their bar (!)"
-    return Group(table, summary, Text(misses, style="title"), *notes)
