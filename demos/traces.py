@@ -68,10 +68,12 @@ def step_of_zero1(model: nn.Module) -> None:
     """Reduce each part of the gradient to the rank that updates it, then gather weights: the distributed optimizer."""
     world, rank = dist.get_world_size(), dist.get_rank()
     gradient, weights = (torch.cat([each.flatten() for each in all_of]) for all_of in gradients_and_weights(model))
+    reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # the older names
+    all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
     mine = torch.empty_like(gradient.chunk(world)[rank])
-    dist.reduce_scatter_single(mine, gradient)
+    reduce_scatter(mine, gradient)
     part = weights.chunk(world)[rank] - LR * mine / world  # an optimizer with averages has them for this part only
-    dist.all_gather_single(weights, part)
+    all_gather(weights, part)
     for each, new in zip(model.parameters(), weights.split(WIDTH * WIDTH), strict=True):
         each.data.copy_(new.view_as(each))
 

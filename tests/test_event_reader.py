@@ -6,10 +6,7 @@ import passed
 import pytest
 from real_run import end, of, run
 
-from ddpquiz.analysis.events import (
-    Issued,
-    Output,
-)
+from ddpquiz.analysis.events import Issued, Output
 from ddpquiz.ranks import launch
 from ddpquiz.ranks.event_reader import OutputOrder
 from ddpquiz.ranks.request import Request
@@ -129,3 +126,9 @@ def test_what_is_written_to_the_streams_that_python_began_with_comes_line_by_lin
 def test_a_progress_bar_is_one_line_that_shows_its_end(script):
     events = run(script("print('10%', '50%', '100%', sep='\\r', file=sys.stderr)"), ranks=1)
     assert [event.text for event in of(events, Output)] == ["100%"]
+
+
+def test_what_gloo_of_torch_2_9_prints_when_a_group_forms_is_no_output_of_the_script(script):
+    line = "[Gloo] Rank 1 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3"
+    events = run(script(f"print({line!r})\nprint({line + ' and more'!r})", head=""), ranks=1)
+    assert [event.text for event in of(events, Output)] == [line + " and more"]

@@ -290,8 +290,8 @@ PACKAGES = {  # a torch that cannot be used, and the message
         "torch is installed, but cannot be imported (libcudart.so.12: cannot open shared object file); "
         "install it as pytorch.org/get-started says once more."
     ),
-    "__version__ = '2.12.1+cu124'": (
-        "torch 2.12.1+cu124 is too old: ranks need 2.13 or newer; install it as pytorch.org/get-started says."
+    "__version__ = '2.8.1+cu124'": (
+        "torch 2.8.1+cu124 is too old: ranks need 2.9 or newer; install it as pytorch.org/get-started says."
     ),
     "__version__ = '2.13.0'\nclass distributed:\n    is_available = staticmethod(lambda: False)": (
         "torch 2.13.0 was built without torch.distributed, so ranks cannot communicate; "
@@ -313,7 +313,7 @@ def test_a_torch_that_no_rank_can_use_is_refused_in_a_sentence(tmp_path, source)
 def test_the_oldest_torch_is_the_one_that_the_installation_asks_for():
     asked = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text("utf-8"))
     (torch,) = (need for need in asked["project"]["dependencies"] if need.startswith("torch"))
-    assert torch.startswith(f"torch>={OLDEST[0]}.{OLDEST[1]},")
+    assert torch == f"torch>={OLDEST[0]}.{OLDEST[1]}", "no upper bound: an installed torch is left alone"
 
 
 def test_a_traceback_shows_calls_of_the_script_and_of_torch_but_not_ours(tmp_path):

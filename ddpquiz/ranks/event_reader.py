@@ -14,8 +14,12 @@ from ddpquiz.analysis.event_codec import LineBuffer, labelled
 from ddpquiz.analysis.events import Event, Note, Output, Started, when
 from ddpquiz.ranks.messages import PipeData, StreamWrite, decode_line
 
-# torch logs this once in each rank, since a rank joins without name lookups (store.py)
-NO_HOST_NAME = re.compile(r"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+")
+# Lines of torch itself that say nothing of the script: a warning in each rank, since a rank joins without name lookups
+# (store.py), and what Gloo of torch 2.9 prints on standard output whenever a group forms
+FROM_TORCH = re.compile(
+    r"\[W.*\[c10d\] The hostname of the client socket cannot be retrieved. err=-?\d+"
+    r"|\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is : \d+"
+)
 PATIENCE = 0.5  # seconds after which a line counts as unreported
 
 
@@ -71,7 +75,7 @@ class EventReader:
                 # A terminal shows only the end of a line that is written again and again, such as a progress bar
                 text = line.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
                 label = labelled(text) if name == "stdout" else None
-                if not NO_HOST_NAME.fullmatch(text):
+                if not FROM_TORCH.fullmatch(text):
                     outputs.append(Output(time, rank, name, text, *(label or ())))
         return outputs
 
