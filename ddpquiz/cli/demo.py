@@ -105,27 +105,26 @@ def save_time(script: Path, args: tuple[str, ...], seen: RunState) -> None:
 
 def explain(script: Path) -> None:
     """Print what a demo shows and its options, from its docstring and its --help. UserError if that fails."""
-    import subprocess
-    import sys
-
     from rich.console import Group
     from rich.text import Text
 
     from ddpquiz.curriculum.demo_scripts import read_demo
+    from ddpquiz.ranks.proof_runner import follow
+    from ddpquiz.ranks.request import Request
     from ddpquiz.terminal.kit import pager, style
     from ddpquiz.terminal.runs.script import of_script, tries
 
     about, _, _ = read_demo(script).about.partition("\n\nTry ")
     page = [style.prose(about), Text(), *tries(of_script(str(script)))]
-    asked = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=False)
-    if asked.returncode == 0:
-        options = "".join(asked.stdout.partition("options:")[1:])
+    _, seen = follow(Request(script, args=("--help",), ranks=1, device="cpu"))
+    why = seen.raised or seen.failed
+    if not why:
+        options = "".join(seen.printed[0].partition("options:")[1:])
         where = "These options go after --. The options in `ddpquiz demo --help` go before it."
         page += [Text(), Text(options), Text(where)]
     pager.show(style.console(), Group(*page))
-    if asked.returncode:
-        why = asked.stderr.strip().splitlines()[-1:]
-        raise UserError(f"{script.name} cannot print its options: {''.join(why)}")
+    if why:
+        raise UserError(f"{script.name} cannot print its options: {why}")
 
 
 def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> PredictedRun | None:
@@ -148,13 +147,13 @@ def predicted(script: Path, args: tuple[str, ...], nproc: int | None) -> Predict
 
 def script_of(name: str) -> Path:
     """Return the script of a demo. UserError if no demo has that name."""
-    from ddpquiz.curriculum.pack_consent import require_consent
+    from ddpquiz.curriculum.pack_consent import allowed_pack
     from ddpquiz.paths import demo_file
 
     pack, slash, demo = name.rpartition("/")
     path = demo_file(f"{pack}{slash}{demo.replace('-', '_').removesuffix('.py')}")
     if path.is_file():
-        require_consent(pack)
+        allowed_pack(pack)
     else:
         near = demo_meant(name)
         hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."

@@ -57,16 +57,14 @@ class PathCommands:
         self._progress = progress
 
     def path(self, concept: Concept) -> GuidedPath:
-        from ddpquiz.curriculum.lab_titles import labs_about
         from ddpquiz.learning.guided_path import guided_path
 
-        return guided_path(concept, labs_about(concept.id), self._history())
+        return guided_path(concept, self._known.labs_about(concept.id), self._history())
 
     def next_path(self) -> GuidedPath | None:
-        from ddpquiz.curriculum.lab_titles import lab_titles
         from ddpquiz.learning.guided_path import next_path
 
-        return next_path(self._known.concepts, lab_titles(), self._history())
+        return next_path(self._known.concepts, self._known.labs, self._history())
 
     def _history(self) -> PathHistory:
         from ddpquiz.learning.guided_path import load_history

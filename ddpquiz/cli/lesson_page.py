@@ -18,14 +18,13 @@ COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench`
 
 def page(known: Catalog, concept: Concept) -> RenderableType:
     """Draw the lesson of a concept, with what comes before and after it."""
-    from ddpquiz.curriculum.lab_titles import labs_about
     from ddpquiz.terminal.pages.lesson import lesson
 
     return lesson(
         concept,
         before=[known.concept(need) for need in concept.needs],
         after=[other for other in known.concepts if concept.id in other.needs],
-        labs=labs_about(concept.id),
+        labs=known.labs_about(concept.id),
         here=_measured_here() if concept.id == COSTS else (),
     )
 

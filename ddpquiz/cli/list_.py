@@ -53,16 +53,15 @@ def list_(
     if as_json:
         print(json.dumps(_as_json(known, concepts), indent=2, ensure_ascii=False))
         return
-    from ddpquiz.curriculum.lab_titles import lab_titles, labs_about
     from ddpquiz.terminal.kit import pager, style
     from ddpquiz.terminal.pages import listing
 
     if path:
         page = listing.learning_path(concepts)
     elif chosen:
-        page = listing.contents(chosen, item_marks.marks(), labs_about(chosen.id))
+        page = listing.contents(chosen, item_marks.marks(), known.labs_about(chosen.id))
     else:
-        labs = sum(lab.concept in {one.id for one in concepts} for lab in lab_titles())
+        labs = sum(lab.concept in {one.id for one in concepts} for lab in known.labs)
         page = listing.curriculum(dataclasses.replace(known, concepts=concepts), item_marks.marks(), labs)
     pager.show(style.console(), page)
 
