@@ -185,14 +185,15 @@ def demo_meant(name: str) -> str:
 
 def copy_script(script: Path, folder: Path) -> None:
     """Copy a script into a folder. UserError if the file exists or cannot be written."""
-    import shutil
+    from ddpquiz.curriculum.pack_consent import allowed_pack
+    from ddpquiz.paths import pack_of
 
-    target = folder / script.name
+    target, pack = folder / script.name, allowed_pack(pack_of(script))
     if target.exists():
         raise UserError(f"{target} already exists; move it, or name another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(script, target)
+        target.write_bytes(pack.read(script) if pack else script.read_bytes())
     except OSError as wrong:
         raise UserError(f"{target} cannot be written: {wrong.strerror}.") from None
     typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")

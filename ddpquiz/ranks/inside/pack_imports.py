@@ -4,28 +4,29 @@ On disk, they may have changed since, and the bytecode that Python writes there 
 """
 
 import sys
-from importlib.abc import SourceLoader
-from importlib.machinery import FileFinder
+from importlib.machinery import FileFinder, SourceFileLoader
+from typing import Any, NoReturn
 
 from ddpquiz.curriculum.pack_consent import AllowedPack
 
 
-class AllowedLoader(SourceLoader):
-    """Loads one module of a pack. It neither reads nor writes bytecode, since it knows no times of files."""
+class AllowedLoader(SourceFileLoader):
+    """Loads one module of a pack."""
 
-    def __init__(self, pack: AllowedPack, path: str) -> None:
-        self._pack, self._path = pack, path
+    def __init__(self, pack: AllowedPack, name: str, path: str) -> None:
+        super().__init__(name, path)
+        self._pack = pack
 
-    def get_filename(self, fullname: str) -> str:
-        del fullname
-        return self._path
-
-    def get_data(self, path: str | bytes) -> bytes:
+    def get_data(self, path: Any) -> bytes:
         """Return the source of the module. ImportError if it was not among what was allowed."""
         try:
-            return self._pack.read(str(path))
+            return self._pack.read(path)
         except FileNotFoundError as problem:
-            raise ImportError(str(problem), path=self._path) from None
+            raise ImportError(str(problem), path=path) from None
+
+    def path_stats(self, path: Any) -> NoReturn:
+        """Raise OSError: without the time of a file, Python neither reads nor writes its bytecode."""
+        raise FileNotFoundError(path)
 
 
 def use(pack: AllowedPack) -> None:
@@ -34,7 +35,7 @@ def use(pack: AllowedPack) -> None:
     def finder(folder: str) -> FileFinder:
         if not pack.holds(folder):
             raise ImportError
-        return FileFinder(folder, (lambda _, path: AllowedLoader(pack, path), [".py"]))  # type: ignore[arg-type]
+        return FileFinder(folder, (lambda name, path: AllowedLoader(pack, name, path), [".py"]))  # type: ignore[arg-type]
 
     sys.path_hooks.insert(0, finder)
     sys.path_importer_cache.clear()
