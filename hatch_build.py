@@ -21,7 +21,7 @@ class CustomBuildHook(BuildHookInterface):
         content = Path(self.root, "content")
         self._folder = tempfile.TemporaryDirectory()
         packed = Path(self._folder.name, "content.marshal")
-        loading.save_copy(survey(content).catalog, content, packed)
+        loading.save_copy(survey(content).catalog, loading.shipped_fingerprint(content), packed)
         packed.chmod(0o644)
         build_data["force_include"][str(packed)] = "ddpquiz/content.marshal"
 

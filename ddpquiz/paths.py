@@ -64,8 +64,10 @@ def has_packs() -> bool:
 
 def pack_of(file: Path) -> str:
     """Return the name of the pack in which a file lies, or ""."""
-    file, home = file.resolve(), packs_dir().resolve()
-    return file.relative_to(home).parts[0] if file.is_relative_to(home) else ""
+    home, file = (
+        Path(os.path.realpath(path)) for path in (packs_dir(), file)
+    )  # Path.resolve raises for loops of links
+    return next(iter(file.relative_to(home).parts), "") if file.is_relative_to(home) else ""
 
 
 def demo_file(name: str, demos: Path | None = None) -> Path:

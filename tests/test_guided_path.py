@@ -8,8 +8,8 @@ from program import ddpquiz, log, piped, sample
 from sample import CARDS, DDP, RING, START, answer_row
 from seats import desk, press, screen, studying
 
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import DemoLink
-from ddpquiz.curriculum.lab_titles import LabTitle
 from ddpquiz.errors import UserError
 from ddpquiz.learning.guided_path import StageName, guided_path, load_history, next_path
 from ddpquiz.learning.log_rows import LabRow

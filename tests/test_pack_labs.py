@@ -8,21 +8,22 @@ import pytest
 from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
-from ddpquiz.curriculum import pack_store
-from ddpquiz.curriculum.lab_titles import labs_about
-from ddpquiz.curriculum.labs import load_lab
-from ddpquiz.curriculum.pack_consent import allow, fingerprint
+from ddpquiz.curriculum import loading, pack_store
 from ddpquiz.curriculum.pack_labs import load_pack_lab
 from ddpquiz.curriculum.packs import packs
 from ddpquiz.errors import Complaint, UserError
 from ddpquiz.learning.mastery import strengths
 from ddpquiz.learning.progress import Progress
-from ddpquiz.paths import data_dir, labs_dir, packs_dir
+from ddpquiz.paths import data_dir, labs_dir
 from ddpquiz.ranks.lab_check import check_file
 
 
 def run(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def trust():
+    assert run("pack", "trust", "mine", "--yes").exit_code == 0
 
 
 def with_lab(folder, concept="first-concept"):
@@ -36,13 +37,13 @@ def with_lab(folder, concept="first-concept"):
 
 def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
     with_lab(mine)
-    folder = pack_store.add(mine).folder
-    lab = load_lab("tree-broadcast", folder / "labs")
+    folder = pack_store.add(mine).pack.folder
+    lab = load_pack_lab("mine/tree-broadcast")
     file = tmp_path / lab.file_name
     file.write_text(lab.solution.starter)
     with pytest.raises(UserError, match=r"did not come with ddpquiz.*ddpquiz pack trust mine"):
         check_file(lab, file)
-    allow("mine", fingerprint(folder))
+    trust()
     assert check_file(lab, file).outcome == "unwritten"
     (folder / "labs" / "lab_tools.py").write_text("print('other')\n")
     with pytest.raises(UserError, match="have changed since you allowed them"):
@@ -51,12 +52,13 @@ def test_a_lab_of_a_pack_is_checked_only_after_consent(mine, tmp_path):
 
 def test_a_lab_of_a_pack_is_listed_passed_and_counted_under_its_own_name(mine, tmp_path):
     with_lab(mine)
-    allow("mine", fingerprint(pack_store.add(mine).folder))
+    pack_store.add(mine)
+    trust()
     lab = load_pack_lab("mine/tree-broadcast")
     assert (lab.concept, lab.file_name, lab.item) == (
         "mine/first-concept", "mine_tree_broadcast.py", "mine/first-concept/tree-broadcast",
     )  # fmt: skip
-    assert [each.id for each in labs_about("mine/first-concept")] == ["mine/tree-broadcast"]
+    assert [each.id for each in loading.load().labs_about("mine/first-concept")] == ["mine/tree-broadcast"]
     (tmp_path / lab.file_name).write_text(lab.solution.source)
     done = run("lab", "mine/tree-broadcast", "--check", "--dir", tmp_path)
     assert done.exit_code == 0, done.output
@@ -93,7 +95,7 @@ def test_the_attempts_of_a_lab_of_a_pack_are_checked_before_and_after_it_is_adde
     counted = run("check", mine).stdout
     assert counted.endswith(", 1 lab.\n")
     assert "1 demo, 1 lab added" in run("pack", "add", mine).stdout
-    allow("mine", fingerprint(packs_dir() / "mine"))
+    trust()
     for words in ([*check, "--trust"], ["check", "--labs", "mine/tree-broadcast"]):
         done = run(*words)
         assert done.exit_code == 0, done.output

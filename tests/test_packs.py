@@ -1,5 +1,6 @@
 """Packs: content of others beside the shipped one, whose programs run only after consent to exactly these bytes."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,9 +14,9 @@ from typer.testing import CliRunner
 
 from ddpquiz.cli.app import app
 from ddpquiz.cli.pack import pack
-from ddpquiz.curriculum import loading, pack_consent, pack_files, pack_store
+from ddpquiz.curriculum import loading, pack_files, pack_store
 from ddpquiz.curriculum.concept import DemoProof, Kind, Level, Question
-from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed, require_consent
+from ddpquiz.curriculum.pack_consent import allowed_pack
 from ddpquiz.curriculum.packs import find, packs
 from ddpquiz.curriculum.posed_question import Posed
 from ddpquiz.curriculum.survey import survey
@@ -31,6 +32,17 @@ from ddpquiz.terminal.runs.script import of_script
 
 def run(*words):
     return CliRunner().invoke(pack, list(map(str, words)))
+
+
+def trust():
+    assert run("trust", "mine", "--yes").exit_code == 0
+
+
+def may_run():
+    try:
+        return allowed_pack("mine") is not None
+    except UserError:
+        return False
 
 
 def test_a_new_pack_passes_the_check_and_can_be_added(mine):
@@ -105,43 +117,45 @@ def test_what_a_pack_needs_must_exist(mine):
 
 
 def test_programs_run_only_after_consent_to_exactly_these_bytes(mine):
-    added = pack_store.add(mine)
+    added = pack_store.add(mine).pack
     question = loading.load().item("mine/first-concept/sum-of-ranks")
     with pytest.raises(UserError, match=r"did not come with ddpquiz.*ddpquiz pack trust mine"):
         ProofRunner().observe(Posed(question, {}, ()))
     assert "programs: they will run on this machine with your rights" in run("trust", "mine").stdout
-    assert not is_allowed("mine")
+    assert not may_run()
     assert run("trust", "mine", "--yes").stdout.endswith("The programs of mine may run.\n")
-    require_consent("mine")
+    allowed_pack("mine")
     (added.demos / "ring.py").write_text("print('other')\n")
     with pytest.raises(UserError, match="have changed since you allowed them"):
-        require_consent("mine")
+        allowed_pack("mine")
 
 
 def test_what_python_compiles_while_a_program_runs_needs_no_new_consent(mine):
-    added = pack_store.add(mine).folder
-    allow("mine", fingerprint(added))
+    added = pack_store.add(mine).pack.folder
+    trust()
     (added / "demos/__pycache__").mkdir()
     (added / "demos/__pycache__/tools.cpython-311.pyc").write_bytes(b"compiled")
-    require_consent("mine")
+    allowed_pack("mine")
     (added / "demos/more.py").write_text("")
     with pytest.raises(UserError, match="have changed since you allowed them"):
-        require_consent("mine")
+        allowed_pack("mine")
 
 
 def test_an_update_is_asked_about_again_and_the_same_bytes_are_not(mine):
-    allow("mine", fingerprint(pack_store.add(mine).folder))
     pack_store.add(mine)
-    require_consent("mine")
+    trust()
+    pack_store.add(mine)
+    allowed_pack("mine")
     (mine / "demos" / "ring.py").write_text((mine / "demos" / "ring.py").read_text() + "# new\n")
     pack_store.add(mine)
-    assert not is_allowed("mine")
+    assert not may_run()
     (data_dir() / "packs.json").write_text("[" * 10_000)
-    assert not is_allowed("mine")
+    assert not may_run()
 
 
 def test_a_removed_pack_is_gone_with_its_consent(mine):
-    allow("mine", fingerprint(pack_store.add(mine).folder))
+    pack_store.add(mine)
+    trust()
     assert run("remove", "mine").stdout == "mine is removed. Your progress in it is kept.\n"
     assert packs() == ()
     assert "mine" not in (data_dir() / "packs.json").read_text()
@@ -156,6 +170,17 @@ def link_out(folder):
 def link_folder(folder):
     shutil.rmtree(folder / "labs")
     (folder / "labs").symlink_to("/etc")
+
+
+def link_top(folder):
+    folder.rename(folder.with_name("real"))
+    folder.symlink_to(folder.with_name("real"))
+
+
+def link_inside(folder):
+    folder.rename(folder.with_name("real"))
+    folder.mkdir()
+    (folder / "mine").symlink_to(folder.with_name("real"))
 
 
 def link_manifest(folder):
@@ -206,6 +231,8 @@ def no_manifest(folder):
 HOSTILE = {
     link_out: "demos/secrets.py is a link; a pack holds files only.",
     link_folder: "labs is a link; a pack holds files only.",
+    link_top: "/mine is a link; name the folder that it leads to.",
+    link_inside: "mine is a link; a pack holds files only.",
     link_manifest: "ddpquiz-pack.yaml is a link; a pack holds files only.",
     huge_file: "demos/big.py is larger than 2,000,000 bytes.",
     pipe: "demos/pipe.py is not a regular file.",
@@ -242,7 +269,7 @@ def wheel(mine, path, *more):
 
 def test_a_wheel_is_added_like_a_folder_and_none_of_its_modules_is_imported(mine, tmp_path):
     file = wheel(mine, tmp_path / "mine.whl", ("my_pack/__init__.py", "raise SystemExit('imported')", 0o100644))
-    assert pack_store.add(file).name == "mine"
+    assert pack_store.add(file).pack.name == "mine"
     assert sorted(path.name for path in find("mine").folder.iterdir()) == [
         "README.md",
         "content",
@@ -257,6 +284,7 @@ def test_a_wheel_is_added_like_a_folder_and_none_of_its_modules_is_imported(mine
     [
         ("my_pack/demos/../../../evil.py", "x", 0o100644, "is not a name for a file of a pack"),
         ("my_pack/demos/link.py", "/etc/passwd", 0o120777, "demos/link.py is a link"),
+        ("my_pack/demos/ring.py/more.py", "x", 0o100644, "demos/ring.py is both a file and a folder"),
         ("my_pack/demos/bomb.py", b"0" * 50_000_000, 0o100644, "demos/bomb.py is larger than 2,000,000 bytes"),
     ],
 )
@@ -274,7 +302,7 @@ def test_a_git_repository_is_cloned_and_nothing_else_is_an_address(mine):
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
     with pack_store.fetched(f"file://{mine}") as folder:
-        assert pack_store.add(folder).name == "mine"
+        assert pack_store.add(folder).pack.name == "mine"
     for address in ("ext::sh -c touch% /tmp/x", "--upload-pack=x", "nothing"):
         with pytest.raises(UserError, match="is neither a folder"), pack_store.fetched(address):
             pass
@@ -298,7 +326,7 @@ def test_an_installed_pack_is_found_in_metadata_and_not_imported(mine, tmp_path,
 
 
 def test_a_pack_that_can_no_longer_be_read_is_left_out_and_named(mine):
-    added = pack_store.add(mine)
+    added = pack_store.add(mine).pack
     (added.content / "tracks.yaml").write_text("basics: {title: T}\n")
     assert {concept.id for concept in loading.load().concepts}.isdisjoint({"mine/first-concept"})
     assert "cannot be read, and is left out: " in run("list").stdout
@@ -319,7 +347,27 @@ def test_a_folder_that_exists_or_has_no_name_for_a_pack_is_not_made_one(mine, tm
     for folder, said in ((mine, "already exists"), (tmp_path / "My Pack", "cannot be the name of a pack")):
         with pytest.raises(UserError, match=said):
             pack_store.new(folder)
-    assert pack_consent.fingerprint(mine) == pack_consent.fingerprint(mine)
+
+
+@pytest.mark.parametrize("command", ["add", "new", "trust", "remove"])
+def test_a_name_of_five_thousand_letters_is_refused_in_a_sentence(mine, command):
+    pack_store.add(mine)
+    assert isinstance(run(command, "a" * 5_000).exception, UserError)
+
+
+def test_a_folder_of_packs_that_cannot_be_read_or_written_is_named_in_a_sentence(mine, monkeypatch):
+    def refuse(path, *words, **named):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    pack_store.add(mine)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", refuse)
+        assert "packs cannot be read: Permission denied." in str(CliRunner().invoke(app, ["list"]).exception)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuse)
+        assert "packs/mine cannot be deleted: Permission denied." in str(run("remove", "mine").exception)
+        assert "packs/mine cannot be written: Permission denied." in str(run("add", mine).exception)
+    assert [path.name for path in packs_dir().iterdir()] == ["mine"]
 
 
 def test_progress_in_a_pack_counts_for_its_concept_and_again_when_the_pack_is_back(mine, progress):

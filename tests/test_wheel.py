@@ -88,18 +88,23 @@ def test_its_commands_work(ddp):
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
-LOADED = "import sys; from ddpquiz.curriculum.loading import load; print(len(load().concepts), 'yaml' in sys.modules)"
+LOADED = """
+import sys
+from ddpquiz.curriculum.loading import load
+known = load()
+print(len(known.concepts), len(known.labs), 'yaml' in sys.modules)
+"""
 
 
 def test_its_first_start_parses_no_content_until_a_file_is_edited(ddp, installed, tmp_path):
-    count, parsed = ddp("-c", LOADED).stdout.split()
-    assert (int(count) > 0, parsed) == (True, "False")
+    concepts, labs, parsed = ddp("-c", LOADED).stdout.split()
+    assert (int(concepts) > 0, int(labs) > 0, parsed) == (True, True, "False")
     assert not (tmp_path / "data").exists()
-    file = next(installed.rglob("ddpquiz/content/*/*.yaml"))
-    text = file.read_bytes()
-    file.write_bytes(text.replace(b"title: ", b"title:  ", 1))
-    assert ddp("-c", LOADED).stdout.split() == [count, "True"]
-    file.write_bytes(text)
+    for file in (next(installed.rglob("ddpquiz/content/*/*.yaml")), next(installed.rglob("ddpquiz/labs/*/lab.yaml"))):
+        text = file.read_bytes()
+        file.write_bytes(text.replace(b"title: ", b"title:  ", 1))
+        assert ddp("-c", LOADED).stdout.split() == [concepts, labs, "True"]
+        file.write_bytes(text)
 
 
 def test_a_demo_runs_from_it(ddp):

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ddpquiz.curriculum.lab_titles import lab_titles
 from ddpquiz.errors import UserError
-from ddpquiz.paths import content_dir, demos_dir, packs_dir
+from ddpquiz.paths import content_dir, demos_dir, labs_dir, packs_dir
 
 _ID = re.compile(r"^\s*-\s+\{?\s*id:\s*([\w-]+)", re.MULTILINE)
 
@@ -46,7 +45,9 @@ def packs(incomplete: str) -> list[str]:
 
 def labs(incomplete: str) -> list[str]:
     """Complete the name of a lab."""
-    return _starting(incomplete, [lab.id for lab in lab_titles()])
+    shipped = [_lab(file) for file in _files(labs_dir, "*/lab.yaml")]
+    added = [f"{file.parts[-4]}/{_lab(file)}" for file in _files(packs_dir, "*/labs/*/lab.yaml")]
+    return _starting(incomplete, [*shipped, *added])
 
 
 def items(incomplete: str) -> list[str]:
@@ -67,6 +68,10 @@ def _files(folder: Callable[[], Path], pattern: str) -> list[Path]:
         return list(folder().glob(pattern))
     except UserError:
         return []
+
+
+def _lab(file: Path) -> str:
+    return file.parent.name.replace("_", "-")
 
 
 def _is_concept(file: Path) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,11 +21,12 @@ from ddpquiz.cli.saving import save
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import DemoLink
 from ddpquiz.curriculum.demo_scripts import read_demo
-from ddpquiz.curriculum.pack_consent import require_consent
+from ddpquiz.curriculum.pack_consent import allowed_pack
 from ddpquiz.errors import ContentError, UserError
 from ddpquiz.learning.side_files import Timing, save_timing
-from ddpquiz.paths import data_dir, demo_file, demo_name, recordings_dir
+from ddpquiz.paths import data_dir, demo_file, demo_name, pack_of, recordings_dir
 from ddpquiz.ranks.elastic.elastic_run import begin
+from ddpquiz.ranks.proof_runner import follow
 from ddpquiz.ranks.request import Request
 from ddpquiz.terminal.kit import pager, screen, style
 from ddpquiz.terminal.runs import plain_lines, replay, watch
@@ -43,7 +41,7 @@ def script_of(name: str) -> Path:
     pack, slash, demo = name.rpartition("/")
     path = demo_file(f"{pack}{slash}{demo.replace('-', '_').removesuffix('.py')}")
     if path.is_file():
-        require_consent(pack)
+        allowed_pack(pack)
     else:
         near = demo_meant(name)
         hint = f"Did you mean '{near}'?" if near else "`ddpquiz demo` lists them."
@@ -158,25 +156,25 @@ def explain(script: Path) -> None:
     """Print what a demo shows and its options, from its docstring and its --help. UserError if that fails."""
     about, _, _ = read_demo(script).about.partition("\n\nTry ")
     page = [style.prose(about), Text(), *tries(of_script(str(script)))]
-    asked = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True, check=False)
-    if asked.returncode == 0:
-        options = "".join(asked.stdout.partition("options:")[1:])
+    _, seen = follow(Request(script, args=("--help",), ranks=1, device="cpu"))
+    why = seen.raised or seen.failed
+    if not why:
+        options = "".join(seen.printed[0].partition("options:")[1:])
         where = "These options go after --. The options in `ddpquiz demo --help` go before it."
         page += [Text(), Text(options), Text(where)]
     pager.show(style.console(), Group(*page))
-    if asked.returncode:
-        why = asked.stderr.strip().splitlines()[-1:]
-        raise UserError(f"{script.name} cannot print its options: {''.join(why)}")
+    if why:
+        raise UserError(f"{script.name} cannot print its options: {why}")
 
 
 def copy_script(script: Path, folder: Path) -> None:
     """Copy a script into a folder. UserError if the file exists or cannot be written."""
-    target = folder / script.name
+    target, pack = folder / script.name, allowed_pack(pack_of(script))
     if target.exists():
         raise UserError(f"{target} already exists; move it, or name another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(script, target)
+        target.write_bytes(pack.read(script) if pack else script.read_bytes())
     except OSError as wrong:
         raise UserError(f"{target} cannot be written: {wrong.strerror}.") from None
     typer.echo(f"{target}\nChange it, and run it with: ddpquiz run {target}")

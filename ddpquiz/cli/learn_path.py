@@ -8,7 +8,6 @@ from ddpquiz.cli import clock, desk, lesson_page
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept, DemoLink
-from ddpquiz.curriculum.lab_titles import lab_titles, labs_about
 from ddpquiz.errors import UserError
 from ddpquiz.learning.guided_path import GuidedPath, PathHistory, StageName, guided_path, load_history, next_path
 from ddpquiz.learning.progress import Progress
@@ -48,10 +47,10 @@ class PathCommands:
         self._progress = progress
 
     def path(self, concept: Concept) -> GuidedPath:
-        return guided_path(concept, labs_about(concept.id), self._history())
+        return guided_path(concept, self._known.labs_about(concept.id), self._history())
 
     def next_path(self) -> GuidedPath | None:
-        return next_path(self._known.concepts, lab_titles(), self._history())
+        return next_path(self._known.concepts, self._known.labs, self._history())
 
     def _history(self) -> PathHistory:
         return load_history(self._progress, study_day(clock.now()))

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.curriculum.lab_titles import labs_about
 from ddpquiz.terminal.pages.lesson import lesson
 
 COSTS = "comm-cost-model"  # the concept whose lesson shows what `ddpquiz bench` measured
@@ -21,7 +20,7 @@ def page(known: Catalog, concept: Concept) -> RenderableType:
         concept,
         before=[known.concept(need) for need in concept.needs],
         after=[other for other in known.concepts if concept.id in other.needs],
-        labs=labs_about(concept.id),
+        labs=known.labs_about(concept.id),
         here=_measured_here() if concept.id == COSTS else (),
     )
 

@@ -13,7 +13,6 @@ from ddpquiz.cli import completion, desk, item_marks
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.catalog import Catalog
 from ddpquiz.curriculum.concept import Concept
-from ddpquiz.curriculum.lab_titles import lab_titles, labs_about
 from ddpquiz.terminal.kit import pager, style
 from ddpquiz.terminal.pages import listing
 from ddpquiz.terminal.pages.item import asks
@@ -55,9 +54,9 @@ def list_(
     if path:
         page = listing.learning_path(concepts)
     elif chosen:
-        page = listing.contents(chosen, item_marks.marks(), labs_about(chosen.id))
+        page = listing.contents(chosen, item_marks.marks(), known.labs_about(chosen.id))
     else:
-        labs = sum(lab.concept in {one.id for one in concepts} for lab in lab_titles())
+        labs = sum(lab.concept in {one.id for one in concepts} for lab in known.labs)
         page = listing.curriculum(dataclasses.replace(known, concepts=concepts), item_marks.marks(), labs)
     pager.show(style.console(), page)
 

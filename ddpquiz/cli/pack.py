@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,15 +11,14 @@ from typing import Annotated
 import typer
 
 from ddpquiz.cli import completion
-from ddpquiz.curriculum.labs import lab_names
 from ddpquiz.curriculum.loading import load_pack
-from ddpquiz.curriculum.pack_consent import allow, fingerprint, is_allowed
+from ddpquiz.curriculum.pack_consent import allow, is_allowed
 from ddpquiz.curriculum.pack_store import add as save
 from ddpquiz.curriculum.pack_store import fetched, installed_packs
 from ddpquiz.curriculum.pack_store import new as make
 from ddpquiz.curriculum.pack_store import remove as delete
-from ddpquiz.curriculum.packs import Pack, find, packs
-from ddpquiz.errors import ContentError, UserError
+from ddpquiz.curriculum.packs import LoadedPack, find, packs
+from ddpquiz.errors import UserError
 from ddpquiz.terminal.kit.style import plain
 
 pack = typer.Typer(
@@ -37,14 +37,13 @@ def add(
     ],
 ) -> None:
     """Add a pack, or bring one up to date. Nothing in it is run."""
-    path = Path(source)
-    if source in (found := installed_packs()):
-        path = found[source]
-    with fetched(source if not path.exists() else path) as folder:
+    path = installed_packs().get(source, Path(source))
+    with fetched(path if os.path.lexists(path) else source) as folder:
         added = save(folder)
-    print(f"{added.name}: {_counts(added)} added. See them with: ddpquiz list")
-    if not is_allowed(added.name):
-        print(f"Its proofs, demos and labs are programs that run only after: ddpquiz pack trust {added.name}")
+    name = added.pack.name
+    print(f"{name}: {_counts(added)} added. See them with: ddpquiz list")
+    if not is_allowed(name, added.origin):
+        print(f"Its proofs, demos and labs are programs that run only after: ddpquiz pack trust {name}")
 
 
 @pack.command(name="list")
@@ -53,10 +52,12 @@ def list_() -> None:
     known = packs()
     for one in known:
         try:
-            about = f"{plain(one.title)}: {_counts(one)}"
-        except ContentError as problem:
-            about = f"cannot be read, and is left out: {problem.complaints[0]}"
-        print(f"{one.name}  {about}, programs {'allowed' if is_allowed(one.name) else 'not allowed'}")
+            loaded = load_pack(one)
+            allowed = "allowed" if is_allowed(one.name, loaded.origin) else "not allowed"
+            about = f"{plain(one.title)}: {_counts(loaded)}, programs {allowed}"
+        except UserError as problem:
+            about = f"cannot be read, and is left out: {str(problem).splitlines()[0]}"
+        print(f"{one.name}  {about}")
     new = [name for name in installed_packs() if name not in {one.name for one in known}]
     for name in new:
         print(f"{name}  installed, not added: ddpquiz pack add {name}")
@@ -77,21 +78,20 @@ def trust(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; for scripts.")] = False,
 ) -> None:
     """Allow the programs of a pack to run, exactly as they are."""
-    found = find(name)
-    if is_allowed(name):
+    loaded = load_pack(find(name))
+    if is_allowed(name, loaded.origin):
         print(f"The programs of {name} are allowed already.")
         return
-    seen = fingerprint(found.folder)
     print(
-        f"The pack {name} has {_counts(found)}. Its proofs, demos and labs are programs: they will run on this machine"
-        f" with your rights, and can read, change and send all that you can.\nTheir files are in {found.folder}"
-        f" (SHA-256 {seen[:16]}). After any change to them you will be asked again."
+        f"The pack {name} has {_counts(loaded)}. Its proofs, demos and labs are programs: they will run on this"
+        f" machine with your rights, and can read, change and send all that you can.\nTheir files are in"
+        f" {loaded.pack.folder} (SHA-256 {loaded.origin[:16]}). After any change to them you will be asked again."
     )
     if not yes and not sys.stdin.isatty():
         raise UserError("Nobody is here to answer; read the files, then add --yes.")
     if not yes and not typer.confirm(f"Run the programs of {name} when you ask for them?"):
         raise typer.Exit(1)
-    allow(name, seen)
+    allow(name, loaded.origin)
     print(f"The programs of {name} may run.")
 
 
@@ -105,15 +105,15 @@ def new(
     print(f"Edit these files, then: ddpquiz check {folder}\nTry them with: ddpquiz pack add {folder}")
 
 
-def _counts(found: Pack) -> str:
-    """Return how much a pack teaches. ContentError if it cannot be read."""
-    catalog = load_pack(found)
+def _counts(loaded: LoadedPack) -> str:
+    """Return how much a pack teaches."""
+    catalog = loaded.catalog
     counts: Mapping[str, int] = {
         "concept": len(catalog.concepts),
         "card": len(catalog.cards()),
         "question": len(catalog.questions()),
         "proof": sum(question.proof is not None for question in catalog.questions()),
-        "demo": len(list(found.demos.glob("*.py"))),
-        "lab": len(lab_names(found.labs)),
+        "demo": len(loaded.demos),
+        "lab": len(catalog.labs),
     }
     return ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())

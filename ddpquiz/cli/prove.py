@@ -49,5 +49,5 @@ def _ready(posed: Posed) -> None:
         raise UserError(
             f"{posed.question.key} has no proof that a machine can run, but a source: {posed.question.source}."
         )
-    require_consent(posed.question.concept.rpartition("/")[0])
+    require_consent(posed.question.concept.rpartition("/")[0], posed.question.proof.origin)
     server()

@@ -1,14 +1,19 @@
 """All content: the concepts in learning order, with their tracks and sources, found by name or by search."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpquiz.curriculum.concept import Card, Concept, Item, Question
-from ddpquiz.curriculum.search import Hit
 from ddpquiz.errors import UserError
 from ddpquiz.paths import demos_dir
+
+if TYPE_CHECKING:
+    from ddpquiz.curriculum.search import Hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +36,25 @@ class Source:
     address: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LabTitle:
+    """A lab as a list names it."""
+
+    id: str
+    concept: str
+    title: str
+    minutes: int
+
+
 @dataclass(frozen=True)
 class Catalog:
-    """All concepts, in learning order."""
+    """All concepts, in learning order, and the labs about them, by name."""
 
     tracks: tuple[Track, ...]
     concepts: tuple[Concept, ...]
     sources: Mapping[str, Source]
     demos: Path = field(default_factory=demos_dir)  # the folder of the scripts that the concepts name
+    labs: tuple[LabTitle, ...] = ()
 
     @cached_property
     def _concepts(self) -> dict[str, Concept]:
@@ -81,6 +97,10 @@ class Catalog:
 
     def questions(self) -> tuple[Question, ...]:
         return tuple(question for concept in self.concepts for question in concept.questions)
+
+    def labs_about(self, concept_id: str) -> tuple[LabTitle, ...]:
+        """Return the labs that belong to a concept."""
+        return tuple(lab for lab in self.labs if lab.concept == concept_id)
 
     def path(self, concept_id: str) -> tuple[Concept, ...]:
         """Return the concepts to learn before a concept, in order, and last the concept itself."""

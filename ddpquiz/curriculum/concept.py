@@ -53,13 +53,14 @@ class CodeProof:
     In `code`, a line `<option>` stands for an option's code (`choice`, `choices`), the lines in order (`order`) or the
     script (`spot`); the variables of a `number` question are defined before it. `code` is None if the question's own
     code runs. `ranks` is an arithmetic expression over the question's variables. `fixed` is what a `spot` question's
-    script shows once the line at fault is fixed.
+    script shows once the line at fault is fixed. `origin` is the fingerprint of the pack's files that it was read from.
     """
 
     ranks: str
     code: str | None = None
     shows: Shows | None = None
     fixed: Shows | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class DemoProof:
     demo: str
     label: str
     args: tuple[str, ...] = ()
+    origin: str = ""  # as above
 
 
 Proof = CodeProof | DemoProof

@@ -63,6 +63,7 @@ class Lab:
     variants: tuple[Attempt, ...]
     solution: LabSolution
     claims: tuple[str, ...]
+    origin: str = ""  # of a lab of a pack: the fingerprint of the files that it was read from
 
     @property
     def file_name(self) -> str:

@@ -14,6 +14,7 @@ from ddpquiz.curriculum.lab_solution import LabSolution, edit
 from ddpquiz.curriculum.lab_sources import LabSources, read_sources
 from ddpquiz.curriculum.yaml_file import YamlFile
 
+MINUTES = (5, 90)  # that a lab may be said to need
 MOST_RANKS = 8
 SEEDS = (1, 2, 3)
 SECONDS = 10  # that one run may last
@@ -44,7 +45,7 @@ def read_lab(folder: Path) -> LabReading:
     task, hints = record.code("task"), record.texts("hints")
     lab = Lab(
         id=lab_id, folder=folder, title=record.text("title"), concept=record.text("concept"),
-        minutes=record.whole("minutes", 5, 90) or 0, needs=record.texts("needs", optional=True, empty=True),
+        minutes=record.whole("minutes", *MINUTES) or 0, needs=record.texts("needs", optional=True, empty=True),
         task=task, hints=hints,
         runs=record.records("runs", "a run", _run),
         restarts=record.whole("restarts", 1, 5, optional=True) or 0,

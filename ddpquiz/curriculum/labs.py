@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ddpquiz.curriculum.fields import did_you_mean, nearest
+from ddpquiz.curriculum.catalog import LabTitle
+from ddpquiz.curriculum.fields import Fields, did_you_mean, nearest
 from ddpquiz.curriculum.lab import Lab
-from ddpquiz.curriculum.lab_reader import read_lab
-from ddpquiz.curriculum.yaml_file import shown
+from ddpquiz.curriculum.lab_reader import MINUTES, read_lab
+from ddpquiz.curriculum.yaml_file import YamlFile, shown
 from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.paths import labs_dir
 
@@ -17,6 +18,19 @@ _HOW_TO_GET_TOOLS = "`ddpquiz pack new DIR` makes a pack that has it"
 def lab_names(root: Path | None = None) -> list[str]:
     """Return the names of the labs in a folder, by default of those that are shipped."""
     return sorted(path.parent.name.replace("_", "-") for path in (root or labs_dir()).glob("*/lab.yaml"))
+
+
+def lab_titles(root: Path) -> tuple[LabTitle, ...]:
+    """Return the labs of a folder as a list names them; one is left out if its lab.yaml does not say so much."""
+    found = []
+    for name in lab_names(root):
+        page = YamlFile.open(root / name.replace("-", "_") / "lab.yaml")
+        if page.root is not None:
+            record = Fields(page, page.root, "a lab")
+            title = LabTitle(name, record.text("concept"), record.text("title"), record.whole("minutes", *MINUTES) or 0)
+            if title.concept and title.title and title.minutes:
+                found.append(title)
+    return tuple(found)
 
 
 def load_lab(name: str, root: Path | None = None, *, pack: str = "", others: Iterable[str] = ()) -> Lab:

@@ -1,31 +1,40 @@
 """Load the catalog: from a copy if there is a fresh one, else from the content files, which takes half a second.
 
-A copy is used only if neither the files nor the code has changed since it was made. It contains plain data in the
-format of Python's own compiled files (`marshal`), and what the first screen of a command does not need is built when
-it is used. A wheel contains a copy (see hatch_build.py); otherwise the first
-start writes one into the user's cache folder, and later starts refuse a file there that another user can write to.
+A copy is used only if neither the files nor the code has changed since it was made. Proofs run from it, so it is found
+by hashes of which nobody can make two contents share one. It contains plain data in the format of Python's own compiled
+files (`marshal`), and what the first screen of a command does not need is built when it is used. A wheel contains a
+copy (see hatch_build.py); otherwise the first start writes one into the user's cache folder, and later starts refuse a
+file there that another user can write to.
 """
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 import stat
 from binascii import crc32
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ddpquiz.atomic_file import replacing
 from ddpquiz.curriculum import concept as data
-from ddpquiz.curriculum.catalog import Catalog, Source, Track
+from ddpquiz.curriculum.catalog import Catalog, LabTitle, Source, Track
 from ddpquiz.errors import ContentError
 from ddpquiz.paths import cache_dir, content_dir, has_packs, packed_content
 
+try:
+    from _blake2 import blake2b  # hashlib also loads OpenSSL, for which every start would wait
+except ImportError:  # a Python without it
+    from hashlib import blake2b
+
 if TYPE_CHECKING:
-    from ddpquiz.curriculum.packs import Pack
+    from ddpquiz.curriculum.pack_files import Files
+    from ddpquiz.curriculum.packs import LoadedPack, Pack
 
 FILE = "catalog.marshal"
 _LATER = ("commands", "mistakes", "questions", "explain")  # fields of a concept that are built when they are used
@@ -69,7 +78,7 @@ _CLASSES: tuple[type, ...] = (
     StoredTuple,
     *(
         each
-        for each in (*vars(data).values(), Track, Source)
+        for each in (*vars(data).values(), Track, Source, LabTitle)
         if isinstance(each, type) and (is_dataclass(each) or issubclass(each, Enum))
     ),
 )
@@ -80,7 +89,7 @@ def load(folder: Path | None = None) -> Catalog:
     """Load a content folder, by default the shipped one with the packs, cached. ContentError with all complaints."""
     if folder:
         return _read(folder)
-    shipped = cached(content_dir(), lambda: _read(None))
+    shipped = cached(shipped_fingerprint(content_dir()), lambda: _read(None))
     if not has_packs():
         return shipped
     from ddpquiz.curriculum.packs import with_packs
@@ -88,9 +97,29 @@ def load(folder: Path | None = None) -> Catalog:
     return with_packs(shipped, load_pack)
 
 
-def load_pack(pack: Pack) -> Catalog:
-    """Load what a pack teaches, with its own ids, cached. ContentError if its files have complaints."""
-    return cached(pack.content, lambda: _read(pack.content), f"pack-{pack.name}.marshal")
+def load_pack(pack: Pack, files: Files | None = None) -> LoadedPack:
+    """Load what a pack teaches, with its own ids, cached; `files` are those of the pack if they were read already.
+
+    UserError if its files cannot be read or have complaints.
+    """
+    from ddpquiz.curriculum.pack_consent import fingerprint
+    from ddpquiz.curriculum.pack_files import demos_in, read_added, unpacked
+    from ddpquiz.curriculum.packs import LoadedPack
+
+    files = files or read_added(pack.folder)
+    origin = fingerprint(files)
+
+    def read() -> Catalog:
+        with unpacked(files, pack.folder) as folder:
+            return _read(folder)
+
+    found = cached(f"{origin} {_code_hash()}", read, pack_copy(pack.name))
+    return LoadedPack(pack, replace(found, demos=pack.demos), demos_in(files), origin)
+
+
+def pack_copy(name: str) -> str:
+    """Return the name of the file in the cache folder with the copy of a pack's catalog."""
+    return f"pack-{name}.marshal"
 
 
 def _read(folder: Path | None) -> Catalog:
@@ -102,9 +131,8 @@ def _read(folder: Path | None) -> Catalog:
     return found.catalog
 
 
-def cached(content: Path, read: Callable[[], Catalog], file: str = FILE) -> Catalog:
-    """Return the catalog of a content folder: a copy if there is a fresh one, else what `read` returns."""
-    fingerprint = _fingerprint(content)
+def cached(fingerprint: str, read: Callable[[], Catalog], file: str = FILE) -> Catalog:
+    """Return the catalog with a fingerprint: a copy in the cache folder or the wheel, else what `read` returns."""
     path = cache_dir() / file
     packed = _load(packed_content(), fingerprint, shipped=True) if file == FILE else None
     found = packed or _load(path, fingerprint)
@@ -112,37 +140,48 @@ def cached(content: Path, read: Callable[[], Catalog], file: str = FILE) -> Cata
         found = read()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            save_copy(found, content, path)
+            save_copy(found, fingerprint, path)
         except OSError:
             return found  # the next start takes as long as this one
     return found
 
 
-def save_copy(catalog: Catalog, content: Path, path: Path) -> None:
-    """Write the copy of a catalog that was read from a content folder. OSError if that fails."""
-    payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources)))
+def save_copy(catalog: Catalog, fingerprint: str, path: Path) -> None:
+    """Write the copy of a catalog. OSError if that fails."""
+    payload = marshal.dumps(_plain((catalog.tracks, catalog.concepts, catalog.sources, catalog.labs)))
     with replacing(path, private=True) as fresh:
-        fresh.write_bytes(_header(_fingerprint(content), payload) + payload)
+        fresh.write_bytes(_header(fingerprint, payload) + payload)
 
 
-def _fingerprint(content: Path) -> str:
-    """Return a checksum of what a copy depends on: every content file, this package, and the version of marshal."""
-    checksum = 0
-    for root in (content, Path(__file__).parent):
-        for name in sorted(_files(str(root), "")):
-            with open(f"{root}/{name}", "rb") as file:  # noqa: PTH123  # Path.open takes longer, and every start waits
-                checksum = crc32(file.read(), crc32(name.encode(), checksum))
-    return f"{checksum:08x} {marshal.version}"
+def shipped_fingerprint(content: Path) -> str:
+    """Return hashes of what the copy of a content folder depends on: its files, those of the labs, and this package."""
+    return f"{_hash(content, '.yaml')} {_hash(content.parent / 'labs', 'lab.yaml')} {_code_hash()}"
 
 
-def _files(root: str, below: str) -> list[str]:
+@cache
+def _code_hash() -> str:
+    return f"{_hash(Path(__file__).parent, '.py')} {marshal.version}"
+
+
+def _hash(root: Path, ending: str) -> str:
+    """Return a hash of the files below a folder whose names end in a certain way; it may be missing."""
+    found = blake2b(digest_size=32)
+    for name in sorted(_files(str(root), "", ending)):
+        with open(f"{root}/{name}", "rb", 0) as file:  # noqa: PTH123  # Path.open takes longer, and every start waits
+            content = file.read()
+        found.update(f"{name}\0{len(content)}\0".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+def _files(root: str, below: str, ending: str) -> list[str]:
     found = []
-    with os.scandir(f"{root}/{below}") as entries:
+    with contextlib.suppress(FileNotFoundError), os.scandir(f"{root}/{below}") as entries:
         for entry in entries:
-            if entry.name.endswith((".yaml", ".yml", ".py")):
+            if entry.name.endswith(ending):
                 found.append(below + entry.name)
             elif entry.is_dir():
-                found += _files(root, f"{below}{entry.name}/")
+                found += _files(root, f"{below}{entry.name}/", ending)
     return found
 
 
@@ -161,11 +200,11 @@ def _load(path: Path, fingerprint: str, *, shipped: bool = False) -> Catalog | N
         ours = state.st_uid == os.geteuid() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if not stat.S_ISREG(state.st_mode) or not (ours or shipped):
             return None
-        header, payload = file.readline(100), file.read()
+        header, payload = file.readline(300), file.read()
     if header != _header(fingerprint, payload):
         return None
-    tracks, concepts, sources = _objects(marshal.loads(payload))  # noqa: S302  # our own file, see above
-    return Catalog(tracks, concepts, sources)
+    tracks, concepts, sources, labs = _objects(marshal.loads(payload))  # noqa: S302  # our own file, see above
+    return Catalog(tracks, concepts, sources, labs=labs)
 
 
 def _plain(value: Any) -> Any:

@@ -1,23 +1,22 @@
-"""The files of a pack, read from a folder or a wheel with limits, and checked before any of them is kept.
+"""The files of a pack as bytes: read with limits from a folder or a wheel, or from where an added pack lies.
 
-Nothing is run or imported, no link is followed, and only names and files that a pack may have are accepted.
+Nothing is run or imported, no link is followed, and only names and files that a pack may have are accepted. Whatever is
+done with a pack, such as reading what it teaches, asking for consent and running its programs, is done with the bytes
+of one such reading, because the files may change at any time.
 """
 
+import contextlib
 import os
 import re
 import stat
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from ddpquiz.curriculum.fields import Fields
-from ddpquiz.curriculum.labs import survey_labs_of_pack
-from ddpquiz.curriculum.survey import MANIFEST, survey
-from ddpquiz.curriculum.yaml_file import YamlFile
 from ddpquiz.errors import ContentError, UserError
 
+MANIFEST = "ddpquiz-pack.yaml"  # in the folder of a pack, beside its content
 MOST_FILES = 2_000
 LARGEST = 2_000_000  # bytes of one file
 LARGEST_PACK = 20_000_000
@@ -30,48 +29,48 @@ _LINK = "is a link; a pack holds files only"
 Files = Mapping[str, bytes]  # by their path in the pack, with slashes
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a pack says of itself."""
-
-    name: str
-    title: str
-
-
 def read_files(source: Path) -> Files:
     """Return the files of the pack in a folder or a wheel. UserError if it is not one that can be accepted."""
+    import zipfile
+
     try:
         return _collect(_in_wheel(source) if source.is_file() else _in_folder(source))
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError) as problem:
-        raise UserError(f"{source} cannot be read as a pack: {problem}.") from None
+        raise UserError(f"{source} cannot be read as a pack: {_reason(problem)}.") from None
 
 
-def check_files(files: Files) -> Manifest:
-    """Check the files of a pack as `ddpquiz check` does. ContentError with every complaint."""
-    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
-        write_files(files, Path(folder))
-        try:
-            manifest = read_manifest(Path(folder))
-            complaints = (*survey(Path(folder), thorough=True).complaints, *survey_labs_of_pack(Path(folder))[1])
-        except ContentError as problem:
-            manifest, complaints = Manifest("", ""), problem.complaints
-        if complaints:  # which name the files as they lie in the pack
-            within = f"{folder}/"
-            raise ContentError(tuple(replace(each, path=each.path.removeprefix(within)) for each in complaints))
-    return manifest
+def read_added(folder: Path) -> Files:
+    """Return the files of a pack that was added, all of one version. UserError if they cannot be read.
+
+    An update puts a new folder in the place of the old one, perhaps while we read.
+    """
+    try:
+        while True:
+            place = os.lstat(folder).st_ino
+            try:
+                files = _collect(_beside_manifest(folder))
+            except FileNotFoundError:
+                if os.lstat(folder).st_ino == place:
+                    raise
+            else:
+                if os.lstat(folder).st_ino == place:
+                    return files
+    except OSError as problem:
+        raise UserError(f"The pack in {folder} cannot be read: {_reason(problem)}.") from None
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read ddpquiz-pack.yaml. ContentError with every complaint."""
-    page = YamlFile.open(folder / MANIFEST)
-    manifest = Manifest("", "")
-    if page.root is not None:
-        record = Fields(page, page.root, "the pack")
-        manifest = Manifest(record.id("name"), record.text("title"))
-        record.close()
-    if page.complaints:
-        raise ContentError(tuple(page.complaints))
-    return manifest
+def concepts_in(files: Files) -> frozenset[str]:
+    """Return the names of the concepts of a pack."""
+    return _named(files, r"content/[^/]+/([^/]+)\.yaml")
+
+
+def demos_in(files: Files) -> frozenset[str]:
+    """Return the names of the demos of a pack."""
+    return _named(files, r"demos/([^_./][^/]*)\.py")
+
+
+def _named(files: Files, pattern: str) -> frozenset[str]:
+    return frozenset(found[1] for name in files if (found := re.fullmatch(pattern, name)))
 
 
 def write_files(files: Files, folder: Path) -> None:
@@ -80,6 +79,25 @@ def write_files(files: Files, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+@contextlib.contextmanager
+def unpacked(files: Files, place: Path | None = None) -> Iterator[Path]:
+    """Yield a new folder with these files, and delete it afterwards.
+
+    In a ContentError, the files are named as they lie in the folder `place`, or else in the pack.
+    """
+    with tempfile.TemporaryDirectory(prefix="ddpquiz-") as folder:
+        write_files(files, Path(folder))
+        try:
+            yield Path(folder)
+        except ContentError as problem:
+            within = f"{Path(folder).name}/"
+            names = [each.path.rpartition(within)[2] for each in problem.complaints]
+            if place:
+                names = [str(place / name) for name in names]
+            named = zip(problem.complaints, names, strict=True)
+            raise ContentError(tuple(replace(each, path=name) for each, name in named)) from None
 
 
 def _collect(entries: Iterator[tuple[str, bytes]]) -> Files:
@@ -91,13 +109,25 @@ def _collect(entries: Iterator[tuple[str, bytes]]) -> Files:
         if len(found) >= MOST_FILES or total > LARGEST_PACK:
             raise UserError(f"The pack has more than {MOST_FILES:,} files or {LARGEST_PACK:,} bytes.")
         found[name] = data
+    for name in found:
+        for folder in Path(name).parents:
+            if str(folder) in found:
+                raise UserError(f"{folder} is both a file and a folder.")
     if MANIFEST not in found:
         raise UserError(f"There is no {MANIFEST} in it, so it is not a pack. `ddpquiz pack new DIR` makes one.")
     return found
 
 
 def _in_folder(root: Path) -> Iterator[tuple[str, bytes]]:
-    top = root if (root / MANIFEST).exists() else next((path.parent for path in root.glob(f"*/{MANIFEST}")), root)
+    if root.is_symlink():
+        raise UserError(f"{root} is a link; name the folder that it leads to.")
+    inside = (path.parent for path in sorted(root.glob(f"*/{MANIFEST}")))
+    yield from _beside_manifest(root if (root / MANIFEST).exists() else next(inside, root))
+
+
+def _beside_manifest(top: Path) -> Iterator[tuple[str, bytes]]:
+    if top.is_symlink():
+        raise UserError(f"{top.name} {_LINK}.")
     for name in _BESIDE:
         if (top / name).is_symlink():
             raise UserError(f"{name} {_LINK}.")
@@ -132,6 +162,8 @@ def _bytes(path: Path, name: str) -> bytes:
 
 
 def _in_wheel(path: Path) -> Iterator[tuple[str, bytes]]:
+    import zipfile
+
     with zipfile.ZipFile(path) as wheel:
         entries = wheel.infolist()
         if len(entries) > 10 * MOST_FILES:
@@ -164,3 +196,7 @@ def _limited(data: bytes, name: str) -> bytes:
     if len(data) > LARGEST:
         raise UserError(f"{name} is larger than {LARGEST:,} bytes.")
     return data
+
+
+def _reason(problem: Exception) -> str:
+    return problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)

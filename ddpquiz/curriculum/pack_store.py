@@ -1,6 +1,7 @@
 """Adds, removes and makes packs, and finds those that are installed as Python packages."""
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -9,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ddpquiz.curriculum.fields import ID
-from ddpquiz.curriculum.labs import TOOLS
+from ddpquiz.curriculum.labs import TOOLS, survey_labs_of_pack
+from ddpquiz.curriculum.loading import load_pack, pack_copy
 from ddpquiz.curriculum.pack_consent import withdraw
-from ddpquiz.curriculum.pack_files import check_files, read_files, write_files
-from ddpquiz.curriculum.packs import Pack, find
-from ddpquiz.errors import UserError
-from ddpquiz.paths import labs_dir, packs_dir
+from ddpquiz.curriculum.pack_files import read_files, unpacked, write_files
+from ddpquiz.curriculum.packs import LoadedPack, Pack, find
+from ddpquiz.curriculum.survey import read_manifest, survey
+from ddpquiz.errors import ContentError, UserError
+from ddpquiz.paths import cache_dir, labs_dir, packs_dir
 
 GROUP = "ddpquiz.packs"  # of entry points: `name = "module.with.the.folder"`
 _TEMPLATE = Path(__file__).parent / "pack_template"
@@ -57,26 +60,62 @@ def fetched(source: str | Path) -> Iterator[Path]:
         yield target
 
 
-def add(source: Path) -> Pack:
+def add(source: Path) -> LoadedPack:
     """Copy the files of a pack into the data folder, in place of an earlier version. UserError if they do not fit."""
     files = read_files(source)
-    name = check_files(files).name
-    folder = packs_dir()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=".", dir=folder))
+    with unpacked(files) as checked:
+        name = _check(checked)
+    pack = Pack(name, packs_dir() / name)
     try:
-        write_files(files, fresh)
-        shutil.rmtree(folder / name, ignore_errors=True)
-        fresh.rename(folder / name)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    return Pack(name, folder / name)
+        packs_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".", dir=packs_dir()))
+        try:
+            write_files(files, fresh)
+            _put(fresh, pack)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+    except OSError as problem:
+        raise UserError(f"{pack.folder} cannot be written: {problem.strerror}.") from None
+    return load_pack(pack, files)
 
 
 def remove(name: str) -> None:
     """Delete the files of a pack, and the consent to run them. UserError if it was not added."""
-    shutil.rmtree(find(name).folder)
-    withdraw(name)
+    pack = find(name)
+    try:
+        withdraw(name)
+        _delete(pack)
+    except OSError as problem:
+        raise UserError(f"{pack.folder} cannot be deleted: {problem.strerror}.") from None
+
+
+def _check(folder: Path) -> str:
+    """Check a pack as `ddpquiz check` does, and return its name. ContentError with every complaint."""
+    name = read_manifest(folder).name
+    complaints = (*survey(folder, thorough=True).complaints, *survey_labs_of_pack(folder)[1])
+    if complaints:
+        raise ContentError(complaints)
+    return name
+
+
+def _put(fresh: Path, pack: Pack) -> None:
+    """Move a folder to where a pack belongs, also if others do the same at this moment: the last one wins."""
+    while True:
+        _delete(pack)
+        try:
+            fresh.rename(pack.folder)
+        except OSError as problem:
+            if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+
+
+def _delete(pack: Pack) -> None:
+    """Delete the folder of a pack, if there is one, at once and not file by file, and the copy of its catalog."""
+    with tempfile.TemporaryDirectory(prefix=".", dir=packs_dir()) as aside, contextlib.suppress(FileNotFoundError):
+        pack.folder.rename(Path(aside, pack.name))
+    (cache_dir() / pack_copy(pack.name)).unlink(missing_ok=True)
 
 
 def installed_packs() -> dict[str, Path]:
@@ -96,7 +135,7 @@ def new(folder: Path) -> list[Path]:
     name = folder.absolute().name
     if not ID.fullmatch(name):
         raise UserError(f"{name!a} cannot be the name of a pack; use a-z, 0-9 and -.")
-    if folder.exists():
+    if os.path.lexists(folder):
         raise UserError(f"{folder} already exists; name a new folder.")
     made = []
     try:

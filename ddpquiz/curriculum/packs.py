@@ -1,13 +1,13 @@
 """Packs: concepts, demos and labs of others, beside the shipped ones. Their ids begin with the name of the pack."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept, DemoProof, Question
 from ddpquiz.curriculum.demo_scripts import Demo, demo_names, read_demo
-from ddpquiz.errors import ContentError, UserError
+from ddpquiz.errors import UserError
 from ddpquiz.paths import has_packs, packs_dir
 
 
@@ -30,21 +30,30 @@ class Pack:
     def labs(self) -> Path:
         return self.folder / "labs"
 
-    def concepts(self) -> frozenset[str]:
-        """Return the names of its concepts, without that of the pack."""
-        return frozenset(file.stem for file in self.content.glob("*/*.yaml"))
-
     @property
     def title(self) -> str:
         """What it teaches, in its own words. ContentError if its manifest has complaints."""
-        from ddpquiz.curriculum.pack_files import read_manifest
+        from ddpquiz.curriculum.survey import read_manifest
 
         return read_manifest(self.folder).title
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedPack:
+    """What one reading of a pack's files brought: what it teaches, the names of its demos, and their fingerprint."""
+
+    pack: Pack
+    catalog: Catalog
+    demos: frozenset[str]
+    origin: str
+
+
 def packs() -> tuple[Pack, ...]:
-    """Return the packs that were added, by name."""
-    found = packs_dir().iterdir() if has_packs() else ()
+    """Return the packs that were added, by name. UserError if their folder cannot be read."""
+    try:
+        found = [*packs_dir().iterdir()] if has_packs() else []
+    except OSError as problem:
+        raise UserError(f"{packs_dir()} cannot be read: {problem.strerror}.") from None
     return tuple(
         Pack(each.name, each)
         for each in sorted(found)
@@ -60,18 +69,22 @@ def find(name: str) -> Pack:
     raise UserError(f"No pack named {name!a} was added. `ddpquiz pack list` lists the packs.")
 
 
-def with_packs(shipped: Catalog, load_pack: Callable[[Pack], Catalog]) -> Catalog:
+def with_packs(shipped: Catalog, load_pack: Callable[[Pack], LoadedPack]) -> Catalog:
     """Return a catalog with the content of all packs behind it; a pack that cannot be loaded is left out."""
-    tracks, concepts, sources = list(shipped.tracks), list(shipped.concepts), dict(shipped.sources)
+    found = shipped
     for pack in packs():
         try:
-            added = _prefixed(pack, load_pack(pack))
-        except (ContentError, OSError):
+            added = _prefixed(load_pack(pack))
+        except UserError:
             continue  # `ddpquiz pack list` says so
-        tracks += added.tracks
-        concepts += added.concepts
-        sources.update(added.sources)
-    return Catalog(tuple(tracks), tuple(concepts), sources, shipped.demos)
+        found = replace(
+            found,
+            tracks=found.tracks + added.tracks,
+            concepts=found.concepts + added.concepts,
+            sources={**found.sources, **added.sources},
+            labs=found.labs + added.labs,
+        )
+    return found
 
 
 def pack_demos() -> tuple[Demo, ...]:
@@ -83,9 +96,11 @@ def pack_demos() -> tuple[Demo, ...]:
     )
 
 
-def _prefixed(pack: Pack, catalog: Catalog) -> Catalog:
+def _prefixed(loaded: LoadedPack) -> Catalog:
     """Return a catalog in which the names of a pack begin with the pack's name."""
-    names = _Names(pack.name, {concept.id for concept in catalog.concepts}, set(demo_names(pack.demos)))
+    pack, catalog = loaded.pack, loaded.catalog
+    own = {concept.id for concept in catalog.concepts}
+    names = _Names(pack.name, own, loaded.demos, loaded.origin)
     tracks = tuple(
         Track(f"{pack.name}/{track.id}", track.title, tuple(f"{pack.name}/{one}" for one in track.concepts))
         for track in catalog.tracks
@@ -94,16 +109,22 @@ def _prefixed(pack: Pack, catalog: Catalog) -> Catalog:
         f"{pack.name}/{key}": Source(f"{pack.name}/{key}", one.title, one.authors, one.year, one.address)
         for key, one in catalog.sources.items()
     }
-    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources)
+    labs = tuple(
+        replace(lab, id=f"{pack.name}/{lab.id}", concept=f"{pack.name}/{lab.concept}")
+        for lab in catalog.labs
+        if lab.concept in own
+    )
+    return Catalog(tracks, tuple(map(names.concept, catalog.concepts)), sources, labs=labs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The names that a pack defines; all others are shipped ones."""
+    """The names that a pack defines, all others being shipped ones, and the fingerprint of its files."""
 
     pack: str
     concepts: set[str]
-    demos: set[str]
+    demos: frozenset[str]
+    origin: str
 
     def concept(self, concept: Concept) -> Concept:
         name = f"{self.pack}/{concept.id}"
@@ -121,12 +142,12 @@ class _Names:
     def _questions(self, concept: str, questions: Sequence[Question]) -> tuple[Question, ...]:
         found = []
         for question in questions:
-            proof = question.proof
+            proof = replace(question.proof, origin=self.origin) if question.proof else None
             if isinstance(proof, DemoProof):
                 proof = replace(proof, demo=self._own(proof.demo, self.demos))
             source = f"{self.pack}/{question.source}" if question.source else ""
             found.append(replace(question, concept=concept, proof=proof, source=source))
         return tuple(found)
 
-    def _own(self, name: str, defined: set[str]) -> str:
+    def _own(self, name: str, defined: Collection[str]) -> str:
         return f"{self.pack}/{name}" if name in defined else name

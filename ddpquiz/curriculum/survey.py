@@ -11,15 +11,16 @@ from ddpquiz.curriculum.catalog import Catalog, Source, Track
 from ddpquiz.curriculum.concept import Concept
 from ddpquiz.curriculum.crosscheck import Surroundings, check_mentions, check_tracks
 from ddpquiz.curriculum.fields import ID, Fields
+from ddpquiz.curriculum.labs import lab_titles
+from ddpquiz.curriculum.pack_files import MANIFEST
 from ddpquiz.curriculum.plan_files import FOLDERS, check_file, check_files, read_any
 from ddpquiz.curriculum.published_runs import FILE, check_runs
 from ddpquiz.curriculum.reader import Reading, read_concept
 from ddpquiz.curriculum.yaml_file import YamlFile, shown
-from ddpquiz.errors import Complaint, UserError
+from ddpquiz.errors import Complaint, ContentError, UserError
 from ddpquiz.paths import content_dir, demos_dir
 
 _SOURCE_KEY = re.compile(r"[A-Za-z0-9#][A-Za-z0-9._-]*")
-MANIFEST = "ddpquiz-pack.yaml"  # in the folder of a pack, beside its content
 _BESIDE = ("tracks.yaml", "sources.yaml")
 _NO_CONCEPTS = (*_BESIDE, MANIFEST, FILE, "lab.yaml")
 
@@ -99,8 +100,30 @@ def _survey(folder: Path, only: Sequence[Path] | None, *, thorough: bool) -> Sur
     complaints += [Complaint(shown(file), 1, 1, wrong) for file in strays]
     if not readings:
         complaints.append(Complaint(shown(folder), 1, 1, "there is no concept in this folder"))
-    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos)
+    labs = lab_titles(beside.with_name("labs"))
+    catalog = Catalog(tracks, _in_order(readings, tracks), sources, demos, labs)
     return Survey(catalog, tuple(sorted(set(complaints))))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a pack says of itself."""
+
+    name: str
+    title: str
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ddpquiz-pack.yaml. ContentError with every complaint."""
+    page = YamlFile.open(folder / MANIFEST)
+    manifest = Manifest("", "")
+    if page.root is not None:
+        record = Fields(page, page.root, "the pack")
+        manifest = Manifest(record.id("name"), record.text("title"))
+        record.close()
+    if page.complaints:
+        raise ContentError(tuple(page.complaints))
+    return manifest
 
 
 def read_tracks(page: YamlFile) -> tuple[Track, ...]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import Concept, DemoLink, Kind, Question
-from ddpquiz.curriculum.lab_titles import LabTitle
 from ddpquiz.learning.progress import Progress
 
 ASKED = 3  # questions of a path, besides the one that predicts the demo

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpquiz.curriculum.lab import Lab
+from ddpquiz.curriculum.pack_consent import require_consent
 from ddpquiz.errors import UserError
 
 Stamp = tuple[int, int, int] | None
@@ -12,7 +13,10 @@ Stamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class LabFolder:
-    """The learner's files. UserError where the folder or a file cannot be written."""
+    """The learner's files. UserError where the folder or a file cannot be written.
+
+    The starter of a pack's lab is written only after consent: later, it would run as the learner's own file.
+    """
 
     path: Path
 
@@ -24,6 +28,7 @@ class LabFolder:
 
     def begin(self, lab: Lab) -> bool:
         """Write the starter, unless there is a file; return whether it was written."""
+        require_consent(lab.id.rpartition("/")[0], lab.origin)
         file = self.file(lab)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -39,6 +44,7 @@ class LabFolder:
 
     def reset(self, lab: Lab) -> Path | None:
         """Write the starter again; return where the file that was there is now, None if there was none."""
+        require_consent(lab.id.rpartition("/")[0], lab.origin)
         file, old = self.file(lab), None
         if self.has(lab):
             old = next(each for number in range(1, 10_000) if not os.path.lexists(each := self._old(lab, number)))

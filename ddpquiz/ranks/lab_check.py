@@ -12,7 +12,7 @@ from ddpquiz.analysis.events import Event, Output
 from ddpquiz.analysis.phases import Phase, find_phases
 from ddpquiz.curriculum.lab import Budget, Lab, LabRun
 from ddpquiz.curriculum.pack_consent import require_consent
-from ddpquiz.paths import own_labs_dir, pack_of
+from ddpquiz.paths import own_labs_dir
 from ddpquiz.ranks.elastic.elastic_run import begin
 from ddpquiz.ranks.lab_failure import FinishedRun, find_failure
 from ddpquiz.ranks.lab_limits import exceeded, meets
@@ -103,7 +103,7 @@ def follow_check(
 
     Raises Stopped if `stop` said so, and UserError for a lab of a pack that is not allowed.
     """
-    require_consent(pack_of(lab.check))
+    require_consent(lab.id.rpartition("/")[0], lab.origin)
     request = Request(
         lab.check, args=(str(file), *_arguments(run.seeds), *run.args), ranks=run.ranks, device="cpu",
         timeout=SILENCE, restarts=lab.restarts, diagnose=True, subject=file.absolute(),

@@ -14,6 +14,7 @@ from typing import Any
 
 from ddpquiz.analysis.event_codec import decode
 from ddpquiz.analysis.events import ClaimText, Event
+from ddpquiz.curriculum.pack_consent import AllowedPack
 from ddpquiz.ranks.request import Request
 
 MOST_FDS = 64  # descriptors in one message; Linux allows 253
@@ -52,6 +53,7 @@ class RunPlan:
     claims: tuple[ClaimText, ...]
     preload: tuple[str, ...]
     open_files: int  # the soft limit on open files that the ranks get
+    pack: AllowedPack | None  # to which the script belongs, if to one
 
 
 @dataclass(frozen=True, slots=True)

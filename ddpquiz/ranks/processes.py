@@ -38,7 +38,7 @@ class Processes:
             number=self.number, request=request, script=str(script.path), ranks=ranks,
             backend=device.backend, no_nccl=device.lack, cwd=str(Path.cwd()), epoch=self.epoch,
             environment=_environment(request, device, ranks), claims=script.claims,
-            preload=preloads(script.source), open_files=server.open_files,
+            preload=preloads(script.source), open_files=server.open_files, pack=script.pack,
         )  # fmt: skip
         server.send(plan, ends)
         for end in ends:

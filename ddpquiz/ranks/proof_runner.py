@@ -74,8 +74,8 @@ class ProofRunner:
 
         In a `spot` question `option` is the script, as it is or changed.
         """
-        require_consent(posed.question.concept.rpartition("/")[0])
         proof = posed.question.proof
+        require_consent(posed.question.concept.rpartition("/")[0], proof.origin if proof else "")
         ranks = int(worth(proof.ranks, posed.values)) if proof else 1
         match proof:
             case DemoProof():

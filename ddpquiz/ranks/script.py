@@ -10,7 +10,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from ddpquiz.analysis.events import ClaimText
+from ddpquiz.curriculum.pack_consent import AllowedPack, allowed_pack
 from ddpquiz.errors import UserError
+from ddpquiz.paths import pack_of
 from ddpquiz.ranks.claims import find_claims
 
 # Variables that torch and its libraries read when they are imported, which is before a script begins.
@@ -22,7 +24,10 @@ READ_AT_IMPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script as read; `title` is the first line of its docstring, `look` the labels in backticks there."""
+    """A script as read; `title` is the first line of its docstring, `look` the labels in backticks there.
+
+    `pack` is the pack to which it belongs, if there is one, as the learner allowed it.
+    """
 
     path: Path
     source: str
@@ -30,12 +35,14 @@ class Script:
     claims: tuple[ClaimText, ...]
     notes: tuple[str, ...] = ()
     look: tuple[str, ...] = ()
+    pack: AllowedPack | None = None
 
 
 def read(path: Path) -> Script:
-    """Return a script; UserError if Python cannot run it."""
+    """Return a script; UserError if Python cannot run it, or if its pack may not run."""
+    pack = allowed_pack(pack_of(path))
     try:
-        data = path.read_bytes()
+        data = pack.read(path) if pack else path.read_bytes()
         tree = ast.parse(data)
         with io.TextIOWrapper(io.BytesIO(data), tokenize.detect_encoding(io.BytesIO(data).readline)[0]) as text:
             source = text.read()
@@ -57,7 +64,7 @@ def read(path: Path) -> Script:
         raise UserError(f"{path} cannot be read: {reason}.") from None
     about = ast.get_docstring(tree) or ""
     look = tuple(" ".join(named.split()) for named in re.findall(r"`([^`]+)`", about))
-    return Script(path, source, about.partition("\n")[0], find_claims(tree), tuple(_too_late(tree)), look)
+    return Script(path, source, about.partition("\n")[0], find_claims(tree), tuple(_too_late(tree)), look, pack)
 
 
 def of_module(name: str) -> Path:

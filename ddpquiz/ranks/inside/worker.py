@@ -23,6 +23,7 @@ from ddpquiz.ranks.forks import STACK_SIGNAL
 from ddpquiz.ranks.inside import (
     kernels,
     line_sampler,
+    pack_imports,
     process_groups,
     recorder,
     replica_sums,
@@ -112,10 +113,13 @@ def _run_script(plan: RunPlan, writer: EventWriter) -> int:
     sys.modules["__main__"] = main
     sys.argv = [str(request.script), *request.args]
     sys.path[0] = plan.cwd if request.module else str(Path(path).parent)
+    if plan.pack:
+        pack_imports.use(plan.pack)
     try:
         if request.module:
             _become_module(main, request.module)
-        tree = report_claims(ast.parse(Path(path).read_bytes(), path))
+        source = plan.pack.read(path) if plan.pack else Path(path).read_bytes()
+        tree = report_claims(ast.parse(source, path))
         exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102  # what a rank is for
         status = 0
     except SystemExit as end:

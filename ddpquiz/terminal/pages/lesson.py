@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ddpquiz.curriculum.catalog import LabTitle
 from ddpquiz.curriculum.concept import Command, Concept, DemoLink, Level, Mistake
-from ddpquiz.curriculum.lab_titles import LabTitle
 from ddpquiz.terminal.kit.layout import Barred, bullets, columns, counted, indented, section, spaced
 from ddpquiz.terminal.kit.style import code, plain, prose
 

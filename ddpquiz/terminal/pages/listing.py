@@ -10,10 +10,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ddpquiz.curriculum.catalog import Catalog
+from ddpquiz.curriculum.catalog import Catalog, LabTitle
 from ddpquiz.curriculum.concept import Card, Concept, Item, Question
 from ddpquiz.curriculum.demo_scripts import Demo
-from ddpquiz.curriculum.lab_titles import LabTitle
 from ddpquiz.curriculum.search import Hit
 from ddpquiz.learning.side_files import Timing
 from ddpquiz.terminal.kit.layout import columns, counted, indented, section
