@@ -130,15 +130,18 @@ BROKEN = {
     "surrogate": (row(0, item="a\ud800"), "row 1 of its log has no valid `item`"),
     "kind": (row(0, kind="dream"), "row 1 of its log is of an unknown kind, or has no name"),
     "time": (row(0, at="yesterday"), "row 1 of its log has a time that is not valid"),
-    "day": (row(0, day="2026-W10-1"), "row 1 of its log has an impossible time"),
-    "years": (row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"), "row 1 of its log has an impossible time"),
-    "far": (row(0, day="2026-03-09"), "row 1 of its log has an impossible time"),
+    "day": (row(0, day="2026-W10-1"), "row 1 of its log has a time that is not valid"),
+    "years": (
+        row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"),
+        "row 1 of its log has a time that is not valid",
+    ),
+    "far": (row(0, day="2026-03-09"), "row 1 of its log has a time that is not valid"),
     "points": (row(1, points="[3]"), "has points that are not valid"),
-    "grade": (row(0, grade=5), "row 1 of its log has values that contradict each other"),
-    "undone": (row(2, undone_sequence=17), "These rows contradict each other (FOREIGN KEY constraint failed)"),
+    "grade": (row(0, grade=5), "row 1 of its log has no valid `grade`"),
+    "undone": (row(2, undone_sequence=17), "row 3 of its log undoes a row that is not there"),
     "nameless weights": (
         row(0, weights="00000000"),
-        "These rows contradict each other (FOREIGN KEY constraint failed)",
+        "row 1 of its log refers to weights that are not there",
     ),
     "weights": (
         lambda told: told["weights"][0].update(retention=0.7),
@@ -228,7 +231,7 @@ def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
     piped(here, "study", lines="\n3\n\n1\n")
     assert piped(here, "export", "json", "--to", str(file)).returncode == 0
     assert piped(here, "export", "json").stdout == file.read_text("utf-8")
-    assert piped(there, "import", str(file)).stdout == "2 of 2 rows were new.\n"
+    assert piped(there, "import", str(file)).stdout.startswith("2 of 2 rows were new.\n")
     assert piped(there, "import", str(file)).stdout == "Nothing was new in 2 rows.\n"
     assert "Front of two?" in piped(there, "study", "--new", "0").stdout
     assert piped(there, "export", "csv").stdout.count("\n") == 3
@@ -266,7 +269,7 @@ def test_a_device_without_end_and_a_pipe_without_writer_are_refused_and_a_pipe_i
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     piped(tmp_path / "here", "study", lines="\n3\n")
     text = piped(tmp_path / "here", "export", "json").stdout
-    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout == "1 of 1 rows were new.\n"
+    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout.startswith("1 of 1 rows")
 
 
 def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_path):

@@ -28,10 +28,10 @@ def marks() -> dict[str, list[str]]:
     """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
     import os
 
-    from ddpquiz.learning import database
+    from ddpquiz.learning.backups import FILE
 
     found: dict[str, list[str]] = {}
-    if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False, and no exception, where access is denied
+    if not os.path.exists(data_dir() / FILE):  # noqa: PTH110 - False, and no exception, where access is denied
         return found
     try:
         for row in rows(("suspend", "bury", "flag")):

@@ -98,6 +98,7 @@ class AnswerLog:
         self._saved.clear()
 
 
+_LONGEST = 2_000  # characters of a typed answer; judging a longer one could take minutes
 _VALUE = r"\w+=-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is an option, not a value that was drawn
     rf"(?=\W*(?:\d|sqrt|log2))(.*) with ({_VALUE}(?:, {_VALUE})*)", re.DOTALL | re.IGNORECASE
@@ -145,9 +146,12 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
     if question.variables:
         text, drawn = split_values(text)
         values = dict(each.split("=") for each in drawn.split(", ") if drawn)
-    if values.keys() != {variable.name for variable in question.variables}:
+    if values.keys() != {variable.name for variable in question.variables} or len(text) > _LONGEST:
         return []
-    asked = filled(question, values) if values else question
+    try:
+        asked = filled(question, values) if values else question
+    except (ValueError, OverflowError):  # values for which the question has no answer, such as no ranks
+        return []
     whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), text).whys
     return [
         Misconception(trap.why, shown.why, asked.ask, text)
