@@ -20,6 +20,7 @@ from ddpquiz.cli.app import app
 from ddpquiz.curriculum import loading
 from ddpquiz.curriculum.concept import Kind
 from ddpquiz.errors import UserError
+from ddpquiz.learning.answers import beliefs
 from ddpquiz.learning.backups import FILE, list_backups
 from ddpquiz.learning.log_rows import ExplanationRow, LabRow, PointRow, Row
 from ddpquiz.learning.progress import Progress
@@ -31,21 +32,14 @@ CONCEPT = "all-reduce-ring"
 LEFT_OUT = "2 more mean nothing to ddpquiz and were left out.\n"
 
 
-@functools.cache
-def catalog():
-    return loading.load()
-
-
-@functools.cache
-def labs():
-    return lab_commands.all_labs()
+catalog = functools.cache(loading.load)
+labs = functools.cache(lab_commands.all_labs)
 
 
 @pytest.fixture
 def commands(monkeypatch):
     """Runs commands on a data folder in this process, with content that is read once."""
     monkeypatch.setattr(loading, "load", catalog)
-    labs()
     monkeypatch.setattr(lab_commands, "all_labs", labs)
 
     def run(home, *words, lines=""):
@@ -370,3 +364,67 @@ def test_rows_that_mean_nothing_stay_in_the_file_and_no_command_stumbles_over_th
     use_all_commands(commands, tmp_path)
     with Progress(tmp_path) as progress:
         assert progress.count() > len(good) + WRONG_ROWS  # the answers of the sittings were saved after them
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(
+            f"UPDATE log SET {name} = CAST(x'ff41' AS TEXT)"
+            for name in ("item", "day", "at", "given", "level", "calls")
+        ),
+        "UPDATE log SET device = CAST(x'ff41' AS TEXT), undone_device = NULL, undone_sequence = NULL WHERE kind != 'undo'",
+        "UPDATE log SET undone_sequence = 4711 WHERE kind = 'undo'",
+        "UPDATE log SET weights = 'none'",
+        "UPDATE card SET due = 'soon'",
+        "UPDATE card SET last = '2026-99-01'",
+        "UPDATE card SET last = '9999-12-31'",
+        "UPDATE card SET first = NULL",
+        "UPDATE card SET stability = -1",
+        "UPDATE card SET stability = 9e999",
+        "UPDATE card SET difficulty = 0",
+        "UPDATE weights SET parameters = '[1, 2'",
+        "UPDATE weights SET parameters = '[NaN]'",
+        "UPDATE weights SET parameters = '7'",
+        "UPDATE weights SET parameters = replace(parameters, '0.212', '0.3')",
+        "UPDATE weights SET retention = 0.5",
+        "UPDATE weights SET since = 'once'",
+        "UPDATE weights SET since = '9999-12-31T23:59:59.999999Z'",
+        "DELETE FROM weights",
+        "DROP INDEX log_kind",
+    ],
+)
+def test_what_another_program_changed_in_the_file_stops_no_command(commands, tmp_path, statement, in_utc):
+    with Progress(tmp_path) as progress:
+        fill(progress)
+        memories = progress.memories()
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("DROP TRIGGER log_is_fixed")
+        database.execute(statement)
+    database.close()
+    with Progress(tmp_path) as progress:
+        if not statement.startswith("UPDATE log"):
+            assert progress.memories() == memories  # computed again where they were changed
+        progress.use_weights(Weights(retention=0.8), AT)
+        assert progress.weights() == Weights(retention=0.8)
+        restored = [row.item for row in progress.entries("suspend", "bury")]
+        assert all(progress.restore(item, AT) for item in restored)
+    use_all_commands(commands, tmp_path)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1e999", "9" * 5000, "0.1", "1e-300", "1e300"])
+def test_values_that_no_question_draws_show_no_belief_and_stop_nothing(value):
+    """The log names the values of a question; it was posed with them once, or its content has changed since."""
+    for concept in catalog().concepts:
+        for question in concept.questions:
+            if question.kind is Kind.NUMBER:
+                drawn = ", ".join(f"{each.name}={value}" for each in question.variables)
+                for number in ("3", value, "9**9**9", "(" * 300):
+                    assert isinstance(beliefs(question, f"{number} with {drawn}"), list)
+
+
+@pytest.mark.parametrize("text", ODD["given"])
+def test_texts_that_answer_nothing_show_no_belief(text):
+    for concept in catalog().concepts:
+        for question in concept.questions:
+            assert beliefs(question, text) == []

@@ -163,6 +163,6 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
 def _texts(text: str) -> list[object]:
     try:
         texts = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return texts if isinstance(texts, list) else []

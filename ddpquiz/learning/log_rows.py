@@ -122,10 +122,11 @@ _INTO = f"INTO log ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))
 COLUMNS = ", ".join("l." + name for name in _FIELDS)
 _IS_UNDONE = "EXISTS (SELECT 1 FROM log AS u WHERE u.undone_device = l.device AND u.undone_sequence = l.sequence)"
 _IS_DAY = f"(l.day BETWEEN '{FIRST_YEAR}' AND '{LAST_YEAR + 1}' AND date(l.day, '+0 days') IS l.day)"
+_IS_ASCII = "l.device NOT GLOB '*[^ -~]*'"  # so that an undo can name the row
 # The rows that count. An older version or another program may have written rows that mean nothing here: without a day,
 # about what is not an item, or under a name that no device has. They stay in the log and in exports, and everything
 # else is as if they were not there.
-COUNTS = f"l.item GLOB '?*/?*' AND l.device NOT GLOB '*[^ -~]*' AND {_IS_DAY} AND NOT {_IS_UNDONE}"
+COUNTS = f"l.item GLOB '?*/?*' AND {_IS_ASCII} AND {_IS_DAY} AND NOT {_IS_UNDONE}"
 ORDER = "ORDER BY l.at, l.device, l.sequence"  # the same on every machine that holds these rows
 MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as one value
 
