@@ -67,15 +67,13 @@ def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str
     file.write(json.dumps(head, indent=1)[:-2])
     rows = list(rows)
     faults = _faults(rows, {each.version for each in weights})
-    good, unknown = [row for row in rows if row.receipt not in faults], [row for row in rows if row.receipt in faults]
-    for name, each in {"log": good, **({"unknown": unknown} if unknown else {})}.items():
-        lines = (
-            json.dumps(
-                {name: value for name in _TYPES if (value := getattr(row, name)) != _DEFAULTS[name]}, ensure_ascii=False
-            )
-            for row in each
-        )
-        file.write(f',\n "{name}": [' + ",".join(f"\n  {line}" for line in lines) + "\n ]")
+    lists: dict[str, list[str]] = {"log": []}
+    for row in rows:
+        values = {name: value for name in _TYPES if (value := getattr(row, name)) != _DEFAULTS[name]}
+        where = "unknown" if row.receipt in faults else "log"
+        lists.setdefault(where, []).append("\n  " + json.dumps(values, ensure_ascii=False))
+    for where, lines in lists.items():
+        file.write(f',\n "{where}": [{",".join(lines)}\n ]')
     file.write("\n}\n")
 
 
@@ -209,13 +207,9 @@ def _fits(name: str, value: Any) -> bool:
 def _agrees(row: Row) -> bool:
     """Return whether the fields of a row fit its kind and each other."""
     first, *stars = (row.given or "").split("\n")
-    match row.kind:
-        case "lab":
-            return ((first, row.credit) == (PASSED, 1) and all(stars)) or (row.given, row.credit) == (SEEN, 0)
-        case "stage":
-            return row.given in SAVED
-        case _:
-            return True
+    if row.kind == "lab":
+        return ((first, row.credit) == (PASSED, 1) and all(stars)) or (row.given, row.credit) == (SEEN, 0)
+    return row.kind != "stage" or row.given in SAVED
 
 
 def _has_time(row: Row) -> bool:

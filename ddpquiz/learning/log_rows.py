@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import astuple, dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddpquiz.errors import UserError
@@ -111,7 +111,6 @@ class Row:
 
 
 _FIELDS = tuple(Row.__dataclass_fields__)
-TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 FIRST_YEAR, LAST_YEAR = 1970, 2199  # even a wrong clock stays between these; other years were not written by a clock
 LONGEST = 1_000_000  # characters of a text
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # what no text holds: JSON, SQLite or another program would lose it
@@ -132,7 +131,13 @@ MOMENT = "l.at || l.device || printf('%012d', l.sequence)"  # the same order, as
 
 
 def add(database: sqlite3.Connection, row: Row) -> None:
-    """Write a row."""
+    """Write a row. Raises UserError if its text is too long."""
+    if row.given is not None:
+        if len(row.given) > LONGEST:
+            raise UserError(
+                f"A text can have {LONGEST:,} characters; this one has {len(row.given):,}, so it was not saved."
+            )
+        row = replace(row, given=UNWRITABLE.sub("\ufffd", row.given))
     database.execute(f"INSERT {_INTO}", astuple(row))
 
 
@@ -151,10 +156,11 @@ def row_of(columns: tuple[Any, ...]) -> Row:
 def moment(text: str) -> datetime | None:
     """Return a moment of the log; None for a text that no clock wrote."""
     try:
-        found = datetime.strptime(text, TIME).replace(tzinfo=UTC)
+        found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if FIRST_YEAR <= found.year <= LAST_YEAR and found.strftime(TIME) == text else None
+    is_written = found.isoformat(timespec="microseconds").replace("+00:00", "Z") == text
+    return found if is_written and found.tzinfo and FIRST_YEAR <= found.year <= LAST_YEAR else None
 
 
 def find_weights(database: sqlite3.Connection) -> dict[str, tuple[Weights, str]]:

@@ -15,21 +15,10 @@ from ddpquiz.learning.backups import FOLDER, Backup, save_daily_backup, save_imp
 from ddpquiz.learning.database import reported_faults, transaction
 from ddpquiz.learning.lab_passes import PASSED, SEEN
 from ddpquiz.learning.log_reader import LogReader
-from ddpquiz.learning.log_rows import (
-    LONGEST,
-    TIME,
-    UNWRITABLE,
-    AnswerRow,
-    ExplanationRow,
-    LabRow,
-    Receipt,
-    Row,
-    add,
-    find,
-    moment,
-)
+from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, LabRow, Receipt, Row, add, find, moment
 from ddpquiz.learning.schedule import Grade, Weights, study_day
 
+_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
 _LAST = 1 << 62  # larger numbers of rows are not ours, and could not be counted on from
 _UNSAVED = "the last step was not saved"
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"
@@ -210,7 +199,7 @@ class Progress(LogReader):
                 for number, row in enumerate(rows, before + 1)
             ]
             for row in written:
-                add(self._database, _checked(row))
+                add(self._database, row)
                 self._states.derive(row.item)
                 if row.calls:
                     self._states.derive(row.calls)
@@ -232,24 +221,13 @@ class Progress(LogReader):
         return str(found[0])
 
 
-def _checked(row: Row) -> Row:
-    """Return a row with a text that every program can read. Raises UserError if the text is too long."""
-    if row.given is None:
-        return row
-    if len(row.given) > LONGEST:
-        raise UserError(
-            f"A text can have {LONGEST:,} characters; this one has {len(row.given):,}, so it was not saved."
-        )
-    return replace(row, given=UNWRITABLE.sub("\ufffd", row.given))
-
-
 def _when(at: datetime) -> tuple[str, str]:
     """Return a moment in UTC as the log holds it, and its study day."""
     return _utc(at), str(study_day(at))
 
 
 def _utc(at: datetime) -> str:
-    return at.astimezone(UTC).strftime(TIME)
+    return at.astimezone(UTC).strftime(_TIME)
 
 
 def _milliseconds(took: timedelta) -> int:
