@@ -21,6 +21,7 @@ from sample import answer_row
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
+from ddpquiz.learning.backups import list_backups
 from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
@@ -91,12 +92,13 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
         before = everything(one)
         device = other.log()[0].device
         with pytest.raises(UserError) as refused:
-            import_text(one, exported(other))
+            one.merge_safely(other.log(), other.all_weights(), AT)
         assert str(refused.value) == (
             f"Row 2 of device {device} differs from the one here, so nothing was imported: one of the two data folders is a copy "
             "of the other, and both have changed since. Import it into an empty folder: set DDPQUIZ_HOME."
         )
         assert everything(one) == before
+        assert [each.name for each in list_backups(tmp_path / "a")] == ["2026-03-02"]
 
 
 def test_a_text_that_no_file_can_hold_is_saved_without_it_and_one_without_end_is_refused(progress):

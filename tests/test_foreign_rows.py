@@ -192,7 +192,7 @@ def odd_rows(good, name, dice):
     for number in range(1000, 1000 + 50 * WRONG_ROWS):
         row = replace(dice.choice(good), device=dice.choice(("elsewhere", good[0].device)), sequence=number)
         if name == "sequence":
-            row = replace(row, device=f"elsewhere {number}")
+            row = replace(row, device=dice.choice((f"elsewhere {number}", good[0].device)))
         yield replace(row, **{name: dice.choice(values)})
 
 

@@ -98,7 +98,6 @@ class AnswerLog:
         self._saved.clear()
 
 
-_LONGEST = 2_000  # characters of a typed answer; judging a longer one could take minutes
 _VALUE = r"\w+=-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _DRAWN = re.compile(  # a number in any form; "Wrap with static_graph=True" is an option, not a value that was drawn
     rf"(?=\W*(?:\d|sqrt|log2))(.*) with ({_VALUE}(?:, {_VALUE})*)", re.DOTALL | re.IGNORECASE
@@ -146,7 +145,7 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
     if question.variables:
         text, drawn = split_values(text)
         values = dict(each.split("=") for each in drawn.split(", ") if drawn)
-    if values.keys() != {variable.name for variable in question.variables} or len(text) > _LONGEST:
+    if values.keys() != {variable.name for variable in question.variables}:
         return []
     try:
         asked = filled(question, values) if values else question
