@@ -28,7 +28,7 @@ import pexpect
 
 from ddpquiz.curriculum.concept import Card, CardLevel
 from ddpquiz.learning import deal
-from ddpquiz.learning.database import FILE
+from ddpquiz.learning.backups import FILE
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, study_day
 

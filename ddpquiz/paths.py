@@ -1,6 +1,7 @@
 """Folders: the shipped content, demos and labs, the learner's data, and the cache."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from ddpquiz.errors import UserError
@@ -12,7 +13,7 @@ def data_dir() -> Path:
         return home
     from platformdirs import user_data_path
 
-    return user_data_path("ddpquiz")
+    return _below_home(user_data_path)
 
 
 def cache_dir() -> Path:
@@ -21,7 +22,7 @@ def cache_dir() -> Path:
         return home / "cache"
     from platformdirs import user_cache_path
 
-    return user_cache_path("ddpquiz")
+    return _below_home(user_cache_path)
 
 
 def _named() -> Path | None:
@@ -32,6 +33,16 @@ def _named() -> Path | None:
         return Path(home).expanduser()
     except RuntimeError:
         raise UserError(f"DDPQUIZ_HOME is {home}, but there is no user of that name here.") from None
+
+
+def _below_home(find: Callable[[str], Path]) -> Path:
+    try:
+        found = find("ddpquiz")
+    except RuntimeError:  # HOME is not set, and the system does not know this user, as in some containers
+        found = Path()
+    if not found.is_absolute():
+        raise UserError("HOME is not set, so there is no folder for your progress; set DDPQUIZ_HOME to one.")
+    return found
 
 
 _HERE = Path(__file__).parent

@@ -44,7 +44,7 @@ def exported(progress):
 
 
 def import_text(progress, text):
-    return progress.merge(*exchange.read_json(text, "file"))
+    return progress.merge(*exchange.read_json(text, "file")[:2])
 
 
 def everything(progress):

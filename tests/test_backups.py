@@ -16,12 +16,11 @@ from program import environment, piped
 from sample import answer_row
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning import database
-from ddpquiz.learning.backups import FOLDER, list_backups, restore_backup
-from ddpquiz.learning.database import FILE, MIGRATIONS, DamagedError
+from ddpquiz.learning.backups import FILE, FOLDER, DamagedError, list_backups, restore_backup
 from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
+from ddpquiz.learning.schema import MIGRATIONS
 from ddpquiz.learning.statistics import statistics
 
 TESTS = Path(__file__).parent
@@ -62,7 +61,7 @@ def test_each_day_with_a_write_has_a_backup_and_the_last_ten_stay(tmp_path):
     with Progress(tmp_path):  # nothing is written, so there is nothing to back up
         pass
     found = list(list_backups(tmp_path))
-    assert [(one.day, one.rows) for one in found] == [
+    assert [(one.name, one.rows) for one in found] == [
         (str((AT + timedelta(days=day)).date()), day + 1) for day in range(11, 1, -1)
     ]
     assert sorted(path.name for path in (tmp_path / FOLDER).iterdir()) == sorted(one.path.name for one in found)
@@ -115,17 +114,17 @@ def test_damage_offers_the_newest_good_backup_and_restoring_it_sets_the_file_asi
     assert done.returncode == 1
     assert re.fullmatch(
         f"{home / FILE} is damaged \\(.*\\). `ddpquiz progress restore-backup` sets it aside and restores the backup of "
-        f"{good.day}, which holds {good.rows:,} rows? of your log.\n",
+        f"{good.name}, which holds {good.rows:,} rows? of your log.\n",
         done.stderr,
     )
     listed = piped(home, "progress", "restore-backup", "--list").stdout.splitlines()
-    assert listed[0].startswith(f"{good.day}  {good.rows} rows")
+    assert listed[0].startswith(f"{good.name}  {good.rows} rows")
     assert (home / FILE).read_bytes() == data
     done = piped(home, "progress", "restore-backup")
     assert (done.returncode, done.stderr) == (0, "")
     (aside,) = (path for path in home.glob(f"{FILE}.replaced-*") if not path.name.endswith("-wal"))
     assert done.stdout == (
-        f"The backup of {good.day} with {good.rows} rows is restored.\nWhat was there is set aside as {aside}.\n"
+        f"The backup of {good.name} with {good.rows} rows is restored.\nWhat was there is set aside as {aside}.\n"
     )
     assert aside.read_bytes() == data
     with Progress(home) as progress:
@@ -186,9 +185,28 @@ def test_a_file_that_was_emptied_is_not_taken_for_a_new_one(tmp_path):
     (tmp_path / FILE).write_bytes(b"")
     with pytest.raises(DamagedError, match=r"is damaged \(it is empty\)"):
         Progress(tmp_path)
-    (tmp_path / FILE).unlink()  # moved away to start afresh
-    with Progress(tmp_path) as progress:
-        assert progress.count() == 0
+
+
+def test_a_file_that_is_missing_beside_its_backups_is_not_made_anew_before_they_are_moved_away(home):
+    fill(home, 3)
+    (home / FILE).unlink()
+    done = piped(home, "stats")
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            f"{home / FILE} is missing, but there is a backup of 2026-03-02 with 7 rows of your log; `ddpquiz progress "
+            f"restore-backup` restores it. To start afresh, move {home / FOLDER} away too.\n"
+        ),
+    )
+    assert not (home / FILE).exists()
+    (home / FOLDER).rename(home.parent / "away")
+    assert piped(home, "stats").returncode == 0
+    for file in home.glob(f"{FILE}*"):
+        file.unlink()
+    (home.parent / "away").rename(home / FOLDER)
+    assert piped(home, "progress", "restore-backup").stdout == "The backup of 2026-03-02 with 7 rows is restored.\n"
+    with Progress(home) as progress:
+        assert progress.count() == 7
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -221,44 +239,31 @@ def change(home, statement):
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "problem"),
     [
-        "UPDATE log SET given = CAST(x'ff41' AS TEXT) WHERE kind = 'answer'",
-        "UPDATE log SET level = CAST(x'ff41' AS TEXT) WHERE kind = 'answer'",
-        "UPDATE log SET day = '2026-02-30' WHERE kind = 'review'",
-        "UPDATE log SET took = -9223372036854775808",
-        "UPDATE log SET credit = 2 WHERE kind = 'answer'",
-        "UPDATE log SET points = '[' WHERE kind = 'explanation'",
-        "UPDATE log SET undone_sequence = 4711 WHERE kind = 'undo'",
-        "UPDATE card SET due = 'soon'",
-        "UPDATE card SET last = '2026-99-01'",
-        "UPDATE weights SET parameters = '[1, 2'",
-        "UPDATE weights SET parameters = '[NaN]'",
-        "UPDATE weights SET retention = 0.5",
-        "UPDATE weights SET since = 'once'",
-        "DROP TABLE card",
-        "DROP INDEX log_kind",
-        "ALTER TABLE log RENAME COLUMN given TO got",
-        "PRAGMA user_version = 1",
+        ("UPDATE log SET credit = 2 WHERE kind = 'answer'", "CHECK constraint failed in log"),
+        ("DROP TABLE card", "its tables are not those of ddpquiz"),
+        ("ALTER TABLE log RENAME COLUMN given TO got", "its tables are not those of ddpquiz"),
+        ("PRAGMA user_version = 1", "its tables are not those of ddpquiz"),
+        ("PRAGMA user_version = 0", "its version is 0"),
+        ("PRAGMA user_version = -5", "its version is -5"),
     ],
 )
-def test_values_that_no_log_has_are_reported_at_the_start(tmp_path, statement):
-    fill(tmp_path, 5)
-    Progress(tmp_path).close()
-    change(tmp_path, statement)
-    with pytest.raises(DamagedError):
-        Progress(tmp_path)
-
-
-def test_a_file_that_is_as_it_was_left_is_not_read_from_end_to_end(tmp_path, monkeypatch):
-    fill(tmp_path, 5)
-    checks = []
-    monkeypatch.setattr(database, "find_damage", lambda _: checks.append(1))
-    Progress(tmp_path).close()
-    assert checks == []
-    change(tmp_path, "UPDATE card SET reps = 9")
-    Progress(tmp_path).close()
-    assert checks == [1]
+def test_a_file_that_no_version_of_ddpquiz_has_written_is_damaged_and_its_backup_is_named(home, statement, problem):
+    fill(home, 5)
+    change(home, statement)
+    before = (home / FILE).read_bytes()
+    done = piped(home, "stats")
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            f"{home / FILE} is damaged ({problem}). `ddpquiz progress restore-backup` sets it aside and restores the backup "
+            "of 2026-03-02, which holds 9 rows of your log.\n"
+        ),
+    )
+    assert (home / FILE).read_bytes() == before
+    assert piped(home, "progress", "restore-backup").returncode == 0
+    assert piped(home, "stats").returncode == 0
 
 
 LIMITED = """
@@ -281,7 +286,8 @@ def test_a_full_disk_is_told_and_every_answer_before_it_is_kept(tmp_path, room):
     )  # fmt: skip
     assert done.returncode == 1
     assert re.fullmatch(
-        r"The disk with .* (is full|reports a fault), so the last answer was not saved; .*\n", done.stderr
+        r"The disk with .* (is full|reports a fault), so (the last step was not saved|your progress cannot be opened); .*\n",
+        done.stderr,
     )
     with Progress(home) as progress:
         assert progress._database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import typer
 from rich.cells import cell_len
 
 import ddpquiz
-from ddpquiz import __main__
+from ddpquiz import __main__, paths
 from ddpquiz.cli import app, completion
 from ddpquiz.curriculum import loading
 from ddpquiz.errors import UserError
@@ -306,6 +307,17 @@ def test_a_data_folder_in_the_home_of_nobody_is_told_in_a_sentence(command):
     done = ddp(command, env={**os.environ, "DDPQUIZ_HOME": "~nobody-at-all/data"})
     said = "DDPQUIZ_HOME is ~nobody-at-all/data, but there is no user of that name here.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+@pytest.mark.parametrize("folder", [paths.data_dir, paths.cache_dir])
+def test_a_user_without_a_home_is_told_in_a_sentence(monkeypatch, folder):
+    """As in a container whose user has only a number."""
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "DDPQUIZ_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: {}[user])
+    with pytest.raises(UserError) as refused:
+        folder()
+    assert str(refused.value) == "HOME is not set, so there is no folder for your progress; set DDPQUIZ_HOME to one."
 
 
 def test_it_runs_in_any_folder_and_language(tmp_path):

@@ -13,7 +13,8 @@ import pytest
 from histories import AT, TOOK, states
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning import damage, database
+from ddpquiz.learning import database, schema
+from ddpquiz.learning.backups import FILE, list_backups
 from ddpquiz.learning.log_rows import LabRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights, study_day
@@ -79,7 +80,7 @@ def test_durability_is_what_was_asked_for(progress):
 
 def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path):
     Progress(tmp_path).close()
-    path = tmp_path / database.FILE
+    path = tmp_path / FILE
     with sqlite3.connect(path) as newer:
         newer.execute("PRAGMA user_version = 99")
     newer.close()
@@ -107,7 +108,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 def test_a_migration_runs_once_and_is_recorded(tmp_path, monkeypatch):
     Progress(tmp_path).close()
     longer = (*database.MIGRATIONS, ("CREATE TABLE more (a TEXT) STRICT",))
-    for module in (database, damage):
+    for module in (database, schema):
         monkeypatch.setattr(module, "MIGRATIONS", longer)
     for _ in range(2):
         with Progress(tmp_path) as progress:
@@ -118,7 +119,7 @@ def test_a_migration_runs_once_and_is_recorded(tmp_path, monkeypatch):
     "content", [b"this is no database at all, but longer than a header" * 40, b"SQLite format 3\0junk"]
 )
 def test_a_damaged_file_is_reported_in_a_sentence_and_not_changed(tmp_path, content):
-    path = tmp_path / database.FILE
+    path = tmp_path / FILE
     path.write_bytes(content)
     with pytest.raises(UserError) as refused:
         Progress(tmp_path)
@@ -132,7 +133,7 @@ def test_damage_in_the_middle_is_reported_too(tmp_path):
     with Progress(tmp_path) as progress:
         for n in range(200):
             progress.review(f"c/{n}", Grade.GOOD, AT, TOOK)
-    path = tmp_path / database.FILE
+    path = tmp_path / FILE
     data = bytearray(path.read_bytes())
     data[4096 * 2 : -4096] = b"\xff" * (len(data) - 4096 * 3)
     path.write_bytes(data)
@@ -142,14 +143,14 @@ def test_damage_in_the_middle_is_reported_too(tmp_path):
 
 @pytest.mark.parametrize("version", [0, 1, len(database.MIGRATIONS), 99])
 def test_a_database_of_something_else_is_left_alone(tmp_path, version):
-    with sqlite3.connect(tmp_path / database.FILE) as other:
+    with sqlite3.connect(tmp_path / FILE) as other:
         other.execute("CREATE TABLE theirs (a)")
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
-    before = (tmp_path / database.FILE).read_bytes()
+    before = (tmp_path / FILE).read_bytes()
     with pytest.raises(UserError, match="was not made by ddpquiz; move it away"):
         Progress(tmp_path)
-    assert (tmp_path / database.FILE).read_bytes() == before
+    assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_a_full_disk_is_reported_and_the_answer_can_be_saved_again(progress):
@@ -159,8 +160,9 @@ def test_a_full_disk_is_reported_and_the_answer_can_be_saved_again(progress):
     with pytest.raises(UserError) as refused:
         progress.flag("ring/one", "x" * 50_000, AT)
     folder = progress.path.parent
-    assert str(refused.value) == (
-        f"The disk with {folder} is full, so the last answer was not saved; make room and answer it again."
+    assert (
+        str(refused.value)
+        == f"The disk with {folder} is full, so the last step was not saved; make room and try again."
     )
     progress._database.execute("PRAGMA max_page_count = 100000")
     progress.review("ring/one", Grade.GOOD, AT, TOOK)
@@ -176,12 +178,30 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
         tmp_path.chmod(stat.S_IRWXU)
 
 
+def test_a_folder_without_any_rights_is_reported(tmp_path):
+    user = os.geteuid()
+    tmp_path.chmod(0)
+    os.seteuid(user or 65534)  # root has all rights everywhere
+    try:
+        with pytest.raises(UserError) as refused:
+            Progress(tmp_path / "home")
+        with pytest.raises(UserError, match=r"backups cannot be read: Permission denied\.$"):
+            list(list_backups(tmp_path / "home"))
+    finally:
+        os.seteuid(user)
+        tmp_path.chmod(stat.S_IRWXU)
+    assert str(refused.value) == (
+        f"The data folder {tmp_path / 'home'} cannot be used (Permission denied); "
+        "make it writable, or set DDPQUIZ_HOME to another folder."
+    )
+
+
 def test_a_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError) as refused:
         Progress(tmp_path / "file" / "home")
     assert str(refused.value) == (
-        f"The data folder {tmp_path / 'file' / 'home'} cannot be created (Not a directory); "
+        f"The data folder {tmp_path / 'file' / 'home'} cannot be used (Not a directory); "
         "make it writable, or set DDPQUIZ_HOME to another folder."
     )
 
@@ -190,7 +210,7 @@ OLD = Path(__file__).parent / "data" / "progress-1.sql"  # what the first versio
 
 
 def test_a_database_of_the_first_version_keeps_every_row_when_it_is_brought_up_to_date(tmp_path):
-    with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as old:
         old.executescript(OLD.read_text("utf-8"))
         rows, cards = (old.execute(f"SELECT * FROM {table}").fetchall() for table in ("log", "card"))
     old.close()
@@ -220,7 +240,7 @@ def test_a_database_of_the_first_version_keeps_every_row_when_it_is_brought_up_t
 
 
 def test_a_database_of_version_0_1_keeps_every_row_and_state(tmp_path):
-    with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as old:
         old.executescript(OLD.with_name("progress-0.1.sql").read_text("utf-8"))
         tables = {
             name: old.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in ("log", "card", "weights")
@@ -246,7 +266,7 @@ def test_a_database_of_version_0_1_keeps_every_row_and_state(tmp_path):
 
 def test_a_database_with_labs_keeps_them_and_then_holds_stages(tmp_path, monkeypatch):
     with monkeypatch.context() as before:
-        for module in (database, damage):
+        for module in (database, schema):
             before.setattr(module, "MIGRATIONS", database.MIGRATIONS[:3])
         with Progress(tmp_path) as progress:
             progress.lab(LabRow(item="ring/tree", passed=True, stars=("fewest bytes",)), AT)
@@ -262,7 +282,7 @@ def test_a_database_with_labs_keeps_them_and_then_holds_stages(tmp_path, monkeyp
 
 
 def test_a_migration_that_is_killed_half_way_leaves_the_old_database(tmp_path, monkeypatch):
-    with sqlite3.connect(tmp_path / database.FILE, isolation_level=None) as old:
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as old:
         old.executescript(OLD.read_text("utf-8"))
         rows = old.execute("SELECT * FROM log").fetchall()
     old.close()
@@ -270,7 +290,7 @@ def test_a_migration_that_is_killed_half_way_leaves_the_old_database(tmp_path, m
     monkeypatch.setattr(database, "MIGRATIONS", half)
     with pytest.raises(sqlite3.OperationalError, match="no_such_function"):
         Progress(tmp_path)
-    with sqlite3.connect(tmp_path / database.FILE) as same:
+    with sqlite3.connect(tmp_path / FILE) as same:
         assert same.execute("PRAGMA user_version").fetchone() == (1,)
         assert same.execute("SELECT * FROM log").fetchall() == rows
     same.close()

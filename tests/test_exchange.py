@@ -21,6 +21,7 @@ from sample import answer_row
 
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
+from ddpquiz.learning.backups import list_backups
 from ddpquiz.learning.log_rows import ExplanationRow, PointRow
 from ddpquiz.learning.progress import Progress
 from ddpquiz.learning.schedule import Grade, Weights
@@ -91,81 +92,21 @@ def test_a_copied_folder_that_went_its_own_way_is_refused_and_nothing_changes(tm
         before = everything(one)
         device = other.log()[0].device
         with pytest.raises(UserError) as refused:
-            import_text(one, exported(other))
+            one.merge_safely(other.log(), other.all_weights(), AT)
         assert str(refused.value) == (
             f"Row 2 of device {device} differs from the one here, so nothing was imported: one of the two data folders is a copy "
             "of the other, and both have changed since. Import it into an empty folder: set DDPQUIZ_HOME."
         )
         assert everything(one) == before
+        assert [each.name for each in list_backups(tmp_path / "a")] == ["2026-03-02"]
 
 
-@pytest.fixture
-def whole(tmp_path):
-    with Progress(tmp_path / "whole") as one:
-        one.undo(one.review("ring/one", Grade.GOOD, AT, TOOK), AT)
-        one.explain(ExplanationRow(item="ring/why", took=TOOK, given="x", points=(PointRow("all send", True),)), AT)
-        return json.loads(exported(one))
-
-
-def row(number, **changes):
-    return lambda told: told["log"][number].update(changes)
-
-
-BROKEN = {
-    "format": (
-        lambda told: told.update(format="x"),
-        "is not progress of ddpquiz; `ddpquiz export json` writes such a file.",
-    ),
-    "version": (
-        lambda told: told.update(version=4),
-        "was written by a newer ddpquiz (its version is 4, this ddpquiz knows 3); update ddpquiz. Nothing was changed.",
-    ),
-    "no log": (lambda told: told.pop("log"), "is damaged, so nothing was imported: it has no `log`."),
-    "no row": (lambda told: told["log"].append(3), "row 4 of its log has fields that no row has"),
-    "field": (row(0, colour="red"), "row 1 of its log has fields that no row has"),
-    "missing": (lambda told: told["log"][0].pop("item"), "row 1 of its log has no valid `item`"),
-    "type": (row(0, grade="3"), "row 1 of its log has no valid `grade`"),
-    "truth": (row(0, grade=True), "row 1 of its log has no valid `grade`"),
-    "large": (row(0, took=1 << 70), "row 1 of its log has no valid `took`"),
-    "surrogate": (row(0, item="a\ud800"), "row 1 of its log has no valid `item`"),
-    "kind": (row(0, kind="dream"), "row 1 of its log is of an unknown kind, or has no name"),
-    "time": (row(0, at="yesterday"), "row 1 of its log has a time that is not valid"),
-    "day": (row(0, day="2026-W10-1"), "row 1 of its log has an impossible time"),
-    "years": (row(0, at="9999-01-01T00:00:00.000000Z", day="9999-01-01"), "row 1 of its log has an impossible time"),
-    "far": (row(0, day="2026-03-09"), "row 1 of its log has an impossible time"),
-    "points": (row(1, points="[3]"), "has points that are not valid"),
-    "grade": (row(0, grade=5), "row 1 of its log has values that contradict each other"),
-    "undone": (row(2, undone_sequence=17), "These rows contradict each other (FOREIGN KEY constraint failed)"),
-    "nameless weights": (
-        row(0, weights="00000000"),
-        "These rows contradict each other (FOREIGN KEY constraint failed)",
-    ),
-    "weights": (
-        lambda told: told["weights"][0].update(retention=0.7),
-        "number 1 of its weights do not match their version",
-    ),
-    "huge weights": (
-        lambda told: told["weights"][0].update(retention=10**400),
-        "number 1 of its weights cannot be read",
-    ),
-    "no weights": (lambda told: told["weights"].append({}), "number 2 of its weights cannot be read"),
-}
-
-
-@pytest.mark.parametrize("change", BROKEN)
-def test_a_file_that_is_not_whole_is_refused_in_one_sentence_and_nothing_changes(tmp_path, whole, change):
-    spoil, sentence = BROKEN[change]
-    row_of = {entry["kind"]: number for number, entry in enumerate(whole["log"])}
-    assert sorted(row_of) == ["explanation", "review", "undo"]
-    whole["log"].sort(key=lambda entry: ["review", "explanation", "undo"].index(entry["kind"]))
-    with Progress(tmp_path / "here") as here:
-        here.review("ring/two", Grade.GOOD, AT, TOOK)
-        before = everything(here)
-        spoil(whole)
-        with pytest.raises(UserError) as refused:
-            import_text(here, json.dumps(whole))
-        assert sentence in str(refused.value)
-        assert everything(here) == before
+def test_a_text_that_no_file_can_hold_is_saved_without_it_and_one_without_end_is_refused(progress):
+    progress.flag("ring/one", "a\0b\ud800c", AT)
+    assert progress.entries("flag")[0].given == "a\ufffdb\ufffdc"
+    with pytest.raises(UserError, match="has 1,000,001, so it was not saved"):
+        progress.flag("ring/one", "x" * 1_000_001, AT)
+    assert progress.count() == 1
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -228,7 +169,7 @@ def test_the_commands_take_progress_from_one_machine_to_another(tmp_path):
     piped(here, "study", lines="\n3\n\n1\n")
     assert piped(here, "export", "json", "--to", str(file)).returncode == 0
     assert piped(here, "export", "json").stdout == file.read_text("utf-8")
-    assert piped(there, "import", str(file)).stdout == "2 of 2 rows were new.\n"
+    assert piped(there, "import", str(file)).stdout.startswith("2 of 2 rows were new.\n")
     assert piped(there, "import", str(file)).stdout == "Nothing was new in 2 rows.\n"
     assert "Front of two?" in piped(there, "study", "--new", "0").stdout
     assert piped(there, "export", "csv").stdout.count("\n") == 3
@@ -266,7 +207,7 @@ def test_a_device_without_end_and_a_pipe_without_writer_are_refused_and_a_pipe_i
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     piped(tmp_path / "here", "study", lines="\n3\n")
     text = piped(tmp_path / "here", "export", "json").stdout
-    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout == "1 of 1 rows were new.\n"
+    assert piped(tmp_path / "home", "import", "/dev/stdin", lines=text).stdout.startswith("1 of 1 rows")
 
 
 def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_behind(tmp_path):

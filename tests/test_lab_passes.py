@@ -61,6 +61,6 @@ def test_passes_are_exported_and_imported(progress, tmp_path):
     file = io.StringIO()
     exchange.write_json(progress.log(), progress.all_weights(), file)
     with Progress(tmp_path / "other") as other:
-        assert other.merge(*exchange.read_json(file.getvalue(), "it")) == 2
+        assert other.merge(*exchange.read_json(file.getvalue(), "it")[:2]) == 2
         assert other.labs() == progress.labs()
         assert credit(other) == [0.5]

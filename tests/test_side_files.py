@@ -20,7 +20,12 @@ def test_the_last_run_of_each_demo_is_saved(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "[]", "null", '{"ddp": 3}', '{"ddp": {"seconds": "soon", "ranks": 4, "args": []}}', "\x00"]
+    "text",
+    [
+        *("", "[", "[]", "null", '{"ddp": 3}', "\x00", "[" * 10_000),
+        '{"ddp": {"seconds": "soon", "ranks": 4, "args": []}}',
+        '{"ddp": {"seconds": 1, "ranks": Infinity, "args": []}}',
+    ],
 )
 def test_a_file_that_is_not_ours_says_nothing_and_is_replaced(tmp_path, text):
     (tmp_path / TIMINGS_FILE).write_text(text)

@@ -235,7 +235,7 @@ def test_the_page_of_a_concept_holds_what_is_taught(opened, site):
 def test_json_of_the_browser_is_the_format_of_the_terminal(opened, site):
     page = opened.goto(site / "index.html")
     page.evaluate("ddpquizSite.progress.forget()")
-    rows, weights = exchange.read_json(page.evaluate("ddpquizSite.progress.exported()"), "the file")
+    rows, weights, _ = exchange.read_json(page.evaluate("ddpquizSite.progress.exported()"), "the file")
     assert (rows, [*weights]) == ([], [Weights()])
 
 

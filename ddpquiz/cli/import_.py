@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.learning import exchange
@@ -16,12 +17,20 @@ _LIMIT = 256 << 20  # bytes
 def import_(file: Annotated[Path, typer.Argument(help="A file that `ddpquiz export json` wrote.")]) -> None:
     """Add progress that `ddpquiz export json` wrote, here or on another machine.
 
-    Import as often as you like, in any order; both machines end up with the same history.
+    Import as often as you like, in any order; both machines end up with the same history. A backup is made first.
     """
-    rows, weights = exchange.read_json(_read(file), str(file))
+    read = exchange.read_json(_read(file), str(file))
     with open_progress() as progress:
-        added = progress.merge(rows, weights)
-    typer.echo(f"{added} of {len(rows)} rows were new." if added else f"Nothing was new in {len(rows)} rows.")
+        added, backup = progress.merge_safely(read.rows, read.weights, clock.now())
+    count = len(read.rows)
+    typer.echo(f"{added} of {count} rows were new." if added else f"Nothing was new in {count} rows.")
+    if read.unknown:
+        typer.echo(f"{read.unknown} more mean nothing to ddpquiz and were left out.")
+    if backup:
+        typer.echo(
+            f"What was here before is saved as {backup.path}; "
+            f"`ddpquiz progress restore-backup {backup.name}` goes back to it."
+        )
 
 
 def _read(file: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ddpquiz.cli import clock
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
-from ddpquiz.learning import database
+from ddpquiz.learning.backups import FILE
 from ddpquiz.learning.log_rows import Row
 from ddpquiz.learning.schedule import study_day
 from ddpquiz.paths import data_dir
@@ -25,7 +25,7 @@ def rows(kinds: Sequence[str]) -> list[Row]:
 def marks() -> dict[str, list[str]]:
     """Return the marks of each item; if there is no progress, nothing is marked and no file is created."""
     found: dict[str, list[str]] = {}
-    if not os.path.exists(data_dir() / database.FILE):  # noqa: PTH110 - False, and no exception, where access is denied
+    if not os.path.exists(data_dir() / FILE):  # noqa: PTH110 - False, and no exception, where access is denied
         return found
     try:
         for row in rows(("suspend", "bury", "flag")):

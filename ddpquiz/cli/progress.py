@@ -9,7 +9,6 @@ from ddpquiz.cli import clock, completion
 from ddpquiz.cli.progress_file import open_progress
 from ddpquiz.errors import UserError
 from ddpquiz.learning import backups
-from ddpquiz.learning.database import FILE
 from ddpquiz.paths import data_dir
 
 progress = typer.Typer(
@@ -34,7 +33,7 @@ def rebuild() -> None:
         rows = opened.count()
     changed = sum(before.get(card) != after.get(card) for card in before.keys() | after.keys())
     what = f"{changed:,} of them changed" if changed else "nothing changed"
-    print(f"{len(after):,} card{'s' * (len(after) != 1)} from {_rows(rows)} of the log; {what}.")
+    print(f"{len(after):,} card{'s' * (len(after) != 1)} from {backups.count_rows(rows)} of the log; {what}.")
 
 
 @progress.command()
@@ -52,7 +51,7 @@ def restore(
 @progress.command(name="restore-backup")
 def restore_backup(
     day: Annotated[
-        str | None, typer.Argument(help="The day of the backup, as --list shows it; else the newest.")
+        str | None, typer.Argument(help="The name of the backup, such as its day, as --list shows it; else the newest.")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="List the backups, and restore none.")] = False,
 ) -> None:
@@ -61,22 +60,18 @@ def restore_backup(
     What is there now is set aside, not deleted.
     """
     home = data_dir()
-    found = [backup for backup in backups.list_backups(home) if day in (None, backup.day)]
+    found = [backup for backup in backups.list_backups(home) if day in (None, backup.name)]
     if show:
         for backup in found:
-            print(f"{backup.day}  {_rows(backup.rows)}  {backup.path}")
+            print(f"{backup.name}  {backups.count_rows(backup.rows)}  {backup.path}")
     if not found:
         raise UserError(f"{home / backups.FOLDER} has no backup{f' of {day}' if day else ''} that can be restored.")
     if show:
         return
-    newest, path = found[0], home / FILE
-    if sys.stdin.isatty() and not typer.confirm(f"Replace {path} with the backup of {newest.day}?"):
+    newest, path = found[0], home / backups.FILE
+    if sys.stdin.isatty() and not typer.confirm(f"Replace {path} with the backup of {newest.name}?"):
         raise typer.Exit(1)
     aside = backups.restore_backup(newest, path, clock.now())
-    print(f"The backup of {newest.day} with {_rows(newest.rows)} is restored.")
+    print(f"The backup of {newest.name} with {backups.count_rows(newest.rows)} is restored.")
     if aside:
         print(f"What was there is set aside as {aside}.")
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"

@@ -147,7 +147,10 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
         values = dict(each.split("=") for each in drawn.split(", ") if drawn)
     if values.keys() != {variable.name for variable in question.variables}:
         return []
-    asked = filled(question, values) if values else question
+    try:
+        asked = filled(question, values) if values else question
+    except (ValueError, OverflowError):  # values for which the question has no answer, such as no ranks
+        return []
     whys = judge(Posed(asked, values, tuple(range(len(question.lines)))), text).whys
     return [
         Misconception(trap.why, shown.why, asked.ask, text)
@@ -159,6 +162,6 @@ def beliefs(question: Question, text: str) -> list[Misconception]:
 def _texts(text: str) -> list[object]:
     try:
         texts = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return texts if isinstance(texts, list) else []

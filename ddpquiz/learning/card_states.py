@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import astuple
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ddpquiz.learning.log_rows import NOT_UNDONE, ORDER, find, weights_of
-from ddpquiz.learning.schedule import Grade, Memory, Schedule, called
+from ddpquiz.learning.log_rows import COUNTS, LAST_YEAR, ORDER, find, find_weights
+from ddpquiz.learning.schedule import Grade, Memory, Schedule, Weights, called
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,26 +29,24 @@ class CardStates:
         self._schedules: dict[str, Schedule] = {}
 
     def memories(self, concept: str | None = None) -> dict[str, Memory]:
-        """Return the memory of each card that was reviewed or made due, of one concept or of all."""
+        """Return the memory of each card that was reviewed or made due, of one concept or of all.
+
+        Raises ValueError if there is a state that no log leads to; `rebuild` mends it.
+        """
         # in ASCII, 0 follows /
         where, values = ("WHERE item > ? AND item < ?", (f"{concept}/", f"{concept}0")) if concept else ("", ())
         rows = self._database.execute(f"{_FROM_CARD} {where}", values)
-        return {
-            item: Memory(_a_day(due), stability, difficulty, _day(first), _day(last), reps, lapses)
-            for item, due, stability, difficulty, first, last, reps, lapses in rows
-        }
+        return {item: _memory(*state) for item, *state in rows}
 
     def derive(self, card: str) -> None:
         """Derive the state of one card from all its rows, as a rebuild does; they are few."""
         self._database.execute("DELETE FROM card WHERE item = ?", (card,))
-        memories = self._replay(
-            f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {NOT_UNDONE} {ORDER}", card, card
-        )
+        memories = self._replay(f"WHERE (l.item = ? OR l.calls = ?) AND {_FROM_LOG} AND {COUNTS} {ORDER}", card, card)
         self._save({card: memories[card]} if card in memories else {})
 
     def rebuild(self) -> None:
         self._database.execute("DELETE FROM card")
-        self._save(self._replay(f"WHERE {_FROM_LOG} AND {NOT_UNDONE} {ORDER}"))
+        self._save(self._replay(f"WHERE {_FROM_LOG} AND {COUNTS} {ORDER}"))
 
     def _replay(self, where: str, *values: object) -> dict[str, Memory]:
         """Return the memories after some rows of the log, each scheduled by the weights that were in use."""
@@ -67,13 +66,23 @@ class CardStates:
 
     def _schedule(self, version: str) -> Schedule:
         if version not in self._schedules:
-            query = "SELECT parameters, retention FROM weights WHERE version = ?"
-            self._schedules[version] = Schedule(weights_of(*self._database.execute(query, (version,)).fetchone()))
+            weights, _ = find_weights(self._database).get(version, (Weights(), ""))
+            self._schedules[version] = Schedule(weights)
         return self._schedules[version]
 
 
-def _day(text: str | None) -> date | None:
-    return _a_day(text) if text else None
+def _memory(
+    due: str, stability: float | None, difficulty: float | None, first: str | None, last: str | None, *counts: int
+) -> Memory:
+    """Return the memory that a row of the table `card` describes. Raises ValueError if it describes none."""
+    if stability is None or difficulty is None or first is None or last is None:
+        if (stability, difficulty, first, last) != (None, None, None, None):
+            raise ValueError
+        return Memory(_a_day(due))
+    memory = Memory(_a_day(due), stability, difficulty, _a_day(first), _a_day(last), *counts)
+    if not (0 < stability < math.inf and 1 <= difficulty <= 10 and _a_day(last).year <= LAST_YEAR):
+        raise ValueError
+    return memory
 
 
 @lru_cache(maxsize=10_000)

@@ -4,53 +4,43 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.backups import list_backups
-from ddpquiz.learning.damage import find_damage
-from ddpquiz.learning.schema import MIGRATIONS
-from ddpquiz.learning.side_files import load_json, save_json
+from ddpquiz.learning.backups import FILE, FOLDER, DamagedError, count_rows, find_damage, is_damage, list_backups
+from ddpquiz.learning.schema import MIGRATIONS, has_tables
 
-FILE = "progress.db"
-STAMP_FILE = "progress.checked.json"
 _NAME = 0x64647071  # "ddpq" in the header marks the file as ours
 _WAIT = 10.0  # seconds for another sitting to finish its write
-
-
-class DamagedError(UserError):
-    """The progress file is damaged; the text offers the newest good backup."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        wrong = f"{path} is damaged ({problem.splitlines()[-1]})"
-        if backup := next(list_backups(path.parent), None):
-            super().__init__(
-                f"{wrong}. `ddpquiz progress restore-backup` sets it aside and restores the backup of {backup.day}, "
-                f"which holds {backup.rows:,} row{'s' * (backup.rows != 1)} of your log."
-            )
-        else:
-            super().__init__(f"{wrong}, and there is no backup. Move it away to start afresh.")
 
 
 def connect(home: Path) -> sqlite3.Connection:
     """Open the progress in a folder at the current version; create it if there is none.
 
-    Raises UserError, and DamagedError if the file was changed since `save_stamp` and is damaged.
+    Raises UserError; DamagedError if the file is damaged, so that nothing is written to it.
     """
     path = home / FILE
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        size = path.stat().st_size if path.exists() else None
     except OSError as error:
-        raise UserError(f"The data folder {home} cannot be created ({error.strerror}); {_ELSEWHERE}") from None
-    with reported_faults(path):
-        if path.exists() and not path.stat().st_size and _load_stamp(path):
-            raise DamagedError(path, "it is empty")  # SQLite would take it for a new database
+        raise UserError(f"The data folder {home} cannot be used ({error.strerror}); {_ELSEWHERE}") from None
+    if not size and (backup := next((each for each in list_backups(home) if each.rows), None)):
+        # SQLite would begin anew
+        if size == 0:
+            raise DamagedError(path, "it is empty")
+        raise UserError(
+            f"{path} is missing, but there is a backup of {backup.name} with {count_rows(backup.rows)} of your log; "
+            f"`ddpquiz progress restore-backup` restores it. To start afresh, move {home / FOLDER} away too."
+        )
+    with reported_faults(path, "your progress cannot be opened"):
         _make_private(path)
-        is_as_left = _is_as_left(path)
         database = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+        database.text_factory = partial(str, encoding="utf-8", errors="replace")  # another program may write other text
         try:
-            _prepare(database, path, is_as_left=is_as_left)
+            _prepare(database, path)
         except BaseException:
             database.close()
             raise
@@ -58,19 +48,24 @@ def connect(home: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def reported_faults(path: Path) -> Iterator[None]:
-    """Raise faults of a file, a folder or a disk as sentences that say what to do; other faults are bugs."""
+def reported_faults(path: Path, so: str = "your progress cannot be read") -> Iterator[None]:
+    """Raise faults of a file, a folder or a disk as sentences that say what to do; other faults are bugs.
+
+    `so` is what a full or broken disk leads to.
+    """
     try:
         yield
     except UnicodeDecodeError as error:  # in a message of SQLite that quotes the damaged data
         raise DamagedError(path, "it holds text that is not valid") from error
     except sqlite3.DatabaseError as error:
-        name = getattr(error, "sqlite_errorname", "")
-        if name.startswith(_DAMAGED) or str(error).startswith("Could not decode to UTF-8"):
+        if is_damage(error):
             raise DamagedError(path, str(error)) from error
+        name = getattr(error, "sqlite_errorname", "")
         for fault, sentence in _FAULTS.items():
             if name.startswith(fault):
-                raise UserError(sentence.format(path=path, folder=path.parent)) from error
+                raise UserError(sentence.format(path=path, folder=path.parent, so=so)) from error
+        if isinstance(error, sqlite3.OperationalError) and not _has_our_tables(path):
+            raise DamagedError(path, "its tables are not those of ddpquiz") from error
         raise
 
 
@@ -87,30 +82,9 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def save_stamp(path: Path) -> None:
-    """Save the size and time of the closed file, so that the next start checks it only if it was changed."""
-    with suppress(OSError):  # then the next start checks it
-        if (stamp := _stamp(path)) != _load_stamp(path):
-            save_json(path.with_name(STAMP_FILE), stamp)
-
-
-def _is_as_left(path: Path) -> bool:
-    """Return whether the unopened file is as `save_stamp` saw it, and no sitting has it open."""
-    with suppress(OSError):
-        return _load_stamp(path) == _stamp(path) and not path.with_name(f"{FILE}-wal").exists()
-    return False
-
-
-def _load_stamp(path: Path) -> object:
-    try:
-        return load_json(path.with_name(STAMP_FILE))
-    except (OSError, ValueError):
-        return None
-
-
-def _stamp(path: Path) -> dict[str, int]:
-    found = path.stat()
-    return {"size": found.st_size, "changed": found.st_mtime_ns}
+def _has_our_tables(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=_WAIT)) as database:
+        return has_tables(database, _version(database))
 
 
 def _make_private(path: Path) -> None:
@@ -124,17 +98,19 @@ def _make_private(path: Path) -> None:
             os.close(handle)
 
 
-def _prepare(database: sqlite3.Connection, path: Path, *, is_as_left: bool) -> None:
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
     tables = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     version = _version(database)  # read last: another sitting may be creating the file
-    if tables and (version == 0 or database.execute("PRAGMA application_id").fetchone()[0] != _NAME):
+    if tables and database.execute("PRAGMA application_id").fetchone()[0] != _NAME:
         raise UserError(f"{path} was not made by ddpquiz; move it away, or set DDPQUIZ_HOME to another folder.")
+    if tables and version < 1:
+        raise DamagedError(path, f"its version is {version}")
     if version > len(MIGRATIONS):
         raise UserError(
             f"{path} was written by a newer ddpquiz (its version is {version}, this ddpquiz knows {len(MIGRATIONS)}); "
             "update ddpquiz. Nothing was changed."
         )
-    if version and not is_as_left and (problem := find_damage(database)):
+    if tables and (problem := find_damage(database)):
         raise DamagedError(path, problem)
     _switch_to_wal(database)
     database.execute("PRAGMA synchronous = FULL")
@@ -174,12 +150,11 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 _ELSEWHERE = "make it writable, or set DDPQUIZ_HOME to another folder."
-_DAMAGED = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _FAULTS = {
     "SQLITE_CANTOPEN": f"{{path}} cannot be opened; {_ELSEWHERE}",
     "SQLITE_READONLY": f"{{path}} cannot be written; {_ELSEWHERE}",
     "SQLITE_PERM": f"{{path}} cannot be written; {_ELSEWHERE}",
-    "SQLITE_FULL": "The disk with {folder} is full, so the last answer was not saved; make room and answer it again.",
-    "SQLITE_IOERR": "The disk with {folder} reports a fault, so the last answer was not saved; is it full, or gone?",
+    "SQLITE_FULL": "The disk with {folder} is full, so {so}; make room and try again.",
+    "SQLITE_IOERR": "The disk with {folder} reports a fault, so {so}; is it full, or gone?",
     "SQLITE_BUSY": "Another sitting has been writing to {path} for ten seconds; end it and try again.",
 }

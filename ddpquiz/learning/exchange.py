@@ -4,14 +4,17 @@ import csv
 import json
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, date, datetime
-from typing import IO, Any, get_args, get_type_hints
+from datetime import date
+from typing import IO, Any, NamedTuple, get_args, get_type_hints
 
+from ddpquiz.curriculum.concept import Level
 from ddpquiz.errors import UserError
 from ddpquiz.learning.answers import split_values
-from ddpquiz.learning.log_rows import PointRow, Row
+from ddpquiz.learning.guided_path import SAVED
+from ddpquiz.learning.lab_passes import PASSED, SEEN
+from ddpquiz.learning.log_rows import LONGEST, UNWRITABLE, PointRow, Receipt, Row, moment
 from ddpquiz.learning.schedule import Weights
 
 FORMAT, VERSION = "ddpquiz progress", 3  # 2 has rows of labs, 3 those of stages
@@ -19,38 +22,68 @@ TABLE = (
     *("at", "day", "kind", "item", "level", "grade", "credit", "chance"),
     *("confidence", "seconds", "given", "values", "retry"),
 )
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-_YEARS = (1980, 2200)  # even a wrong clock stays between these; other years show damage
-_LARGEST = 2**63 - 1  # integer that SQLite can hold
 _OFF = 2  # days between a moment in UTC and its study day, at most
-_KINDS = ("review", "answer", "explanation", "flag", "suspend", "bury", "lab", "stage", "undo")
+_ITEM = re.compile(r"[\w.-]+(/[\w.-]+){1,2}")  # concept/item or pack/concept/item
+_LEVELS = frozenset(Level)
+_LONGEST_NAME = 300
+_MOST_ROWS = 10**9  # of one device
+_MOST_MILLISECONDS = 10**13  # 300 years: a clock may be set from 1970 to today during an answer
+# What a row of each kind holds besides what all hold: what it must have, and what it may have
+_HOLDS: dict[str, tuple[set[str], set[str]]] = {
+    "review": ({"grade"}, {"took"}),
+    "answer": ({"credit", "given", "level", "chance"}, {"took", "calls", "retry", "confidence"}),
+    "explanation": ({"credit", "given", "points"}, {"took"}),
+    "flag": ({"given"}, set()),
+    "suspend": (set(), set()),
+    "bury": (set(), set()),
+    "lab": ({"credit", "given"}, set()),
+    "stage": ({"given"}, set()),
+    "undo": ({"undone_device", "undone_sequence"}, {"calls"}),
+}
 
 
 class UnreadableError(ValueError):
     """A value that is not a row of the log, or not weights; the text says why."""
 
 
+class Exported(NamedTuple):
+    """What a file holds: rows that mean something here, weights, and how many other rows there are."""
+
+    rows: list[Row]
+    weights: dict[Weights, str]
+    unknown: int
+
+
 def write_json(rows: Iterable[Row], weights: Mapping[Weights, str], file: IO[str]) -> None:
-    """Write a log and its weights as one JSON object, with one row of the log on each line."""
+    """Write a log and its weights as one JSON object, with one row of the log on each line.
+
+    Rows that mean nothing here, and that no import would accept, follow the log in a list of their own.
+    """
     known = [
         {"version": each.version, "since": since, "retention": each.retention, "parameters": each.parameters}
         for each, since in weights.items()
     ]
     head = {"format": FORMAT, "version": VERSION, "weights": known}
-    file.write(json.dumps(head, indent=1)[:-2] + ',\n "log": [')
-    for number, row in enumerate(rows):
-        values = {name: getattr(row, name) for name in _TYPES if getattr(row, name) != _DEFAULTS[name]}
-        file.write(("," if number else "") + "\n  " + json.dumps(values, ensure_ascii=False))
-    file.write("\n ]\n}\n")
+    file.write(json.dumps(head, indent=1)[:-2])
+    rows = list(rows)
+    faults = _faults(rows, {each.version for each in weights})
+    lists: dict[str, list[str]] = {"log": []}
+    for row in rows:
+        values = {name: value for name in _TYPES if (value := getattr(row, name)) != _DEFAULTS[name]}
+        where = "unknown" if row.receipt in faults else "log"
+        lists.setdefault(where, []).append("\n  " + json.dumps(values, ensure_ascii=False))
+    for where, lines in lists.items():
+        file.write(f',\n "{where}": [{",".join(lines)}\n ]')
+    file.write("\n}\n")
 
 
-def read_json(text: str, name: str) -> tuple[list[Row], dict[Weights, str]]:
+def read_json(text: str, name: str) -> Exported:
     """Read what `write_json` wrote; UserError with the `name` of the file for anything else."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         raise UserError(f"{name} is not valid JSON; export it again: `ddpquiz export json`.") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("version"), int):
+    if not isinstance(data, dict) or data.get("format") != FORMAT or type(data.get("version")) is not int:
         raise UserError(f"{name} is not progress of ddpquiz; `ddpquiz export json` writes such a file.")
     if data["version"] > VERSION:
         raise UserError(
@@ -59,7 +92,7 @@ def read_json(text: str, name: str) -> tuple[list[Row], dict[Weights, str]]:
         )
     place = "it"
     try:
-        log = _list(data, "log")
+        log, unknown = _list(data, "log"), _list({"unknown": [], **data}, "unknown")
         weights = {}
         for number, each in enumerate(_list(data, "weights"), 1):
             place = f"number {number} of its weights"
@@ -70,8 +103,15 @@ def read_json(text: str, name: str) -> tuple[list[Row], dict[Weights, str]]:
             place = f"row {number} of its log"
             rows.append(read_row(each))
     except UnreadableError as wrong:
-        raise UserError(f"{name} is damaged, so nothing was imported: {place} {wrong}.") from None
-    return rows, weights
+        raise _refusal(name, place, str(wrong)) from None
+    if faults := _faults(rows, {each.version for each in weights}):
+        number, what = next((at, faults[row.receipt]) for at, row in enumerate(rows, 1) if row.receipt in faults)
+        raise _refusal(name, f"row {number} of its log", what)
+    return Exported(rows, weights, len(unknown))
+
+
+def _refusal(name: str, place: str, what: str) -> UserError:
+    return UserError(f"{name} is damaged, so nothing was imported: {place} {what}.")
 
 
 def write_csv(rows: Iterable[Row], file: IO[str]) -> None:
@@ -92,16 +132,9 @@ def read_row(values: object) -> Row:
         raise UnreadableError("has fields that no row has")
     for name, allowed in _TYPES.items():
         value = values.get(name, _DEFAULTS[name])
-        if not isinstance(value, allowed) or not _fits(value) or (isinstance(value, bool) and bool not in allowed):
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             raise UnreadableError(f"has no valid `{name}`")
-    row = Row(**values)
-    if row.kind not in _KINDS or not row.item or not row.device or row.sequence < 1:
-        raise UnreadableError("is of an unknown kind, or has no name")
-    if not _holds(row):
-        raise UnreadableError("has values that contradict each other")
-    _check_time(row.at, row.day)
-    _check_points(row.points)
-    return row
+    return Row(**values)
 
 
 def read_weights(values: Any) -> tuple[Weights, str]:
@@ -111,50 +144,89 @@ def read_weights(values: Any) -> tuple[Weights, str]:
         version, since = values["version"], str(values["since"])
     except (KeyError, TypeError, ValueError, OverflowError, UserError):
         raise UnreadableError("cannot be read") from None
-    if version != weights.version or (since and not _TIME.fullmatch(since)):
+    if version != weights.version or (since and not moment(since)):
         raise UnreadableError("do not match their version")
     return weights, since
 
 
-def _check_time(at: str, day: str) -> None:
-    try:
-        moment = datetime.strptime(at, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-        off = abs((date.fromisoformat(day) - moment.date()).days)
-        written = bool(_TIME.fullmatch(at)) and str(date.fromisoformat(day)) == day
-    except ValueError:
-        raise UnreadableError("has a time that is not valid") from None
-    if not written or off > _OFF or not _YEARS[0] <= moment.year < _YEARS[1]:
-        raise UnreadableError("has an impossible time")
+def _faults(rows: Sequence[Row], versions: Collection[str]) -> dict[Receipt, str]:
+    """Return what is wrong with the rows of a whole log that mean nothing here; `versions` are those of its weights."""
+    faults = {}
+    for row in rows:
+        if fault := _fault(row) or ("" if row.weights in versions else "refers to weights that are not there"):
+            faults[row.receipt] = fault
+    known = {row.receipt: row for row in rows if row.receipt not in faults}
+    for row in rows:
+        if row.kind == "undo" and row.receipt not in faults:
+            undone = known.get(Receipt(row.undone_device or "", row.undone_sequence or 0))
+            if undone is None or undone.kind == "undo" or undone.item != row.item:
+                faults[row.receipt] = "undoes a row that is not there"
+    return faults
 
 
-def _check_points(points: str | None) -> None:
-    try:
-        for point in json.loads(points or "[]"):
-            PointRow(**point)
-    except (ValueError, TypeError, RecursionError):
-        raise UnreadableError("has points that are not valid") from None
+def _fault(row: Row) -> str:
+    """Return what is wrong with a row by itself: "" if ddpquiz may have written it."""
+    if row.kind not in _HOLDS or not row.item or not row.device or row.sequence < 1:
+        return "is of an unknown kind, or has no name"
+    for name in _TYPES:
+        if not _fits(name, getattr(row, name)):
+            return f"has no valid `{name}`"
+    must, may = _HOLDS[row.kind]
+    has = {name for name in _OPTIONAL if getattr(row, name) != _DEFAULTS[name]}
+    if not must <= has <= must | may or not _agrees(row):
+        return "has values that contradict each other"
+    if not _has_time(row):
+        return "has a time that is not valid"
+    return "has points that are not valid" if row.points is not None and not _are_points(row.points) else ""
 
 
-def _holds(row: Row) -> bool:
-    """Return whether the values of a row agree with each other; the database checks the same."""
-    needed = {"review": "grade", "undo": "undone_sequence", "explanation": "points"}
-    shares = (share for share in (row.credit, row.chance, row.confidence) if share is not None)
-    return (
-        all((row.kind == kind) == (getattr(row, name) is not None) for kind, name in needed.items())
-        and (row.kind in ("answer", "explanation", "lab")) == (row.credit is not None)
-        and (row.confidence is None or row.kind == "answer")
-        and row.grade in (None, 1, 2, 3, 4)
-        and all(0 <= share <= 1 for share in shares)
-    )
-
-
-def _fits(value: object) -> bool:
-    """Return whether SQLite can hold a value."""
-    if isinstance(value, int):
-        return -_LARGEST - 1 <= value <= _LARGEST
-    if isinstance(value, str):
-        return value.isprintable() or not any("\ud800" <= character <= "\udfff" for character in value)
+def _fits(name: str, value: Any) -> bool:
+    """Return whether a field can have a value, whatever the kind of its row."""
+    if value is None:
+        return True
+    match name:
+        case "item" | "calls":
+            return len(value) <= _LONGEST_NAME and bool(_ITEM.fullmatch(value))
+        case "sequence" | "undone_sequence":
+            return bool(1 <= value <= _MOST_ROWS)
+        case "took":
+            return bool(abs(value) <= _MOST_MILLISECONDS)
+        case "grade":
+            return value in range(1, 5)
+        case "credit" | "chance" | "confidence":
+            return bool(0 <= value <= 1)
+        case "level":
+            return value in _LEVELS
+        case "given" | "points":
+            return len(value) <= LONGEST and not UNWRITABLE.search(value)
+        case "device" | "undone_device" | "weights":
+            return len(value) <= _LONGEST_NAME and value.isascii() and value.isprintable()
     return True
+
+
+def _agrees(row: Row) -> bool:
+    """Return whether the fields of a row fit its kind and each other."""
+    first, *stars = (row.given or "").split("\n")
+    if row.kind == "lab":
+        return ((first, row.credit) == (PASSED, 1) and all(stars)) or (row.given, row.credit) == (SEEN, 0)
+    return row.kind != "stage" or row.given in SAVED
+
+
+def _has_time(row: Row) -> bool:
+    when = moment(row.at)
+    try:
+        day = date.fromisoformat(row.day)
+    except ValueError:
+        return False
+    return when is not None and str(day) == row.day and abs((day - when.date()).days) <= _OFF
+
+
+def _are_points(text: str) -> bool:
+    try:
+        points = [PointRow(**point) for point in json.loads(text)]
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return {(type(each.say), type(each.matched), type(each.overruled)) for each in points} == {(str, bool, bool)}
 
 
 def _list(data: Mapping[str, Any], name: str) -> list[object]:
@@ -172,3 +244,4 @@ def _allowed(hint: Any) -> tuple[type, ...]:
 
 _TYPES = {name: _allowed(hint) for name, hint in get_type_hints(Row).items() if name in Row.__dataclass_fields__}
 _DEFAULTS = {field.name: field.default for field in fields(Row)}
+_OPTIONAL = [name for name, default in _DEFAULTS.items() if default is None or default is False]

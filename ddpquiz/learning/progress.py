@@ -8,22 +8,31 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from ddpquiz.errors import UserError
-from ddpquiz.learning.backups import FOLDER, save_backup
-from ddpquiz.learning.database import DamagedError, reported_faults, save_stamp, transaction
+from ddpquiz.learning.backups import FOLDER, Backup, save_daily_backup, save_import_backup
+from ddpquiz.learning.database import reported_faults, transaction
 from ddpquiz.learning.lab_passes import PASSED, SEEN
 from ddpquiz.learning.log_reader import LogReader
-from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, LabRow, Receipt, Row, add, find
+from ddpquiz.learning.log_rows import AnswerRow, ExplanationRow, LabRow, Receipt, Row, add, find, moment
 from ddpquiz.learning.schedule import Grade, Weights, study_day
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"  # of one width, so that the order of texts is the order of times
+_LAST = 1 << 62  # larger numbers of rows are not ours, and could not be counted on from
+_UNSAVED = "the last step was not saved"
 _NAMED = "WHERE l.device = ? AND l.sequence = ?"
 _CLASH = (
     "Row {row.sequence} of device {row.device} differs from the one here, so nothing was imported: one of the two data "
     "folders is a copy of the other, and both have changed since. Import it into an empty folder: set DDPQUIZ_HOME."
 )
+
+
+class Merged(NamedTuple):
+    """How many rows an import added, and the backup of what was there before; None if nothing changed."""
+
+    added: int
+    backup: Backup | None
 
 
 class Progress(LogReader):
@@ -53,18 +62,15 @@ class Progress(LogReader):
                 self._back_up()
         finally:
             self._database.close()
-        save_stamp(self.path)
 
     def _back_up(self) -> None:
         home = self.path.parent
         try:
-            damage = save_backup(self._database, home, self._day)
+            save_daily_backup(self._database, home, self._day)
         except (OSError, sqlite3.Error) as error:
             raise UserError(
                 f"Your answers are saved, but the backup of {self._day} cannot be written to {home / FOLDER} ({error})."
             ) from None
-        if damage:
-            raise DamagedError(self.path, damage)
 
     def review(self, card: str, grade: Grade, at: datetime, took: timedelta) -> Receipt:
         return self._append(Row("review", card, *_when(at), took=_milliseconds(took), grade=int(grade)))
@@ -123,9 +129,10 @@ class Progress(LogReader):
     def use_weights(self, weights: Weights, at: datetime) -> None:
         """Schedule with these weights from now on; existing due dates stay."""
         self._day = str(study_day(at))
-        with reported_faults(self.path), transaction(self._database):
-            newest = self._database.execute("SELECT max(since) FROM weights WHERE since != ''").fetchone()[0]
-            since = max(_utc(at), _just_after(newest)) if newest else _utc(at)  # the clock may have been set back
+        with reported_faults(self.path, _UNSAVED), transaction(self._database):
+            newest = moment(max((since for _, since in self._weights().values()), default=""))
+            after = newest + timedelta(microseconds=1) if newest else at
+            since = _utc(max(at, after))  # the clock may have been set back
             self._add_weights(weights, since)
             self._database.execute("UPDATE weights SET since = ? WHERE version = ?", (since, weights.version))
 
@@ -136,12 +143,12 @@ class Progress(LogReader):
         contradict those in the log or each other.
         """
         added = 0
-        since = "UPDATE weights SET since = max(since, ?) WHERE version = ?"
+        since = "UPDATE weights SET since = ? WHERE version = ? AND since < ?"
         try:
-            with reported_faults(self.path), transaction(self._database):
+            with reported_faults(self.path, "nothing was imported"), transaction(self._database):
                 for each, used in weights.items():
                     self._add_weights(each, used)
-                    self._database.execute(since, (used, each.version))
+                    self._database.execute(since, (used, each.version, used))
                 for row in rows:
                     here = next(find(self._database, _NAMED, *row.receipt), None)
                     if here is None:
@@ -155,17 +162,38 @@ class Progress(LogReader):
             raise UserError(f"These rows contradict each other ({error}), so nothing was imported.") from None
         return added
 
+    def merge_safely(self, rows: Iterable[Row], weights: Mapping[Weights, str], at: datetime) -> Merged:
+        """Merge after a backup, which is deleted again if nothing changed; raises UserError, also if it fails."""
+        home = self.path.parent
+        try:
+            with reported_faults(self.path, "nothing was imported"):
+                backup = save_import_backup(self._database, home, str(study_day(at)))
+        except OSError as error:
+            raise UserError(
+                f"The backup before the import cannot be written to {home / FOLDER} ({error}), so nothing was imported."
+            ) from None
+        before = self._database.total_changes
+        try:
+            added = self.merge(rows, weights)
+        except UserError:
+            backup.path.unlink(missing_ok=True)
+            raise
+        if self._database.total_changes == before:
+            backup.path.unlink(missing_ok=True)
+            return Merged(added, None)
+        return Merged(added, backup)
+
     def rebuild(self) -> None:
-        with reported_faults(self.path), transaction(self._database):
+        with reported_faults(self.path, _UNSAVED), transaction(self._database):
             self._states.rebuild()
 
     def _append(self, *rows: Row) -> Receipt:
         """Write rows and the card states derived from them, in one transaction; return the receipt of the last row."""
-        with reported_faults(self.path), transaction(self._database):
+        with reported_faults(self.path, _UNSAVED), transaction(self._database):
             weights = self.weights()
             self._add_weights(weights, "")
-            last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ?"
-            before = self._database.execute(last, (self._device,)).fetchone()[0]
+            last = "SELECT coalesce(max(sequence), 0) FROM log WHERE device = ? AND sequence < ?"
+            before = self._database.execute(last, (self._device, _LAST)).fetchone()[0]
             written = [
                 replace(row, device=self._device, sequence=number, weights=weights.version)
                 for number, row in enumerate(rows, before + 1)
@@ -200,10 +228,6 @@ def _when(at: datetime) -> tuple[str, str]:
 
 def _utc(at: datetime) -> str:
     return at.astimezone(UTC).strftime(_TIME)
-
-
-def _just_after(at: str) -> str:
-    return (datetime.strptime(at, _TIME).replace(tzinfo=UTC) + timedelta(microseconds=1)).strftime(_TIME)
 
 
 def _milliseconds(took: timedelta) -> int:

@@ -1,5 +1,9 @@
 """The schema of the progress database, as migrations: each brings the version before up to date."""
 
+import re
+import sqlite3
+from contextlib import closing
+
 # The indexes and triggers of the log, which go with the table when a migration replaces it.
 _AROUND_LOG = (
     "CREATE INDEX log_kind ON log (kind, at)",
@@ -125,3 +129,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "'answer', 'explanation', 'lab'",
     ),
 )
+
+
+def has_tables(database: sqlite3.Connection, version: int) -> bool:
+    """Return whether a database has the tables, indexes and triggers of a version of the schema; it may have more."""
+    with closing(sqlite3.connect(":memory:")) as expected:
+        for statements in MIGRATIONS[:version]:
+            for statement in statements:
+                expected.execute(statement)
+        return _statements(expected) <= _statements(database)
+
+
+def _statements(database: sqlite3.Connection) -> set[str]:
+    """Return the statements that made the tables, without blanks and quotes, which other tools change."""
+    return {re.sub(r"[\s\"]", "", sql) for (sql,) in database.execute("SELECT sql FROM sqlite_schema") if sql}

@@ -12,7 +12,10 @@ from ddpquiz.errors import UserError
 
 def load_json(path: Path) -> Any:
     """Return the data in a file. Raises OSError or ValueError if it cannot be read or is not valid JSON."""
-    return json.loads(path.read_text("utf-8"))
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def save_json(path: Path, data: Any) -> None:
@@ -40,7 +43,7 @@ def load_timings(home: Path) -> dict[str, Timing]:
     try:
         saved = load_json(home / TIMINGS_FILE)
         return {name: _timing(each) for name, each in saved.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, OverflowError, TypeError, KeyError, AttributeError):
         return {}
 
 
@@ -95,7 +98,7 @@ def load_hints(home: Path) -> dict[str, int]:
     """Return how many hints of each lab were shown, by its name; {} if the file is missing or not valid."""
     try:
         return {str(name): int(count) for name, count in load_json(home / HINTS_FILE).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, OverflowError, TypeError, AttributeError):
         return {}
 
 
