@@ -1,12 +1,13 @@
-"""What `ddpquiz.record` costs a job: per collective, and per step of 50 ms with 100 small all-reduces.
+"""What `ddpquiz.record` costs a job: per all-reduce, and per step of 50 ms.
 
-    python benchmarks/record.py [--rounds 9] [--ranks 1]
+    python benchmarks/record.py [--rounds 9] [--ranks 2] [--calls 20] [--bytes 1000000]
 
 Every round forks the same ranks three times from a process that has imported torch: without recorder, with a
 kernel in Python that only passes the call on (what torch itself costs any recorder of this kind), and recorded into a
-folder, so that all meet the same noise. The figures are medians over the rounds of the differences within a round.
-`processor` is the processor time of an all-reduce in the thread that calls it, and `others` that of all other threads
-of the process (Gloo's and the recorder's): other work on the machine changes them less than the time that passes.
+folder, so that all meet the same noise. `more` is what each adds, as the median over the rounds of the differences
+within a round, with the quartiles of these differences: their spread is the noise. `processor` is the processor time
+that passes on a call in all threads of the process (the script's, Gloo's and the recorder's): other work on the machine
+changes it less than the time on the clock.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -27,9 +29,18 @@ import torch.distributed as dist
 from ddpquiz import record
 from ddpquiz.ranks.inside import torch_private
 
-STEP, CALLS = 0.05, 100  # seconds of a step, and its all-reduces
+STEP = 0.05  # seconds of a step
 STEPS = 40
-Costs = tuple[float, float, float]  # microseconds of an all-reduce: that pass, of the processor, of it in other threads
+Costs = tuple[float, float]  # microseconds of an all-reduce: on the clock, and of the processor
+
+
+@dataclass(frozen=True)
+class Job:
+    """How many ranks call how many all-reduces in a step, and how large they are."""
+
+    ranks: int
+    calls: int
+    bytes: int
 
 
 def pass_on() -> torch.library.Library:
@@ -42,74 +53,76 @@ def pass_on() -> torch.library.Library:
     return library
 
 
-def be_rank(rank: int, ranks: int, how: str, folder: str, figure: int) -> None:
-    """Run the steps, and write the median seconds of the 100 calls of a step."""
+def be_rank(job: Job, rank: int, how: str, folder: str, figure: int) -> None:
+    """Run the steps, and write the median seconds of the calls of a step, and the mean of the processor's."""
     torch.set_num_threads(1)
     library = pass_on() if how == "passed on" else None
     if how == "recorded":
         record.start(folder)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
-    x, weight = torch.ones(4), torch.ones(200, 200)
-    seconds, processor = [], []
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=job.ranks)
+    x, weight = torch.ones(job.bytes // 4), torch.ones(200, 200)
+    seconds, processor = [], 0.0
     all_before, own_before = time.process_time(), time.thread_time()
     for _ in range(STEPS):
         began, used = time.perf_counter(), time.thread_time()
-        for _ in range(CALLS):
+        for _ in range(job.calls):
             dist.all_reduce(x)
         seconds.append(time.perf_counter() - began)
-        processor.append(time.thread_time() - used)
+        processor += time.thread_time() - used
         while time.perf_counter() - began < STEP:  # compute for the rest of the step
             weight = (weight @ weight).clamp(0, 1)
     if rank == 0:
-        others = (time.process_time() - all_before - time.thread_time() + own_before) / STEPS
-        os.write(figure, f"{statistics.median(seconds)} {statistics.median(processor)} {others}".encode())
+        processor += time.process_time() - all_before - (time.thread_time() - own_before)  # of all other threads
+        os.write(figure, f"{statistics.median(seconds)} {processor / STEPS}".encode())
     del library
     if how == "recorded":
         time.sleep(0.5)  # os._exit writes no buffer; the recorder's thread does
     os._exit(0)
 
 
-def measure(ranks: int, how: str) -> Costs:
+def measure(job: Job, how: str) -> Costs:
     """Return what an all-reduce costs on rank 0."""
     folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
     out, figure = os.pipe()
     pids = []
-    for rank in range(ranks):
+    for rank in range(job.ranks):
         pid = os.fork()
         if pid == 0:
-            be_rank(rank, ranks, how, folder, figure)
+            be_rank(job, rank, how, folder, figure)
         pids.append(pid)
     for pid in pids:
         os.waitpid(pid, 0)
-    passed, processor, others = (float(each) / CALLS * 1e6 for each in os.read(out, 100).split())
+    on_clock, processor = (float(each) / job.calls * 1e6 for each in os.read(out, 100).split())
     lines = sum(path.read_bytes().count(b'"issued"') for path in Path(folder).glob("rank-*.jsonl"))
-    if how == "recorded" and lines < ranks * STEPS * CALLS:
+    if how == "recorded" and lines < job.ranks * STEPS * job.calls:
         raise RuntimeError(f"only {lines} operations were recorded")
     shutil.rmtree(folder)
     os.close(out)
     os.close(figure)
-    return passed, processor, others
+    return on_clock, processor
 
 
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser()
     options.add_argument("--rounds", type=int, default=9)
-    options.add_argument("--ranks", type=int, default=1)
+    options.add_argument("--ranks", type=int, default=2)
+    options.add_argument("--calls", type=int, default=20)
+    options.add_argument("--bytes", type=int, default=1_000_000)
     given = options.parse_args()
+    job = Job(given.ranks, given.calls, given.bytes)
     gc.freeze()
     ways = ("plain", "passed on", "recorded")
-    rounds = [{how: measure(given.ranks, how) for how in ways} for _ in range(given.rounds)]
-    print(
-        f"{'microseconds per all-reduce':30}{'median':>10}{'least':>10}{'more':>10}{'of a step of 50 ms':>20}", end=""
-    )
-    print(f"{'processor':>12}{'others':>10}")
-    for how in ways:
-        more = statistics.median(each[how][0] - each["plain"][0] for each in rounds)
-        passed, processor, others = zip(*[each[how] for each in rounds], strict=True)
-        share = more * 1e-6 * CALLS / STEP
-        print(f"{how:30}{statistics.median(passed):>10.1f}{min(passed):>10.1f}{more:>10.1f}{share:>20.1%}", end="")
-        print(f"{statistics.median(processor):>12.1f}{statistics.median(others):>10.1f}")
+    rounds = [{how: measure(job, how) for how in ways} for _ in range(given.rounds)]
+    print(f"{job.ranks} ranks, {job.calls} all-reduces of {job.bytes:,} bytes in a step of {STEP * 1000:.0f} ms\n")
+    print(f"{'microseconds per all-reduce':28}{'median':>10}{'more':>8}{'quartiles':>18}{'of the step':>13}")
+    for at, clock in enumerate(("on the clock", "processor")):
+        for how in ways:
+            more = [each[how][at] - each["plain"][at] for each in rounds]
+            low, middle, high = statistics.quantiles(more, n=4)
+            median = statistics.median(each[how][at] for each in rounds)
+            share = middle * 1e-6 * job.calls / STEP
+            print(f"{f'{clock}, {how}':28}{median:>10.1f}{middle:>8.1f}{f'{low:.1f} to {high:.1f}':>18}{share:>13.2%}")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def write(tmp_path):
 
     def write(rank, calls, most=1000, restart=0, began=BEGAN):
         writer = RankWriter(tmp_path, most, began, restart)
-        writer.rank = rank
+        writer.open(rank)
         numbers = itertools.count(1)
         for call in calls:
             if call is True:
@@ -210,23 +210,26 @@ def test_1024_ranks_are_read_in_10_seconds_and_1_gigabyte(write, tmp_path):
     assert kilobytes < 1e6
 
 
-def test_what_is_only_in_the_tail_of_a_rank_is_read_once_and_moves_to_the_file_of_the_next_life(tmp_path):
-    writer = RankWriter(tmp_path, 100, BEGAN, 0)
-    writer.rank = 0
-    writer.flush()
-    for number in range(1, 7):
-        writer.write(writer.issued(writer.now(), number, (), operation(line=number)))
-        if number == 3:
-            writer.flush()
-    writer._is_on = False
-    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
-    tail = (tmp_path / "rank-0.tail").read_bytes()
+def test_an_event_is_in_the_file_as_soon_as_it_is_written(tmp_path):
+    writer = RankWriter(tmp_path, 3, BEGAN, 0)
+    writer.write(writer.issued(writer.now(), 1, (), operation(line=1)))  # before the rank is known
+    writer.open(0)
+    for number in range(1, 9):
+        assert lines_of(read_rank_files(tmp_path), 0)[-1] == number
+        writer.write(writer.issued(writer.now(), number + 1, (), operation(line=number + 1)))
+    assert {path.name for path in tmp_path.iterdir()} == {"rank-0.jsonl", "rank-0.old.jsonl"}
 
-    again = RankWriter(tmp_path, 100, BEGAN, 1)
-    again.rank = 0
-    again.close()
-    assert not (tmp_path / "rank-0.tail").exists()
-    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
-    for damaged in (tail, tail[:-1], b"\0" * len(tail), b"\xff" * len(tail), b""):
-        (tmp_path / "rank-0.tail").write_bytes(damaged)
-        assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
+
+def test_a_signal_handler_that_communicates_while_an_event_is_written_writes_its_own_after_it(tmp_path, monkeypatch):
+    writer = RankWriter(tmp_path, 3, BEGAN, 0)
+    writer.open(0)
+    header = RankWriter._header
+
+    def interrupted(self, file):
+        writer.write(writer.issued(writer.now(), 100 + file.number, (), operation(line=100 + file.number)))
+        return header(self, file)
+
+    monkeypatch.setattr(RankWriter, "_header", interrupted)
+    for number in range(1, 6):
+        writer.write(writer.issued(writer.now(), number, (), operation(line=number)))
+    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 101, 5]
