@@ -1,13 +1,12 @@
 """What `ddpquiz.record` costs a job: per all-reduce, and per step of 50 ms.
 
-    python benchmarks/record.py [--rounds 9] [--ranks 2] [--calls 20] [--bytes 1000000]
+    python benchmarks/record.py [--steps 200] [--ranks 2] [--calls 20] [--bytes 1000000]
 
-Every round forks the same ranks three times from a process that has imported torch: without recorder, with a
-kernel in Python that only passes the call on (what torch itself costs any recorder of this kind), and recorded into a
-folder, so that all meet the same noise. `more` is what each adds, as the median over the rounds of the differences
-within a round, with the quartiles of these differences: their spread is the noise. `processor` is the processor time
-that passes on a call in all threads of the process (the script's, Gloo's and the recorder's): other work on the machine
-changes it less than the time on the clock.
+The ranks make each step in four ways, in random order: without recorder, with a kernel in Python that only passes the
+call on (what torch itself costs any recorder of this kind), recorded, and recorded by the kernels, as operations are
+for which there is no faster way. So all ways meet the same noise. `more` is the median over the steps of what a way
+adds to the same step without recorder; the quartiles of these differences show the noise. Other work on the machine
+changes the processor time of the thread that calls less than the rest.
 """
 
 from __future__ import annotations
@@ -15,114 +14,121 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import random
 import shutil
 import statistics
+import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # the first optimizer would import it
 import torch.distributed as dist
 
 from ddpquiz import record
-from ddpquiz.ranks.inside import torch_private
+from ddpquiz.ranks.inside import kernels
+from ddpquiz.ranks.inside.operators import Operator
 
 STEP = 0.05  # seconds of a step
-STEPS = 40
-Costs = tuple[float, float]  # microseconds of an all-reduce: on the clock, and of the processor
+PLAIN, PASSED_ON, RECORDED, BY_KERNELS = WAYS = ("not recorded", "passed on", "recorded", "by the kernels")
+CLOCKS = ("on the clock", "processor, all threads", "processor, calling thread")
+Costs = tuple[float, ...]  # seconds of the calls of a step, by each of the clocks
 
 
-@dataclass(frozen=True)
-class Job:
-    """How many ranks call how many all-reduces in a step, and how large they are."""
+class Switch:
+    """Lets this process call all-reduce in one way or another; recording must have begun."""
 
-    ranks: int
-    calls: int
-    bytes: int
+    def __init__(self, plain: tuple[Any, Any]) -> None:
+        self.plain, self.recorded = plain, all_reduce_and_wait()
+        registered = kernels.registered()
+        registered.remove()
+        below = registered.private.keyset_after(registered.private.backend_select)
+        operator = Operator.of(torch.ops.c10d.allreduce_.default, "allreduce_", registered.private)
+        self.kernels = {
+            PASSED_ON: lambda keys, *args: operator.redispatch(keys & below, *args),
+            BY_KERNELS: registered._kernel(operator, below),  # noqa: SLF001
+        }
+        self._library: torch.library.Library | None = None
+
+    def turn(self, way: str) -> None:
+        self._library = None
+        if way in self.kernels:
+            self._library = torch.library.Library("c10d", "IMPL")
+            self._library.impl("allreduce_", self.kernels[way], "BackendSelect", with_keyset=True)
+        dist.ProcessGroup.allreduce = (self.recorded if way == RECORDED else self.plain)[0]
+        dist.Work.wait = (self.recorded if way in (RECORDED, BY_KERNELS) else self.plain)[1]
 
 
-def pass_on() -> torch.library.Library:
-    """Put a kernel in front of all-reduce that does nothing."""
-    private = torch_private.find()
-    below = private.keyset_after(private.backend_select)
-    redispatch = torch_private.redispatch(torch.ops.c10d.allreduce_.default)
-    library = torch.library.Library("c10d", "IMPL")
-    library.impl("allreduce_", lambda keys, *args: redispatch(keys & below, *args), "BackendSelect", with_keyset=True)
-    return library
+def all_reduce_and_wait() -> tuple[Any, Any]:
+    return dist.ProcessGroup.__dict__["allreduce"], dist.Work.__dict__["wait"]
 
 
-def be_rank(job: Job, rank: int, how: str, folder: str, figure: int) -> None:
-    """Run the steps, and write the median seconds of the calls of a step, and the mean of the processor's."""
+def be_rank(rank: int, folder: str, given: argparse.Namespace) -> list[dict[str, Costs]]:
+    """Run the steps; return what the calls of each cost in each way."""
     torch.set_num_threads(1)
-    library = pass_on() if how == "passed on" else None
-    if how == "recorded":
-        record.start(folder)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=job.ranks)
-    x, weight = torch.ones(job.bytes // 4), torch.ones(200, 200)
-    seconds, processor = [], 0.0
-    all_before, own_before = time.process_time(), time.thread_time()
-    for _ in range(STEPS):
-        began, used = time.perf_counter(), time.thread_time()
-        for _ in range(job.calls):
-            dist.all_reduce(x)
-        seconds.append(time.perf_counter() - began)
-        processor += time.thread_time() - used
-        while time.perf_counter() - began < STEP:  # compute for the rest of the step
-            weight = (weight @ weight).clamp(0, 1)
-    if rank == 0:
-        processor += time.process_time() - all_before - (time.thread_time() - own_before)  # of all other threads
-        os.write(figure, f"{statistics.median(seconds)} {processor / STEPS}".encode())
-    del library
-    if how == "recorded":
-        time.sleep(0.5)  # os._exit writes no buffer; the recorder's thread does
-    os._exit(0)
+    plain = all_reduce_and_wait()
+    record.start(folder)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=given.ranks)
+    switch, dice = Switch(plain), random.Random(0)
+    x, weight = torch.ones(given.bytes // 4), torch.ones(200, 200)
+    steps = []
+    for _ in range(given.steps):
+        costs: dict[str, Costs] = {}
+        for way in dice.sample(WAYS, len(WAYS)):
+            switch.turn(way)
+            dist.barrier()
+            dist.barrier()  # the second one finds all ranks ready
+            process, thread, began = time.process_time(), time.thread_time(), time.perf_counter()
+            for _ in range(given.calls):
+                dist.all_reduce(x)
+            seconds, own = time.perf_counter() - began, time.thread_time() - thread
+            while time.perf_counter() - began < STEP:  # compute for the rest of the step
+                weight = (weight @ weight).clamp(0, 1)
+            others = time.process_time() - process - (time.thread_time() - thread)
+            costs[way] = seconds, own + others, own
+        steps.append(costs)
+    return steps
 
 
-def measure(job: Job, how: str) -> Costs:
-    """Return what an all-reduce costs on rank 0."""
-    folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
-    out, figure = os.pipe()
-    pids = []
-    for rank in range(job.ranks):
-        pid = os.fork()
-        if pid == 0:
-            be_rank(job, rank, how, folder, figure)
-        pids.append(pid)
-    for pid in pids:
-        os.waitpid(pid, 0)
-    on_clock, processor = (float(each) / job.calls * 1e6 for each in os.read(out, 100).split())
-    lines = sum(path.read_bytes().count(b'"issued"') for path in Path(folder).glob("rank-*.jsonl"))
-    if how == "recorded" and lines < job.ranks * STEPS * job.calls:
-        raise RuntimeError(f"only {lines} operations were recorded")
-    shutil.rmtree(folder)
-    os.close(out)
-    os.close(figure)
-    return on_clock, processor
+def print_costs(steps: list[dict[str, Costs]], calls: int) -> None:
+    scale = 1e6 / calls
+    print(f"{'microseconds per all-reduce':43}{'median':>9}{'more':>8}{'quartiles':>18}{'of the step':>13}")
+    for at, clock in enumerate(CLOCKS):
+        for way in WAYS:
+            low, more, high = statistics.quantiles([each[way][at] - each[PLAIN][at] for each in steps], n=4)
+            median = statistics.median(each[way][at] for each in steps) * scale
+            quartiles = f"{low * scale:.1f} to {high * scale:.1f}"
+            print(f"{clock + ', ' + way:43}{median:>9.1f}{more * scale:>8.1f}{quartiles:>18}{more / STEP:>13.2%}")
 
 
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser()
-    options.add_argument("--rounds", type=int, default=9)
+    options.add_argument("--steps", type=int, default=200)
     options.add_argument("--ranks", type=int, default=2)
     options.add_argument("--calls", type=int, default=20)
     options.add_argument("--bytes", type=int, default=1_000_000)
     given = options.parse_args()
-    job = Job(given.ranks, given.calls, given.bytes)
     gc.freeze()
-    ways = ("plain", "passed on", "recorded")
-    rounds = [{how: measure(job, how) for how in ways} for _ in range(given.rounds)]
-    print(f"{job.ranks} ranks, {job.calls} all-reduces of {job.bytes:,} bytes in a step of {STEP * 1000:.0f} ms\n")
-    print(f"{'microseconds per all-reduce':28}{'median':>10}{'more':>8}{'quartiles':>18}{'of the step':>13}")
-    for at, clock in enumerate(("on the clock", "processor")):
-        for how in ways:
-            more = [each[how][at] - each["plain"][at] for each in rounds]
-            low, middle, high = statistics.quantiles(more, n=4)
-            median = statistics.median(each[how][at] for each in rounds)
-            share = middle * 1e-6 * job.calls / STEP
-            print(f"{f'{clock}, {how}':28}{median:>10.1f}{middle:>8.1f}{f'{low:.1f} to {high:.1f}':>18}{share:>13.2%}")
+    folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
+    pids = []
+    for rank in range(given.ranks):
+        pid = os.fork()
+        if pid == 0:
+            steps = be_rank(rank, folder, given)
+            if rank == 0:
+                print_costs(steps, given.calls)
+            sys.stdout.flush()
+            os._exit(0)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    lines = sum(path.read_bytes().count(b'"issued"') for path in Path(folder).glob("rank-*.jsonl"))
+    shutil.rmtree(folder)
+    if lines < given.ranks * given.steps * given.calls * 2:
+        raise RuntimeError(f"only {lines} operations were recorded")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -12,6 +13,7 @@ from ddpquiz.analysis.events import Began, Ended, Issued, Joining, Recorded, Sta
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.records.clock_alignment import UNCOMPARED, Clock, Visit, align
 from ddpquiz.analysis.records.rank_files import read_rank_files
+from ddpquiz.analysis.saved_run import MAX_LINE
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 
@@ -130,16 +132,34 @@ def test_half_a_line_at_the_end_is_ignored_and_cut_off_at_a_restart(write, tmp_p
     assert lines_of(read_rank_files(tmp_path), 1) == [1, 2, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "bad", ["nonsense", '{"event": "start", "time": 0.0, "rank": 0, "pid": 1}', '{"event": "end"}']
-)
-def test_a_bad_line_is_named(bad, write, tmp_path):
+BAD = {
+    "no JSON": "nonsense",
+    "an earlier event": '{"event": "start", "time": 0.0, "rank": 0, "pid": 1}',
+    "no time": '{"event": "end"}',
+    "deep nesting": "[" * 100_000,
+    "many digits": f'{{"event": "ended", "number": {"9" * 10_000}}}',
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_line_is_named(what, write, tmp_path):
     write(1, [True, *COLLECTIVES[:2]])
     path = tmp_path / "rank-1.jsonl"
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:4], bad, *lines[4:]]) + "\n")
+    path.write_text("\n".join([*lines[:4], BAD[what], *lines[4:]]) + "\n")
     with pytest.raises(UserError, match=rf"^{path}:5: invalid event: "):
         read_rank_files(tmp_path)
+
+
+def test_a_file_without_lines_is_refused_before_it_is_in_memory(tmp_path):
+    path = tmp_path / "rank-0.jsonl"
+    with path.open("wb") as file:
+        file.truncate(8 * MAX_LINE)
+    tracemalloc.start()
+    with pytest.raises(UserError, match=rf"^{path}:1: invalid event: not valid JSON"):
+        read_rank_files(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 6 * MAX_LINE
+    tracemalloc.stop()
 
 
 def test_ranks_without_a_file_are_missing_and_an_empty_folder_is_refused(write, tmp_path):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ddpquiz.analysis.event_codec import check_ranks, decode
 from ddpquiz.analysis.events import VERSION, Began, Dropped, Event, Forming, Issued, Joining, Recorded, Started
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.records.clock_alignment import Clock
+from ddpquiz.analysis.saved_run import MAX_LINE
 from ddpquiz.errors import UserError
 
 _ISSUED = re.compile(
@@ -120,7 +122,9 @@ def _lines(path: Path) -> Iterator[bytes]:
     """Yield the complete lines of a file, if it exists; UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
-            yield from (line[:-1] for line in file if line.endswith(b"\n"))
+            for line in iter(partial(file.readline, MAX_LINE), b""):
+                if line.endswith(b"\n") or len(line) == MAX_LINE:
+                    yield line.removesuffix(b"\n")
     except FileNotFoundError:
         return
     except OSError as wrong:

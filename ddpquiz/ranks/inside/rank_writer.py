@@ -4,6 +4,7 @@
 same folder are renamed: `rank-N.jsonl.1`, then `.2` and so on. Each event is written at once, by the thread that calls
 the operation: what is written stays, whatever ends the process.
 """
+# longer than 250 lines: a file, and what the next one must say of all before it
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import os
