@@ -1,12 +1,12 @@
-"""What `ddpquiz.record` costs a job: per collective, and per step of 50 ms with 100 small all-reduces.
+"""What `ddpquiz.record` costs a job: per all-reduce, and per step of 50 ms.
 
-    python benchmarks/record.py [--rounds 9] [--ranks 1]
+    python benchmarks/record.py [--steps 200] [--ranks 2] [--calls 20] [--bytes 1000000]
 
-Every round forks the same ranks three times from a process that has imported torch: without recorder, with a
-kernel in Python that only passes the call on (what torch itself costs any recorder of this kind), and recorded into a
-folder, so that all meet the same noise. The figures are medians over the rounds of the differences within a round.
-`processor` is the processor time of an all-reduce in the thread that calls it, and `others` that of all other threads
-of the process (Gloo's and the recorder's): other work on the machine changes them less than the time that passes.
+The ranks make each step in four ways, in random order: without recorder, with a kernel in Python that only passes the
+call on (what torch itself costs any recorder of this kind), recorded, and recorded by the kernels, as operations are
+for which there is no faster way. So all ways meet the same noise. `more` is the median over the steps of what a way
+adds to the same step without recorder; the quartiles of these differences show the noise. Other work on the machine
+changes the processor time of the thread that calls less than the rest.
 """
 
 from __future__ import annotations
@@ -14,102 +14,121 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import random
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # the first optimizer would import it
 import torch.distributed as dist
 
 from ddpquiz import record
-from ddpquiz.ranks.inside import torch_private
+from ddpquiz.ranks.inside import kernels
+from ddpquiz.ranks.inside.operators import Operator
 
-STEP, CALLS = 0.05, 100  # seconds of a step, and its all-reduces
-STEPS = 40
-Costs = tuple[float, float, float]  # microseconds of an all-reduce: that pass, of the processor, of it in other threads
-
-
-def pass_on() -> torch.library.Library:
-    """Put a kernel in front of all-reduce that does nothing."""
-    private = torch_private.find()
-    below = private.keyset_after(private.backend_select)
-    redispatch = torch_private.redispatch(torch.ops.c10d.allreduce_.default)
-    library = torch.library.Library("c10d", "IMPL")
-    library.impl("allreduce_", lambda keys, *args: redispatch(keys & below, *args), "BackendSelect", with_keyset=True)
-    return library
+STEP = 0.05  # seconds of a step
+PLAIN, PASSED_ON, RECORDED, BY_KERNELS = WAYS = ("not recorded", "passed on", "recorded", "by the kernels")
+CLOCKS = ("on the clock", "processor, all threads", "processor, calling thread")
+Costs = tuple[float, ...]  # seconds of the calls of a step, by each of the clocks
 
 
-def be_rank(rank: int, ranks: int, how: str, folder: str, figure: int) -> None:
-    """Run the steps, and write the median seconds of the 100 calls of a step."""
+class Switch:
+    """Lets this process call all-reduce in one way or another; recording must have begun."""
+
+    def __init__(self, plain: tuple[Any, Any]) -> None:
+        self.plain, self.recorded = plain, all_reduce_and_wait()
+        registered = kernels.registered()
+        registered.remove()
+        below = registered.private.keyset_after(registered.private.backend_select)
+        operator = Operator.of(torch.ops.c10d.allreduce_.default, "allreduce_", registered.private)
+        self.kernels = {
+            PASSED_ON: lambda keys, *args: operator.redispatch(keys & below, *args),
+            BY_KERNELS: registered._kernel(operator, below),  # noqa: SLF001
+        }
+        self._library: torch.library.Library | None = None
+
+    def turn(self, way: str) -> None:
+        self._library = None
+        if way in self.kernels:
+            self._library = torch.library.Library("c10d", "IMPL")
+            self._library.impl("allreduce_", self.kernels[way], "BackendSelect", with_keyset=True)
+        dist.ProcessGroup.allreduce = (self.recorded if way == RECORDED else self.plain)[0]
+        dist.Work.wait = (self.recorded if way in (RECORDED, BY_KERNELS) else self.plain)[1]
+
+
+def all_reduce_and_wait() -> tuple[Any, Any]:
+    return dist.ProcessGroup.__dict__["allreduce"], dist.Work.__dict__["wait"]
+
+
+def be_rank(rank: int, folder: str, given: argparse.Namespace) -> list[dict[str, Costs]]:
+    """Run the steps; return what the calls of each cost in each way."""
     torch.set_num_threads(1)
-    library = pass_on() if how == "passed on" else None
-    if how == "recorded":
-        record.start(folder)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
-    x, weight = torch.ones(4), torch.ones(200, 200)
-    seconds, processor = [], []
-    all_before, own_before = time.process_time(), time.thread_time()
-    for _ in range(STEPS):
-        began, used = time.perf_counter(), time.thread_time()
-        for _ in range(CALLS):
-            dist.all_reduce(x)
-        seconds.append(time.perf_counter() - began)
-        processor.append(time.thread_time() - used)
-        while time.perf_counter() - began < STEP:  # compute for the rest of the step
-            weight = (weight @ weight).clamp(0, 1)
-    if rank == 0:
-        others = (time.process_time() - all_before - time.thread_time() + own_before) / STEPS
-        os.write(figure, f"{statistics.median(seconds)} {statistics.median(processor)} {others}".encode())
-    del library
-    if how == "recorded":
-        time.sleep(0.5)  # os._exit writes no buffer; the recorder's thread does
-    os._exit(0)
+    plain = all_reduce_and_wait()
+    record.start(folder)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=given.ranks)
+    switch, dice = Switch(plain), random.Random(0)
+    x, weight = torch.ones(given.bytes // 4), torch.ones(200, 200)
+    steps = []
+    for _ in range(given.steps):
+        costs: dict[str, Costs] = {}
+        for way in dice.sample(WAYS, len(WAYS)):
+            switch.turn(way)
+            dist.barrier()
+            dist.barrier()  # the second one finds all ranks ready
+            process, thread, began = time.process_time(), time.thread_time(), time.perf_counter()
+            for _ in range(given.calls):
+                dist.all_reduce(x)
+            seconds, own = time.perf_counter() - began, time.thread_time() - thread
+            while time.perf_counter() - began < STEP:  # compute for the rest of the step
+                weight = (weight @ weight).clamp(0, 1)
+            others = time.process_time() - process - (time.thread_time() - thread)
+            costs[way] = seconds, own + others, own
+        steps.append(costs)
+    return steps
 
 
-def measure(ranks: int, how: str) -> Costs:
-    """Return what an all-reduce costs on rank 0."""
-    folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
-    out, figure = os.pipe()
-    pids = []
-    for rank in range(ranks):
-        pid = os.fork()
-        if pid == 0:
-            be_rank(rank, ranks, how, folder, figure)
-        pids.append(pid)
-    for pid in pids:
-        os.waitpid(pid, 0)
-    passed, processor, others = (float(each) / CALLS * 1e6 for each in os.read(out, 100).split())
-    lines = sum(path.read_bytes().count(b'"issued"') for path in Path(folder).glob("rank-*.jsonl"))
-    if how == "recorded" and lines < ranks * STEPS * CALLS:
-        raise RuntimeError(f"only {lines} operations were recorded")
-    shutil.rmtree(folder)
-    os.close(out)
-    os.close(figure)
-    return passed, processor, others
+def print_costs(steps: list[dict[str, Costs]], calls: int) -> None:
+    scale = 1e6 / calls
+    print(f"{'microseconds per all-reduce':43}{'median':>9}{'more':>8}{'quartiles':>18}{'of the step':>13}")
+    for at, clock in enumerate(CLOCKS):
+        for way in WAYS:
+            low, more, high = statistics.quantiles([each[way][at] - each[PLAIN][at] for each in steps], n=4)
+            median = statistics.median(each[way][at] for each in steps) * scale
+            quartiles = f"{low * scale:.1f} to {high * scale:.1f}"
+            print(f"{clock + ', ' + way:43}{median:>9.1f}{more * scale:>8.1f}{quartiles:>18}{more / STEP:>13.2%}")
 
 
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser()
-    options.add_argument("--rounds", type=int, default=9)
-    options.add_argument("--ranks", type=int, default=1)
+    options.add_argument("--steps", type=int, default=200)
+    options.add_argument("--ranks", type=int, default=2)
+    options.add_argument("--calls", type=int, default=20)
+    options.add_argument("--bytes", type=int, default=1_000_000)
     given = options.parse_args()
     gc.freeze()
-    ways = ("plain", "passed on", "recorded")
-    rounds = [{how: measure(given.ranks, how) for how in ways} for _ in range(given.rounds)]
-    print(
-        f"{'microseconds per all-reduce':30}{'median':>10}{'least':>10}{'more':>10}{'of a step of 50 ms':>20}", end=""
-    )
-    print(f"{'processor':>12}{'others':>10}")
-    for how in ways:
-        more = statistics.median(each[how][0] - each["plain"][0] for each in rounds)
-        passed, processor, others = zip(*[each[how] for each in rounds], strict=True)
-        share = more * 1e-6 * CALLS / STEP
-        print(f"{how:30}{statistics.median(passed):>10.1f}{min(passed):>10.1f}{more:>10.1f}{share:>20.1%}", end="")
-        print(f"{statistics.median(processor):>12.1f}{statistics.median(others):>10.1f}")
+    folder = tempfile.mkdtemp(prefix="ddpquiz-bench-")
+    pids = []
+    for rank in range(given.ranks):
+        pid = os.fork()
+        if pid == 0:
+            steps = be_rank(rank, folder, given)
+            if rank == 0:
+                print_costs(steps, given.calls)
+            sys.stdout.flush()
+            os._exit(0)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    lines = sum(path.read_bytes().count(b'"issued"') for path in Path(folder).glob("rank-*.jsonl"))
+    shutil.rmtree(folder)
+    if lines < given.ranks * given.steps * given.calls * 2:
+        raise RuntimeError(f"only {lines} operations were recorded")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """Flight Recorder dumps that somebody may send: no code runs, and whatever is wrong is said in a sentence."""
 
+import contextlib
 import json
 import pickle
 import random
 import time
+import tracemalloc
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 from flight_dumps import recorded
 from hostile import VALUES
-from nccl_dumps import MILLISECOND, WORLD, dump, entry, read, reduced, timeline, write
+from nccl_dumps import FRAMES, MILLISECOND, WORLD, dump, entry, read, reduced, timeline, write
 
 from ddpquiz.analysis.events import Issued
 from ddpquiz.analysis.records.dump_file import load
@@ -28,6 +30,11 @@ class Code:
         return open, (self.path, "w")
 
 
+def shared_lists(depth):
+    """Return a pickle of a list that needs 2**depth steps to be walked through."""
+    return b"\x80\x02]q\0" + b"".join(b"](h%ch%ceq%c" % (at, at, at + 1) for at in range(depth)) + b"."
+
+
 def shared_tuples(depth):
     """Return a pickle of a key whose hash needs 2**depth steps."""
     return b"\x80\x02}(" + b"".join(b"\x86q%ch%ch%c" % ((at,) * 3) for at in range(depth)) + b"\x86K\x01u."
@@ -43,12 +50,19 @@ HOSTILE = {
     "many JSON values": (b"[" + b"0," * 8_000_001, "it holds more than 8,000,000 values"),
     "truncated": (pickle.dumps(dump(reduced([1])), protocol=2)[:-40], "it is an incomplete or damaged pickle"),
     "many values": (b"\x80\x02" + b"N" * 8_000_000 + b".", "it holds more than 8,000,000 values"),
-    "huge memo": (b"\x80\x02Nr\xff\xff\xff\xff.", "is not a Flight Recorder dump."),
+    "huge memo": (b"\x80\x02Nr\xff\xff\xff\xff.", "it is an incomplete or damaged pickle"),
     "huge text": (b"\x80\x02X\xff\xff\xff\xffabc.", "it is an incomplete or damaged pickle"),
-    "huge frame": (b"\x80\x04\x95" + b"\xff" * 8 + b"N.", "is not a Flight Recorder dump."),
-    "key that is a tuple": (b"\x80\x02}(N\x85K\x01u.", "it holds a key that is not a text"),
-    "shared tuples": (shared_tuples(60), "it is an incomplete or damaged pickle"),
-    "deep tuples": (b"\x80\x02}()" + b"\x85" * 1_000_000 + b"K\x01u.", "it holds a key that is not a text"),
+    "huge frame": (b"\x80\x04\x95" + b"\xff" * 8 + b"N.", "it is an incomplete or damaged pickle"),
+    "large frame": (b"\x80\x04\x95\0\0\0\0\x01\0\0\0N.", "it is an incomplete or damaged pickle"),
+    "key that is a number": (b"\x80\x02}(K\x02K\x01u.", "it holds a key that is not a text"),
+    "key that is a pair": (b"\x80\x02}(X\x01\0\0\0aq\0h\0\x86K\x01u.", "it holds a key that is not a text"),
+    "pair of pairs": (b"\x80\x02X\x01\0\0\0aq\0h\0\x86q\1h\1\x86.", "it holds a tuple that is not a pair of texts"),
+    "pair of lists": (b"\x80\x02]]\x86.", "it holds a tuple that is not a pair of texts"),
+    "shared tuples": (shared_tuples(60), "it holds a tuple that is not a pair of texts"),
+    "deep tuples": (b"\x80\x02}()" + b"\x85" * 1_000_000, "its byte 4 asks for an object that is not a plain value"),
+    "deep lists": (b"\x80\x02" + b"]" * 1_000_000 + b"a" * 999_999 + b".", "is not a Flight Recorder dump."),
+    "shared lists": (shared_lists(60), "it holds the same values again and again"),
+    "list in itself": (b"\x80\x02]q\0h\0a.", "it holds a list that contains itself"),
     "deep marks": (b"\x80\x02" + b"(" * 1_000_000 + b".", "it is an incomplete or damaged pickle"),
     "persistent id": (b"\x80\x02K\x01Q.", "its byte 4 asks for an object that is not a plain value"),
     "class": (b"\x80\x02cos\nsystem\n(X\x02\0\0\0ls\x85R.", "its byte 2 asks for an object that is not a plain value"),
@@ -135,8 +149,9 @@ def test_no_files_are_refused():
         ("input_sizes", [[1] * 65], "`input_sizes` must be a list of lists of whole numbers"),
         ("input_sizes", [[True]], "`input_sizes` must be a list of lists of whole numbers"),
         ("input_sizes", [[2**53] * 3], "`bytes` must be a whole number from 0 to 9,007,199,254,740,992"),
-        ("input_dtypes", [["Float"]], "`input_dtypes` must be a list of texts"),
+        ("input_dtypes", [["Float"]], "`input_dtypes` must be a list of texts of at most 200 characters"),
         ("input_dtypes", ["\u202e"], "`dtype` holds a control character"),
+        ("input_dtypes", ["\ud800"], "a text holds half of a character"),
         ("frames", [{"filename": "a"}], "a frame of `frames` must have a `filename` and a `line`"),
         ("frames", [{"filename": "/a\0", "line": 1}], "`file` must be the path of a file"),
         ("frames", [{"filename": "/a", "line": 10**9}], "a frame of `frames` must have a `filename` and a `line`"),
@@ -168,6 +183,44 @@ def test_a_dump_with_a_wrong_part_is_refused(tmp_path, change, text):
     with pytest.raises(UserError) as refused:
         read(tmp_path, {0: dump(reduced([1]), WORLD) | change})
     assert text in str(refused.value)
+
+
+def test_entries_that_share_a_long_list_are_refused_before_it_is_read_for_each_of_them(tmp_path):
+    stack, shapes = [{"filename": "/opt/x.cpp", "line": 1}] * 50_000, [[1] * 64 for _ in range(2000)]
+    for shared in ({"frames": stack}, {"input_sizes": shapes}):
+        entries = [entry("all_reduce", at, record=at, at=at) | shared for at in range(1000)]
+        with pytest.raises(UserError, match="it holds the same values again and again"):
+            read(tmp_path, {0: dump(entries, WORLD)})
+
+
+def test_entries_that_share_a_stack_of_a_hundred_frames_are_read(tmp_path):
+    entries = [entry("all_reduce", at, record=at, at=at, frames=FRAMES[:3] * 33 + FRAMES) for at in range(1, 1001)]
+    for frames in (entries[0]["frames"], None):  # one list for all entries, as Python pickles it, or one for each
+        shown = [each | {"frames": frames or [*each["frames"]]} for each in entries]
+        job = read(tmp_path, {0: dump(shown, WORLD)})
+        assert {event.operation.line for event in job.events if isinstance(event, Issued)} == {40}
+
+
+CONFIG = {"ranks": str(list(range(1024)))}
+LARGE = {
+    "members of groups": {"pg_config": dict.fromkeys(map(str, range(20_000)), CONFIG)},
+    "name of a type": {"entries": reduced(range(2000), input_dtypes=["x" * 100_000])},
+    "groups of all ranks": {
+        "pg_config": {"w": {"ranks": "[0, 1023]"}},
+        "entries": [entry("all_reduce", 1, record=at, at=at, group=f"group {at}") for at in range(2000)],
+    },
+}
+
+
+@pytest.mark.parametrize("part", LARGE)
+def test_what_a_small_dump_names_again_and_again_is_in_memory_once(tmp_path, part):
+    paths = write(tmp_path, {0: dump(reduced([1]), WORLD) | LARGE[part]})
+    assert paths[0].stat().st_size < 1 << 20
+    tracemalloc.start()
+    with contextlib.suppress(UserError):
+        read_dumps(paths)
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
 
 
 def test_too_many_backends_are_refused(tmp_path):

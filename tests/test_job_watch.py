@@ -30,7 +30,8 @@ def job(tmp_path):
 
     def write(rank, lines, ranks, *, exits=None):
         writer = RankWriter(tmp_path, 100, Began("/train.py", (), ranks, "cpu", "gloo", "Recorded."), 0)
-        writer.rank, numbers = rank, itertools.count(1)
+        numbers = itertools.count(1)
+        writer.open(rank)
         for line in lines:
             number = next(numbers)
             writer.write(writer.issued(writer.now(), number, (), operation(line, ranks)))

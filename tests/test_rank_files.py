@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+import tracemalloc
 
 import passed
 import pytest
@@ -13,6 +14,7 @@ from ddpquiz.analysis.events import Began, Ended, Issued, Joining, Recorded, Sta
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.records.clock_alignment import UNCOMPARED, Clock, Visit, align
 from ddpquiz.analysis.records.rank_files import read_rank_files
+from ddpquiz.analysis.saved_run import MAX_LINE
 from ddpquiz.errors import UserError
 from ddpquiz.ranks.inside.rank_writer import RankWriter
 
@@ -32,7 +34,7 @@ def write(tmp_path):
 
     def write(rank, calls, most=1000, restart=0, began=BEGAN):
         writer = RankWriter(tmp_path, most, began, restart)
-        writer.rank = rank
+        writer.open(rank)
         numbers = itertools.count(1)
         for call in calls:
             if call is True:
@@ -133,16 +135,34 @@ def test_half_a_line_at_the_end_is_ignored_and_cut_off_at_a_restart(write, tmp_p
     assert lines_of(read_rank_files(tmp_path), 1) == [1, 2, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "bad", ["nonsense", '{"event": "start", "time": 0.0, "rank": 0, "pid": 1}', '{"event": "end"}']
-)
-def test_a_bad_line_is_named(bad, write, tmp_path):
+BAD = {
+    "no JSON": "nonsense",
+    "an earlier event": '{"event": "start", "time": 0.0, "rank": 0, "pid": 1}',
+    "no time": '{"event": "end"}',
+    "deep nesting": "[" * 100_000,
+    "many digits": f'{{"event": "ended", "number": {"9" * 10_000}}}',
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_line_is_named(what, write, tmp_path):
     write(1, [True, *COLLECTIVES[:2]])
     path = tmp_path / "rank-1.jsonl"
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:4], bad, *lines[4:]]) + "\n")
+    path.write_text("\n".join([*lines[:4], BAD[what], *lines[4:]]) + "\n")
     with pytest.raises(UserError, match=rf"^{path}:5: invalid event: "):
         read_rank_files(tmp_path)
+
+
+def test_a_file_without_lines_is_refused_before_it_is_in_memory(tmp_path):
+    path = tmp_path / "rank-0.jsonl"
+    with path.open("wb") as file:
+        file.truncate(8 * MAX_LINE)
+    tracemalloc.start()
+    with pytest.raises(UserError, match=rf"^{path}:1: invalid event: not valid JSON"):
+        read_rank_files(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 6 * MAX_LINE
+    tracemalloc.stop()
 
 
 def test_ranks_without_a_file_are_missing_and_an_empty_folder_is_refused(write, tmp_path):
@@ -213,23 +233,26 @@ def test_1024_ranks_are_read_in_10_seconds_and_1_gigabyte(write, tmp_path):
     assert kilobytes < 1e6
 
 
-def test_what_is_only_in_the_tail_of_a_rank_is_read_once_and_moves_to_the_file_of_the_next_life(tmp_path):
-    writer = RankWriter(tmp_path, 100, BEGAN, 0)
-    writer.rank = 0
-    writer.flush()
-    for number in range(1, 7):
-        writer.write(writer.issued(writer.now(), number, (), operation(line=number)))
-        if number == 3:
-            writer.flush()
-    writer._is_on = False
-    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
-    tail = (tmp_path / "rank-0.tail").read_bytes()
+def test_an_event_is_in_the_file_as_soon_as_it_is_written(tmp_path):
+    writer = RankWriter(tmp_path, 3, BEGAN, 0)
+    writer.write(writer.issued(writer.now(), 1, (), operation(line=1)))  # before the rank is known
+    writer.open(0)
+    for number in range(1, 9):
+        assert lines_of(read_rank_files(tmp_path), 0)[-1] == number
+        writer.write(writer.issued(writer.now(), number + 1, (), operation(line=number + 1)))
+    assert {path.name for path in tmp_path.iterdir()} == {"rank-0.jsonl", "rank-0.old.jsonl"}
 
-    again = RankWriter(tmp_path, 100, BEGAN, 1)
-    again.rank = 0
-    again.close()
-    assert not (tmp_path / "rank-0.tail").exists()
-    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
-    for damaged in (tail, tail[:-1], b"\0" * len(tail), b"\xff" * len(tail), b""):
-        (tmp_path / "rank-0.tail").write_bytes(damaged)
-        assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 5, 6]
+
+def test_a_signal_handler_that_communicates_while_an_event_is_written_writes_its_own_after_it(tmp_path, monkeypatch):
+    writer = RankWriter(tmp_path, 3, BEGAN, 0)
+    writer.open(0)
+    header = RankWriter._header
+
+    def interrupted(self, file):
+        writer.write(writer.issued(writer.now(), 100 + file.number, (), operation(line=100 + file.number)))
+        return header(self, file)
+
+    monkeypatch.setattr(RankWriter, "_header", interrupted)
+    for number in range(1, 6):
+        writer.write(writer.issued(writer.now(), number, (), operation(line=number)))
+    assert lines_of(read_rank_files(tmp_path), 0) == [1, 2, 3, 4, 101, 5]

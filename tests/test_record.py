@@ -233,4 +233,4 @@ def test_a_rank_that_is_aborted_or_killed_or_exits_at_once_loses_no_operation_an
         assert [event.operation.shapes for event in of(record, Issued, 0)] == [((n,),) for n in range(1, 101)]
         assert [event.number for event in of(record, Ended, 0)] == [*range(1, 101)]
         assert [event.done for event in of(record, Forming, 0)] == [False, True]
-        assert (tmp_path / f"rec{number}" / "rank-0.tail").exists()
+        assert [path.name for path in (tmp_path / f"rec{number}").iterdir()] == ["rank-0.jsonl"]

@@ -119,12 +119,13 @@ def find_groups(dumps: Mapping[int, Dump], ranks: int) -> dict[tuple[int, str], 
             users[key].append(rank)
     known: dict[tuple[str, tuple[int, ...]], DumpedGroup] = {}
     groups: dict[tuple[int, str], DumpedGroup] = {}
+    everyone = tuple(range(ranks))
     for (name, description), using in users.items():
         recorded = {members for dump in dumps.values() if (members := dump.groups.get(name))}
         for rank in using:
             own = [dumps[rank].groups.get(name, ()), *sorted(recorded)]
             members = next((each for each in own if rank in each), ())
-            inferred = members or (tuple(range(ranks)) if description == "default_pg" else tuple(using))
+            inferred = members or (everyone if description == "default_pg" else tuple(using))
             group = known.setdefault((name, inferred), DumpedGroup(name, inferred, is_inferred=not members))
             groups[rank, name] = group
     return groups

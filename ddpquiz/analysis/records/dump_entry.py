@@ -146,12 +146,12 @@ class DumpReader:
         entries = [by_record[record] for record in sorted(by_record)]
         groups, last_completed = dict(_groups(values)), dict(_statuses(values))
         gathered = max(map(_ranks_gathered_from, entries), default=0)
-        known_ranks = (rank, *(member for members in groups.values() for member in members))
+        highest = max([rank, *map(max, {*groups.values()})])  # thousands of groups may have the same members
         return Dump(
             path, rank, groups, last_completed, [self._entry(fields) for fields in entries],
             is_whole=max(by_record) + 1 == len(entries) if entries else max(last_completed.values(), default=0) < 1,
             script=next(filter(None, (self._sites.outermost(_frames(fields)) for fields in entries)), ""),
-            ranks=max(max(known_ranks) + 1, gathered), gathers=gathered > 0,
+            ranks=max(highest + 1, gathered), gathers=gathered > 0,
         )  # fmt: skip
 
     def _entry(self, fields: DumpFields) -> DumpEntry:
@@ -178,9 +178,9 @@ class DumpReader:
         )
 
     def _call(self, fields: DumpFields) -> DumpedCall:
-        shapes, dtypes = fields.shapes("input_sizes"), fields.texts("input_dtypes")
+        shapes, dtypes = fields.shapes("input_sizes"), fields.names("input_dtypes")
         if not shapes:  # a member of a scatter that brings nothing
-            shapes, dtypes = fields.shapes("output_sizes"), fields.texts("output_dtypes")
+            shapes, dtypes = fields.shapes("output_sizes"), fields.names("output_dtypes")
         file, line = self._sites.innermost(_frames(fields))
         key = fields.text("profiling_name"), shapes, dtypes[0] if dtypes else "", file, line
         if key not in self._calls:

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 MAX_NUMBER = 2**63 - 1
 MAX_DIMENSIONS = 64
+MAX_NAME = 200  # characters; a text that many entries share may be large
 
 
 @dataclass(slots=True)
@@ -46,10 +47,10 @@ class DumpFields:
             raise ValueError(f"`{name}` must be a list")
         return value
 
-    def texts(self, name: str) -> list[str]:
+    def names(self, name: str) -> list[str]:
         value = self.sequence(name)
-        if not {*map(type, value)} <= {str}:
-            raise ValueError(f"`{name}` must be a list of texts")
+        if not {*map(type, value)} <= {str} or max(map(len, value), default=0) > MAX_NAME:
+            raise ValueError(f"`{name}` must be a list of texts of at most {MAX_NAME} characters")
         return value
 
     def shapes(self, name: str) -> tuple[tuple[int, ...], ...]:

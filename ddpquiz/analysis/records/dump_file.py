@@ -1,33 +1,51 @@
 """One Flight Recorder dump, from a pickle or from JSON, as plain values: dicts with text keys, lists, texts, numbers.
 
-A dump is foreign data. Python's own unpickler can run code, and a short file can make it fill the memory or exhaust the
-C stack. The reader here knows only the opcodes that build plain values, and stops after a number of them.
+A dump is foreign data. A pickle can run code, ask for more memory than there is, hash a tuple that takes ages or
+exhausts the C stack, and hold a list thousands of times. So the opcodes are looked at before they are followed, and the
+values are counted before they are read.
 """
 
+import io
 import json
 import pickle
-import struct
-from collections.abc import Callable
+import pickletools
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ddpquiz.errors import UserError
 
 MAX_BYTES = 256 << 20
 MAX_VALUES = 8_000_000  # about 50,000 entries; they need less than 1 GB
-
-Step = Callable[[int], int]
-_STOP, _BINGET = pickle.STOP[0], pickle.BINGET[0]
-_INT, _FLOAT = struct.Struct("<i"), struct.Struct(">d")
+MOST_PER_BYTE = 8  # values for a byte of a pickle, each counted wherever it stands; dumps of real jobs have up to 1
 
 HOW = "Use a dump that `torch.distributed` or NCCL's watchdog wrote."
+_PLAIN = (
+    "PROTO FRAME STOP NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 BINFLOAT LONG1 SHORT_BINUNICODE BINUNICODE "
+    "BINUNICODE8 BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET MARK EMPTY_LIST EMPTY_DICT APPEND APPENDS SETITEM "
+    "SETITEMS TUPLE2"
+)  # the opcodes that build plain values; torch writes a tuple for the name and the description of a group
+_SIZES = {  # of the argument of each, as pickletools has them: below zero, the argument begins with its length
+    ord(opcode.code): opcode.arg.n if opcode.arg else 0
+    for opcode in pickletools.opcodes
+    if opcode.name in _PLAIN.split()
+}
+_LENGTHS = {
+    pickletools.TAKEN_FROM_ARGUMENT1: 1, pickletools.TAKEN_FROM_ARGUMENT4U: 4, pickletools.TAKEN_FROM_ARGUMENT8U: 8,
+}  # fmt: skip
+_TEXTS = {pickle.SHORT_BINUNICODE[0], pickle.BINUNICODE[0], pickle.BINUNICODE8[0]}
+_BINGET, _LONG_BINGET = pickle.BINGET[0], pickle.LONG_BINGET[0]
+_PUTS = {pickle.BINPUT[0], pickle.LONG_BINPUT[0], pickle.MEMOIZE[0]}
+_STOP, _MEMOIZE, _TUPLE2, _FRAME = pickle.STOP[0], pickle.MEMOIZE[0], pickle.TUPLE2[0], pickle.FRAME[0]
+_DAMAGED = "it is an incomplete or damaged pickle"
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return the contents of a dump; UserError says why a file is not one. Tuples of a pickle become lists."""
+    """Return the contents of a dump; UserError says why a file is not one. A pickle may hold pairs of texts."""
+    data = bytearray()
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            while len(data) <= MAX_BYTES and (piece := file.read(1 << 20)):
+                data += piece
     except FileNotFoundError:
         raise UserError(f"There is no dump {path}.") from None
     except (OSError, ValueError) as wrong:  # the latter for a path that holds a NUL
@@ -37,7 +55,7 @@ def load(path: Path) -> dict[str, Any]:
     if not data:
         raise UserError(f"{path} is empty: the rank ended before its dump was written. Leave the file out.")
     try:
-        values = PickleReader(data).read() if data.startswith(pickle.PROTO) else _read_json(data)
+        values = _read_pickle(data) if data.startswith(pickle.PROTO) else _read_json(data)
     except ValueError as wrong:
         raise UserError(f"{path} cannot be read as a Flight Recorder dump: {wrong}. {HOW}") from None
     if not isinstance(values, dict):
@@ -45,7 +63,7 @@ def load(path: Path) -> dict[str, Any]:
     return values
 
 
-def _read_json(data: bytes) -> Any:
+def _read_json(data: bytearray) -> Any:
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise ValueError(f"it holds more than {MAX_VALUES:,} values")
     try:
@@ -56,121 +74,101 @@ def _read_json(data: bytes) -> Any:
         raise ValueError("it is neither a pickle nor valid JSON") from None
 
 
-class PickleReader:
-    """Reads the opcodes of pickle that build plain values, and no others: none here can name a class or call it."""
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds plain values only; `_check_opcodes` has refused all that could ask it for others."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._stack: list[Any] = []
-        self._marks: list[int] = []  # heights of the stack
-        self._memo: dict[int, Any] = {}
+    def find_class(self, module: str, name: str, /) -> NoReturn:
+        raise pickle.UnpicklingError(f"{module}.{name}")
 
-    def read(self) -> Any:
-        """Return the value of the pickle; ValueError says what is wrong with it."""
-        steps, data, at = self._steps(), self._data, 0
-        push, memo = self._stack.append, self._memo
-        try:
-            for _ in range(MAX_VALUES):
-                opcode = data[at]
-                if opcode == _BINGET:  # half of all opcodes
-                    push(memo[data[at + 1]])
-                    at += 2
-                    continue
-                if opcode == _STOP:
-                    return self._stack.pop()
-                step = steps[opcode]
-                if step is None:
-                    raise ValueError(f"its byte {at:,} asks for an object that is not a plain value")
-                at = step(at + 1)
-        except (IndexError, KeyError, struct.error, UnicodeDecodeError, AttributeError):
-            raise ValueError("it is an incomplete or damaged pickle") from None
-        raise ValueError(f"it holds more than {MAX_VALUES:,} values")
+    def persistent_load(self, pid: Any, /) -> NoReturn:
+        raise pickle.UnpicklingError(str(pid))
 
-    def _steps(self) -> list[Step | None]:
-        """Return what each opcode does, as a function from the position of its argument to that of the next opcode."""
-        steps: dict[bytes, Step] = {
-            pickle.PROTO: lambda at: at + 1,
-            pickle.FRAME: lambda at: at + 8,
-            pickle.NONE: lambda at: self._push(None, at),
-            pickle.NEWTRUE: lambda at: self._push(True, at),
-            pickle.NEWFALSE: lambda at: self._push(False, at),
-            pickle.BININT: lambda at: self._push(_INT.unpack_from(self._data, at)[0], at + 4),
-            pickle.BININT1: lambda at: self._push(self._data[at], at + 1),
-            pickle.BININT2: lambda at: self._push(self._length(at, 2), at + 2),
-            pickle.BINFLOAT: lambda at: self._push(_FLOAT.unpack_from(self._data, at)[0], at + 8),
-            pickle.LONG1: self._long_number,
-            pickle.SHORT_BINUNICODE: lambda at: self._text(at + 1, self._data[at]),
-            pickle.BINUNICODE: lambda at: self._text(at + 4, self._length(at, 4)),
-            pickle.BINUNICODE8: lambda at: self._text(at + 8, self._length(at, 8)),
-            pickle.BINPUT: lambda at: self._put(self._data[at], at + 1),
-            pickle.LONG_BINPUT: lambda at: self._put(self._length(at, 4), at + 4),
-            pickle.MEMOIZE: lambda at: self._put(len(self._memo), at),
-            pickle.LONG_BINGET: lambda at: self._push(self._memo[self._length(at, 4)], at + 4),
-            pickle.MARK: self._mark,
-            pickle.EMPTY_LIST: lambda at: self._push([], at),
-            pickle.EMPTY_TUPLE: lambda at: self._push([], at),
-            pickle.EMPTY_DICT: lambda at: self._push({}, at),
-            pickle.APPEND: lambda at: self._extend([self._stack.pop()], at),
-            pickle.APPENDS: lambda at: self._extend(self._pop_to_mark(), at),
-            pickle.SETITEM: lambda at: self._set(self._pop(2), at),
-            pickle.SETITEMS: lambda at: self._set(self._pop_to_mark(), at),
-            pickle.TUPLE: lambda at: self._push(self._pop_to_mark(), at),
-            pickle.TUPLE1: lambda at: self._push(self._pop(1), at),
-            pickle.TUPLE2: lambda at: self._push(self._pop(2), at),
-            pickle.TUPLE3: lambda at: self._push(self._pop(3), at),
-        }
-        return [steps.get(bytes([opcode])) for opcode in range(256)]
 
-    def _push(self, value: Any, at: int) -> int:
-        self._stack.append(value)
-        return at
+def _read_pickle(data: bytearray) -> Any:
+    """Return the value of a pickle; ValueError says what is wrong with it."""
+    try:
+        _check_opcodes(data)
+        values = _PlainUnpickler(io.BytesIO(data)).load()
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        UnicodeDecodeError,
+    ):
+        raise ValueError(_DAMAGED) from None
+    if _count(values) > MOST_PER_BYTE * len(data):
+        raise ValueError("it holds the same values again and again")
+    return values
 
-    def _length(self, at: int, size: int) -> int:
-        return int.from_bytes(self._bytes(at, size), "little")
 
-    def _bytes(self, at: int, size: int) -> bytes:
-        found = self._data[at : at + size]
-        if len(found) < size:
-            raise IndexError
-        return found
+def _check_opcodes(data: bytearray) -> None:  # noqa: C901  # a branch for each kind of opcode
+    """Raise ValueError if a pickle does anything but build plain values in little memory; IndexError at its end.
 
-    def _long_number(self, at: int) -> int:
-        size = self._data[at]
-        return self._push(int.from_bytes(self._bytes(at + 1, size), "little", signed=True), at + 1 + size)
+    A tuple can be the key of a dictionary: with nothing but texts in it, its hash needs neither time nor stack.
+    """
+    at = memoized = 0
+    texts_on_top = 0  # how many of the newest values on the stack are known to be texts
+    memoized_texts: set[int] = set()
+    for _ in range(MAX_VALUES):
+        opcode = data[at]
+        if opcode == _BINGET:  # half of all opcodes
+            texts_on_top = texts_on_top + 1 if data[at + 1] in memoized_texts else 0
+            at += 2
+            continue
+        size = _SIZES.get(opcode)
+        if size is None:
+            raise ValueError(f"its byte {at:,} asks for an object that is not a plain value")
+        at += 1
+        if opcode == _LONG_BINGET:
+            texts_on_top = texts_on_top + 1 if int.from_bytes(data[at : at + size], "little") in memoized_texts else 0
+        elif opcode in _PUTS:
+            place = memoized if opcode == _MEMOIZE else int.from_bytes(data[at : at + size], "little")
+            if place > memoized:
+                raise IndexError  # no pickler leaves a gap, which would take memory
+            memoized = max(memoized, place + 1)
+            (memoized_texts.add if texts_on_top else memoized_texts.discard)(place)
+        elif opcode in _TEXTS:
+            texts_on_top += 1
+        elif opcode == _STOP:
+            return
+        elif opcode == _TUPLE2 and texts_on_top < 2:
+            raise ValueError("it holds a tuple that is not a pair of texts")
+        elif opcode != _FRAME:
+            texts_on_top = 0
+        if size < 0:
+            length = _LENGTHS[size]
+            size = length + int.from_bytes(data[at : at + length], "little")
+        at += size
+    raise ValueError(f"it holds more than {MAX_VALUES:,} values")
 
-    def _text(self, at: int, size: int) -> int:
-        return self._push(self._bytes(at, size).decode(), at + size)
 
-    def _put(self, index: int, at: int) -> int:
-        self._memo[index] = self._stack[-1]
-        return at
+def _count(values: Any) -> int:
+    """Return how many values these are, where a list or dictionary counts wherever it stands.
 
-    def _mark(self, at: int) -> int:
-        self._marks.append(len(self._stack))
-        return at
-
-    def _pop_to_mark(self) -> list[Any]:
-        height = self._marks.pop()
-        items = self._stack[height:]
-        del self._stack[height:]
-        return items
-
-    def _pop(self, count: int) -> list[Any]:
-        items = self._stack[-count:]
-        if len(items) < count:
-            raise IndexError
-        del self._stack[-count:]
-        return items
-
-    def _extend(self, items: list[Any], at: int) -> int:
-        self._stack[-1].extend(items)
-        return at
-
-    def _set(self, items: list[Any], at: int) -> int:
-        keys, values = items[::2], items[1::2]
-        if not {*map(type, keys)} <= {str}:
+    ValueError if one of them contains itself, or has a key that is not a text.
+    """
+    counts: dict[int, int] = {}  # by identity
+    begun: set[int] = set()
+    stack = [values]
+    while stack:
+        value = stack[-1]
+        if id(value) in counts:
+            stack.pop()
+            continue
+        if type(value) is dict and not {*map(type, value)} <= {str}:
             raise ValueError("it holds a key that is not a text")
-        if len(keys) > len(values):
-            raise IndexError
-        self._stack[-1].update(zip(keys, values, strict=True))
-        return at
+        inner = value.values() if type(value) is dict else value if type(value) is list else ()
+        parts = [part for part in inner if type(part) in (list, dict)]
+        if missing := [part for part in parts if id(part) not in counts]:
+            if id(value) in begun:
+                raise ValueError("it holds a list that contains itself")
+            begun.add(id(value))
+            stack += missing
+        else:
+            counts[id(value)] = min(MAX_BYTES * MOST_PER_BYTE, len(inner) + sum(counts[id(part)] for part in parts))
+            stack.pop()
+    return counts[id(values)]

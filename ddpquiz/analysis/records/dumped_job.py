@@ -168,6 +168,8 @@ class _DumpedJob:
 def _check(event: Event, path: Path) -> None:
     """Raise UserError if an event has a value that no event of a saved run may have."""
     try:
-        decode(encode(event))
+        is_whole = decode(encode(event)) == event
     except ValueError as wrong:
         raise UserError(f"{path} has a value that cannot be: {wrong}.") from None
+    if not is_whole:
+        raise UserError(f"{path} has a value that cannot be: a text holds half of a character.")

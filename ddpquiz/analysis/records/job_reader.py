@@ -11,7 +11,7 @@ from ddpquiz.analysis.records.dump_entry import names_a_rank
 from ddpquiz.analysis.records.job_record import JobRecord
 from ddpquiz.errors import UserError
 
-_OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?|rank-\d{1,4}\.tail")
+_OURS = re.compile(r"rank-\d{1,4}(?:\.old)?\.jsonl(?:\.\d+)?")
 
 
 def read_job(path: Path, ranks: int = 0) -> JobRecord:

@@ -1,8 +1,9 @@
 """What `ddpquiz.record` wrote of one rank, read from its file and from the older one that the file continues."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ddpquiz.analysis.event_codec import check_ranks, decode
 from ddpquiz.analysis.events import VERSION, Began, Dropped, Event, Forming, Issued, Joining, Recorded, Started
 from ddpquiz.analysis.operation import Operation
 from ddpquiz.analysis.records.clock_alignment import Clock
-from ddpquiz.analysis.records.rank_tail import read_tail
+from ddpquiz.analysis.saved_run import MAX_LINE
 from ddpquiz.errors import UserError
 
 _ISSUED = re.compile(
@@ -77,22 +78,16 @@ class RankReader:
 
     def __init__(self) -> None:
         self._operations: dict[bytes, Operation] = {}
-        self._tail: dict[bytes, None] = {}  # the lines of the tail that are in no file
 
     def read(self, rank: int, folder: Path) -> RankRecord | None:
         """Return what the files of a rank hold, or None if that is nothing; UserError for a line that does not fit.
 
-        The tail is read first, then the newer file: if the rank writes meanwhile, no line is missed or read twice.
+        The newer file is read first: if the rank writes meanwhile, no line is missed or read twice.
         """
-        tail = folder / f"rank-{rank}.tail"
-        self._tail = dict.fromkeys(read_tail(tail))
         record = self._read_file(rank, folder / f"rank-{rank}.jsonl")
         before = self._read_file(rank, folder / f"rank-{rank}.old.jsonl")
-        newest = record or before
-        if newest:
-            self._add_lines(newest, tail, self._tail)
         if record is None or before is None:
-            return newest
+            return record or before
         if record.lives[0].recorded.number != before.lives[-1].recorded.number + 1:
             return record
         continued = record.lives[0]
@@ -100,16 +95,13 @@ class RankReader:
         return RankRecord(rank, before.began + record.began, before.lives + record.lives[1:])
 
     def _read_file(self, rank: int, path: Path) -> RankRecord | None:
-        record, tail = RankRecord(rank), self._tail
-        self._add_lines(record, path, _without(tail, _lines(path)) if tail else _lines(path))
-        return record if record.lives else None
-
-    def _add_lines(self, record: RankRecord, path: Path, lines: Iterable[bytes]) -> None:
-        for number, line in enumerate(lines, 1):
+        record = RankRecord(rank)
+        for number, line in enumerate(_lines(path), 1):
             try:
                 record.add(self._decode(line))
             except ValueError as wrong:
                 raise UserError(f"{path}:{number}: invalid event: {wrong}.") from None
+        return record if record.lives else None
 
     def _decode(self, line: bytes) -> Event:
         """Decode a line. What is issued is checked once; most lines then differ in time and number only."""
@@ -126,18 +118,13 @@ class RankReader:
         return event
 
 
-def _without(tail: dict[bytes, None], lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines, and remove them from a tail."""
-    for line in lines:
-        tail.pop(line, None)
-        yield line
-
-
 def _lines(path: Path) -> Iterator[bytes]:
     """Yield the complete lines of a file, if it exists; UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
-            yield from (line[:-1] for line in file if line.endswith(b"\n"))
+            for line in iter(partial(file.readline, MAX_LINE), b""):
+                if line.endswith(b"\n") or len(line) == MAX_LINE:
+                    yield line.removesuffix(b"\n")
     except FileNotFoundError:
         return
     except OSError as wrong:

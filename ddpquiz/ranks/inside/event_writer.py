@@ -27,7 +27,7 @@ class EventWriter:
 
     def __init__(self, fd: int, rank: int, epoch: float) -> None:
         self.fd, self.rank, self.epoch = fd, rank, epoch
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler of the script may communicate, too
         self._pipe, self._checked_at = identity(fd), monotonic()
         self._texts: dict[Operation, str] = {}
 
@@ -44,7 +44,7 @@ class EventWriter:
 
     def disable(self) -> None:
         """Send nothing from now on."""
-        self.fd, self.lock = -1, threading.Lock()
+        self.fd, self.lock = -1, threading.RLock()
 
     def write(self, *lines: Line) -> None:
         """Write whole lines. If the script has closed our descriptor, write nothing any more: it may be a file now."""
@@ -77,11 +77,11 @@ class EventWriter:
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
     ) -> Line:
-        began, sent = ("null" if each is None else each for each in (started, source))
-        return (
-            f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, '
-            f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
-        )
+        rest = '"started": null, "source": null, "failed": false}\n'  # nearly always
+        if failed or started is not None or source is not None:
+            began, sent = ("null" if each is None else each for each in (started, source))
+            rest = f'"started": {began}, "source": {sent}, "failed": {"true" if failed else "false"}}}\n'
+        return f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, {rest}'
 
     def waiting(self, time: float, number: int) -> Line:
         return f'{{"event": "waiting", "time": {time}, "rank": {self.rank}, "number": {number}}}\n'

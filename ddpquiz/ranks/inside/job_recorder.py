@@ -68,7 +68,6 @@ class Recording:
         self.status = exit_status(error.code) if isinstance(error, SystemExit) else 1
         if self.status:
             send_error(error, self.writer)
-            self.writer.flush()
 
     def set_rank(self, rank: int, ranks: int) -> None:
         """Record into the file of this rank, unless the file is that of another rank already."""
@@ -77,7 +76,7 @@ class Recording:
             writer.stop(f"rank {rank} of {ranks} ranks; there can be up to {MAX_RANKS}")
         elif writer.rank == UNKNOWN:
             writer.began = replace(writer.began, ranks=ranks)
-            writer.rank = rank
+            writer.open(rank)
         elif (rank, ranks) != (writer.rank, writer.began.ranks):
             writer.stop(
                 f"RANK and WORLD_SIZE said rank {writer.rank} of {writer.began.ranks}, "

@@ -8,6 +8,13 @@ from typing import Any
 from ddpquiz.ranks.inside.operations import OpenOperation, OpenOperations
 
 
+class _OfThread(threading.local):
+    """How deep a thread is in such functions, and what they have issued."""
+
+    depth = 0
+    opened: list[OpenOperation]
+
+
 class NativeWaits:
     """Knows when this rank is in a function that returns only when the operations that it issues have ended.
 
@@ -16,12 +23,12 @@ class NativeWaits:
 
     def __init__(self, operations: OpenOperations) -> None:
         self.operations = operations
-        self._local = threading.local()  # a thread of the script may issue others meanwhile
+        self._local = _OfThread()  # a thread of the script may issue others meanwhile
 
     @property
     def inside(self) -> bool:
         """Whether this thread is in such a function."""
-        return getattr(self._local, "depth", 0) > 0
+        return self._local.depth > 0
 
     def add(self, opened: OpenOperation) -> None:
         """Note an operation that the function has issued."""
@@ -33,8 +40,8 @@ class NativeWaits:
 
         @functools.wraps(original)
         def function(*args: Any, **kwargs: Any) -> Any:
-            if not self.inside:
-                local.depth, local.opened = 0, []
+            if not local.depth:
+                local.opened = []
             local.depth += 1
             failed = True
             try:

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from ddpquiz.ranks.inside import torch_private
 from ddpquiz.ranks.inside.torch_private import TorchPrivate
 
+_ScriptObject = torch.ScriptObject
 FEW = 16  # values are reported of tensors with up to this many elements
 C10D = dist.distributed_c10d.__file__
 FUNCTIONAL = "_functional_collectives.py"
@@ -124,10 +125,8 @@ def name_of_reduce(op: Any) -> str:
 
 def work_of(out: Any, private: TorchPrivate) -> Any:
     """Return the Work that an operator returned, or None."""
-    for each in out if isinstance(out, tuple | list) else (out,):
-        if isinstance(each, torch.ScriptObject):
-            return private.unbox_work(each)
-    return None
+    last = out[-1] if type(out) is tuple else out
+    return private.unbox_work(last) if isinstance(last, _ScriptObject) else None
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

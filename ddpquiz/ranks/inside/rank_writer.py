@@ -1,8 +1,10 @@
-"""How a rank of a job that another launcher started reports what happens: in a file, through a buffer.
+"""How a rank of a job that another launcher started reports what happens: in its file, which is continued in a new one.
 
-A thread of ours writes the buffer to the file every tenth of a second, so that the script makes no system call. What is
-in the buffer is also in the tail of the rank, which outlives the process.
+`rank-N.jsonl` is the newest file of rank N and `rank-N.old.jsonl` the one before it. Files of an earlier job in the
+same folder are renamed: `rank-N.jsonl.1`, then `.2` and so on. Each event is written at once, by the thread that calls
+the operation: what is written stays, whatever ends the process.
 """
+# longer than 250 lines: a file, and what the next one must say of all before it
 
 import _thread  # a thread of `threading` would be in the script's threading.enumerate()
 import os
@@ -12,37 +14,106 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
-from ddpquiz.analysis.event_codec import encode
-from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Forming, Joining, RankEvent, Recorded, Started
+from ddpquiz.analysis.event_codec import decode, encode
+from ddpquiz.analysis.events import Alive, Began, Dropped, Event, Forming, Issued, Joining, RankEvent, Recorded, Started
 from ddpquiz.analysis.operation import POINT_TO_POINT, Operation
-from ddpquiz.ranks.inside.event_writer import EventWriter, Line
-from ddpquiz.ranks.inside.rank_file import RankFile
-from ddpquiz.ranks.inside.rank_tail import RankTail
+from ddpquiz.ranks.inside.event_writer import UNCHECKED, EventWriter, Line, identity, move_up
 from ddpquiz.ranks.inside.source_location import find_place
 
-PACE = 0.1  # seconds between two flushes
-MANY = 5_000  # lines in the buffer after which it is flushed at once
-TOO_MANY = 500_000  # lines in the buffer after which the folder counts as dead
-SLICE = 500  # lines that are written before a thread of the script that waits for the GIL gets it
 QUIET = 1.0  # seconds without an event after which the file shows that the process is alive
+UNCHECKED_FOLDER = 1.0  # seconds after which it is checked that the folder still holds the file
 MOST_GROUPS = 2_000  # joinings, and begins and ends of formings, that each file of a rank repeats
-PATIENCE = 5.0  # seconds that the end of the job waits for the thread of ours
 UNKNOWN = -1  # the rank, until a process group says it
 _NOBODY = f'"rank": {UNKNOWN}, '
+_ISSUED = f'{{"event": "{Issued.event}"'.encode()
+_RECORDED = f'{{"event": "{Recorded.event}"'.encode()
 
 Channel = tuple[str, tuple[int, ...], str, int | None]  # group, its members; for point-to-point "send" or "recv", peer
+
+
+class RankFile:
+    """An open file that only grows; every method raises OSError if the file cannot be written.
+
+    `number` says how often a file of this rank was continued in a new one, `held` how many operations this one holds,
+    `wrote_at` when it grew last.
+    """
+
+    def __init__(self, folder: Path, rank: int, *, restarted: bool) -> None:
+        self.path, self.older = folder / f"rank-{rank}.jsonl", folder / f"rank-{rank}.old.jsonl"
+        self.number = self.held = 0
+        self.wrote_at = self._checked_at = self._folder_checked_at = monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        if restarted:
+            self._read_what_it_holds()
+        else:
+            self._move_earlier_job_away()
+        self._open()
+
+    def write(self, text: str) -> None:
+        """Append whole lines."""
+        data = text.encode(errors="replace")  # a text may hold half of a surrogate pair
+        self.wrote_at = now = monotonic()
+        if now - self._checked_at > UNCHECKED:
+            self._checked_at = now
+            self._check(now)
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def continue_in_a_new_one(self) -> None:
+        """Rename this file to the older one, and open a new one."""
+        self.path.rename(self.older)
+        os.close(self._fd)
+        self.number, self.held = self.number + 1, 0
+        self._open()
+
+    def _open(self) -> None:
+        self._fd = move_up(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
+        self._identity = identity(self._fd)
+
+    def _check(self, now: float) -> None:
+        """Raise OSError if what is written would not reach the file."""
+        if identity(self._fd) != self._identity:
+            raise OSError("the script has closed its descriptor")
+        if now - self._folder_checked_at > UNCHECKED_FOLDER:
+            self._folder_checked_at = now
+            with os.scandir(self.path.parent):  # FileNotFoundError if the folder was deleted
+                pass
+            status = self.path.stat()
+            if (status.st_dev, status.st_ino) != self._identity:
+                raise OSError("another process has replaced the file")
+
+    def _read_what_it_holds(self) -> None:
+        """Count what the process before the restart wrote, and cut off the half of a line that it may have left."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return
+        lines = data[: data.rfind(b"\n") + 1].splitlines()
+        os.truncate(self.path, data.rfind(b"\n") + 1)
+        self.held = sum(line.startswith(_ISSUED) for line in lines)
+        header = next((line for line in lines if line.startswith(_RECORDED)), b"")
+        with suppress(ValueError):
+            recorded = decode(header)
+            self.number = recorded.number if isinstance(recorded, Recorded) else 0
+
+    def _move_earlier_job_away(self) -> None:
+        found = [path for path in (self.path, self.older) if path.exists()]
+        if found:
+            number = next(n for n in count(1) if not any(Path(f"{path}.{n}").exists() for path in found))
+            for path in found:
+                path.rename(f"{path}.{number}")
 
 
 class RankWriter(EventWriter):
     """Writes events to the file of its rank in a folder, at least the newest `most` operations.
 
-    Nothing is written before the rank is known. `began` describes the job.
+    What comes before the rank is known waits for `open`. `began` describes the job.
     """
 
     def __init__(self, folder: Path, most: int, began: Began, restart: int) -> None:
@@ -50,59 +121,61 @@ class RankWriter(EventWriter):
         self.folder, self.most, self.began = folder, most, began
         self._started = Started(0.0, UNKNOWN, os.getpid(), restart)
         self._wall = time.time()
-        self._items: list[Line] = []
-        self._guard = _thread.RLock()  # of _items and _tail; a signal handler of the script may communicate, too
-        self._is_on = True
+        self._is_on, self._is_writing = True, False
+        self._pending: list[Line] = []
         self._file: RankFile | None = None
-        self._tail: RankTail | None = None
         self._issued: Counter[Channel] = Counter()  # since the last joining, in this file and those before it
         self._from_anybody: dict[int, tuple[str, tuple[int, ...]]] = {}  # receives with an unknown source, by number
         self._in_background: set[int] = set()  # numbers of operations for which the script has not waited yet
         self._groups: list[Joining | Forming] = []  # begun and formed so far; each file of this rank has them
-        self._wake = _thread.allocate_lock()
-        self._wake.acquire()
-        _thread.start_new_thread(self._flush_for_ever, ())
+        _thread.start_new_thread(self._show_that_it_lives, ())
+
+    def open(self, rank: int) -> None:
+        """Write the file of this rank from now on."""
+        self.rank = rank
+        try:
+            file = RankFile(self.folder, rank, restarted=self._started.restart > 0)
+            file.write(self._header(file))
+        except OSError as wrong:
+            self.stop(f"{self.folder}: {wrong.strerror or wrong}")
+        else:
+            self._file = file
+            self.write()
 
     def write(self, *lines: Line) -> None:
-        """Buffer lines: an event, text, or text with what the header of the next file must know of it."""
+        """Write lines: an event, text, or text with what the header of the next file must know of it."""
         if not self._is_on:
             return
-        with self._guard:
-            self._items += lines
-            if self._tail:
-                for line in lines:
-                    text = line[0] if type(line) is tuple else line
-                    if text:
-                        text = text if type(text) is str else self._encode(text)
-                        self._tail.append(text.encode(errors="replace"))
-        if len(self._items) > MANY or (self._tail and self._tail.is_full):
-            if len(self._items) > TOO_MANY:
-                self.stop(f"{self.folder} does not accept data fast enough")
-            with suppress(RuntimeError):  # it is awake already
-                self._wake.release()
+        with self.lock:
+            self._pending += lines
+            if self._file is None or self._is_writing:  # a signal handler of the script may communicate meanwhile
+                return
+            try:
+                self._is_writing = True
+                while self._pending:
+                    pending, self._pending = self._pending, []
+                    for line in pending:
+                        if line:
+                            text = line if type(line) is str else self._text_of(line, self._file)
+                            self._file.write(text.replace(_NOBODY, f'"rank": {self.rank}, ', 1))
+            except OSError as wrong:
+                self.stop(f"{self.folder}: {wrong.strerror or wrong}")
+            except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
+                self.stop(repr(fault))
+            finally:
+                self._is_writing = False
 
     def send(self, event: Event) -> None:
         self.write(event)
-        if isinstance(event, Joining):
-            self.flush(PATIENCE)
 
     def issued(self, time: float, number: int, before: tuple[str, ...], operation: Operation) -> Line:
-        text = self._texts.get(operation)
-        if text is None or before or operation.in_background:
-            if operation.in_background:
-                self._in_background.add(number)
-            return super().issued(time, number, before, operation), number, operation
-        line = f'{{"event": "issued", "time": {time}, "rank": {self.rank}, "number": {number}, "op": {text}[]}}\n'
-        return line, number, operation
+        if operation.in_background:
+            self._in_background.add(number)
+        return super().issued(time, number, before, operation), number, operation
 
     def ended(
         self, time: float, number: int, started: float | None = None, source: int | None = None, *, failed: bool = False
     ) -> Line:
-        if started is None and source is None and not failed:
-            return (
-                f'{{"event": "ended", "time": {time}, "rank": {self.rank}, "number": {number}, "started": null, '
-                f'"source": null, "failed": false}}\n'
-            )
         text = super().ended(time, number, started, source, failed=failed)
         return text if source is None else (text, number, source)
 
@@ -116,94 +189,52 @@ class RankWriter(EventWriter):
     def disable(self) -> None:
         """Record nothing from now on."""
         super().disable()
-        self._is_on, self._guard, self._items = False, _thread.RLock(), []
+        self._is_on = False
+        self._pending.clear()
 
     def stop(self, why: object) -> None:
         """Record nothing from now on, and say why on standard error; the job goes on."""
         if self._is_on:
             self.disable()
-            if self._tail:
-                self._tail.remove()
             who = f"rank {self.rank}" if self.rank != UNKNOWN else f"process {os.getpid()}"
             with suppress(Exception):  # the script may have closed it, or replaced it
                 print(f"ddpquiz.record: {who} is no longer recorded: {why}", file=sys.__stderr__, flush=True)
 
     def close(self) -> None:
-        """Write what is left, and end the thread."""
-        self.flush(PATIENCE)
+        """Record nothing from now on."""
         self._is_on = False
-        if self._tail and not self._items:
-            self._tail.remove()
-
-    def flush(self, patience: float = -1) -> None:
-        """Write what is in the buffer if the rank is known; wait at most `patience` seconds for another flush."""
-        lock = self.lock
-        if self.rank == UNKNOWN or not lock.acquire(timeout=patience):
-            return
-        try:
-            self._write_items()
-        except OSError as wrong:
-            self.stop(f"{self.folder}: {wrong.strerror or wrong}")
-        except Exception as fault:  # noqa: BLE001  # a fault of the recorder must never reach the script
-            self.stop(repr(fault))
-        finally:
-            lock.release()
-
-    def _flush_for_ever(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
-        last = monotonic()  # when there was something to write
-        while self._is_on:
-            self._wake.acquire(timeout=PACE)
-            if self._items:
-                last = monotonic()
-            elif monotonic() - last > QUIET:
-                last = monotonic()
-                self._show_that_it_lives()
-            self.flush()
 
     def _show_that_it_lives(self) -> None:
-        frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
-        file, line = find_place(frame)
-        if line:  # else the script has ended, or not begun
-            self.send(Alive(self.now(), self.rank, file, line))
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the script's threads
+        quiet_since = monotonic()
+        while self._is_on:
+            if self._file:
+                quiet_since = max(quiet_since, self._file.wrote_at)
+            if (left := quiet_since + QUIET - monotonic()) > 0:
+                sleep(left)
+                continue
+            quiet_since = monotonic()
+            frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
+            file, line = find_place(frame)
+            if line and self._file:  # without a line, the script has ended, or not begun
+                self.send(Alive(self.now(), self.rank, file, line))
 
-    def _write_items(self) -> None:
-        if self._file is None and self._is_on:
-            self._open()
-        while self._is_on and self._file and self._items:
-            with self._guard:
-                items, self._items = self._items, []
-                half = self._tail.switch() if self._tail else 0
-            for begin in range(0, len(items), SLICE):
-                self._file.write(self._format(items[begin : begin + SLICE], self._file).encode(errors="replace"))
-                time.sleep(0)  # let a thread of the script go on
-            if self._tail:
-                self._tail.clear(half)
+    def _text_of(self, line: Line, file: RankFile) -> str:
+        """Return the text of a line, and continue the file in a new one if it is long enough."""
+        if type(line) is not tuple:
+            return self._format_event(line)
+        text, number, what = line
+        if isinstance(what, Operation):
+            if file.held >= self.most:
+                file.continue_in_a_new_one()
+                file.write(self._header(file))
+            file.held += 1
+            self._count(number, what)
+        elif group := self._from_anybody.pop(number, None):
+            self._issued[*group, "recv", what] += 1
+        return str(text)
 
-    def _open(self) -> None:
-        self._file = RankFile(self.folder, self.rank, restarted=self._started.restart > 0)
-        self._file.write("".join(map(self._format_event, self._header(self._file))).encode(errors="replace"))
-        with suppress(OSError), self._guard:
-            self._tail = RankTail(self._file.tail)
-
-    def _format(self, items: Sequence[Line], file: RankFile) -> str:
-        """Return the lines of buffered items, and continue the file in a new one if it is long enough."""
-        lines, who = list[str](), f'"rank": {self.rank}, '
-        for item in items:
-            text, number, what = item if type(item) is tuple else (item, 0, None)
-            if isinstance(what, Operation):
-                if file.held >= self.most:
-                    file.write("".join(lines).encode(errors="replace"))
-                    file.continue_in_a_new_one()
-                    lines = [self._format_event(event) for event in self._header(file)]
-                file.held += 1
-                self._count(number, what)
-            elif what is not None and (group := self._from_anybody.pop(number, None)):
-                self._issued[*group, "recv", what] += 1
-            lines.append(text.replace(_NOBODY, who, 1) if type(text) is str else self._format_event(text))
-        return "".join(lines)
-
-    def _header(self, file: RankFile) -> list[Event]:
+    def _header(self, file: RankFile) -> str:
         """Return what a file begins with: what must be known of all that came before it."""
         recorded = Recorded(
             0.0, self.rank, socket.gethostname()[:200], boot_id(), clock=self.epoch, wall=self._wall, number=file.number
@@ -213,7 +244,7 @@ class RankWriter(EventWriter):
             Dropped(now, self.rank, group, members, op, peer, issued)
             for (group, members, op, peer), issued in self._issued.items()
         ]
-        return [self.began, self._started, recorded, *self._groups, *dropped]
+        return "".join(map(self._format_event, [self.began, self._started, recorded, *self._groups, *dropped]))
 
     def _format_event(self, event: Event) -> str:
         if isinstance(event, Forming) and len(self._groups) >= MOST_GROUPS and event not in self._groups:
@@ -222,9 +253,6 @@ class RankWriter(EventWriter):
             self._groups.append(event)
             if isinstance(event, Joining) and not event.done:
                 self._issued.clear()
-        return self._encode(event)
-
-    def _encode(self, event: Event) -> str:
         if isinstance(event, RankEvent):
             event = replace(event, rank=self.rank, time=round(event.time, 6))
         return encode(event) + "\n"

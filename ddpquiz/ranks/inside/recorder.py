@@ -83,7 +83,8 @@ class Recorder:
         self, opened: OpenOperation, operator: Operator, args: tuple[Any, ...], caller: FrameType | None
     ) -> None:
         """See to it that the end of an operation is reported."""
-        outputs = [] if operator.outputs is None else tensors_in(args[operator.outputs])
+        has_use = self.values or opened.asynchronous
+        outputs = [] if operator.outputs is None or not has_use else tensors_in(args[operator.outputs])
         if self.values and are_few(outputs):
             opened.outputs = outputs
         if operator.op == "recv" and operator.peer is None:
