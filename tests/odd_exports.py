@@ -72,10 +72,10 @@ def change_within_limits(data, dice):
     row = dice.choice(data["log"])
     if names := sorted(POSSIBLE.keys() & row.keys()):
         name = dice.choice(names)
-        if not (name in ("given", "credit") and row["kind"] in ("lab", "stage")):
+        if not (name in ("given", "credit") and row.get("kind") in ("lab", "stage")):
             row[name] = dice.choice(POSSIBLE[name])
-            if row["kind"] != "undo" and name == "item":
-                data["log"][:] = [each for each in data["log"] if each["kind"] != "undo"]
+            if row.get("kind") != "undo" and name == "item":
+                data["log"][:] = [each for each in data["log"] if each.get("kind") != "undo"]
 
 
 def change_time(data, dice):
